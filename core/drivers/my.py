@@ -95,35 +95,36 @@ def logged_in(
     file of TLS that is none. A password that was refused twice is not tried again for hours (`login.Refusals`): MySQL,
     CREATE USER: FAILED_LOGIN_ATTEMPTS, and MariaDB, max_password_errors, lock an account.
     """
-    return by_newest(
-        endpoint, password, _refusals, lambda plain: _in_turn(endpoint, plain, name, seconds, conv, database)
-    )
+
+    def attempt(plain: str) -> GuardedConnection:
+        with _refusals.turn(endpoint, plain, seconds) as standing:
+            if standing:
+                again = "refused twice, not asked again, so that no account gets locked"
+                raise pymysql.err.OperationalError(ER.ACCESS_DENIED_ERROR, f"{standing} ({again})")
+            try:
+                raw = _unconnected(endpoint, plain, name, conv, database)
+                _open(raw, endpoint, seconds)
+            except DriverError as error:
+                if plain:
+                    error.args = tuple(one.replace(plain, MASK) if isinstance(one, str) else one for one in error.args)
+                _refusals.refused(endpoint, plain, str(error.args[-1]) if error.args else "")
+                raise
+            _refusals.taken(endpoint, plain)
+        return raw
+
+    return by_newest(endpoint, password, _refusals, attempt)
 
 
-def _in_turn(
-    endpoint: Endpoint, password: str, name: str, seconds: float, conv: dict[Any, Any] | None, database: str
-) -> GuardedConnection:
-    with _refusals.turn(endpoint, password, seconds) as standing:
-        if standing:
-            again = "refused twice, not asked again, so that no account gets locked"
-            raise pymysql.err.OperationalError(ER.ACCESS_DENIED_ERROR, f"{standing} ({again})")
-        try:
-            raw = _logged_in(endpoint, password, name, seconds, conv, database)
-        except DriverError as error:
-            if password:
-                error.args = tuple(one.replace(password, MASK) if isinstance(one, str) else one for one in error.args)
-            _refusals.refused(endpoint, password, str(error.args[-1]) if error.args else "")
-            raise
-        _refusals.taken(endpoint, password)
-    return raw
+def _open(raw: GuardedConnection, endpoint: Endpoint, seconds: float) -> None:
+    def connected() -> socket.socket:
+        line = socket.create_connection((endpoint.host, endpoint.port), seconds)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        line.settimeout(None)
+        return line
 
-
-def _logged_in(
-    endpoint: Endpoint, password: str, name: str, seconds: float, conv: dict[Any, Any] | None, database: str
-) -> GuardedConnection:
-    raw = _unconnected(endpoint, password, name, conv, database)
     try:
-        line = in_time(lambda: _line(endpoint, seconds), seconds, socket.socket.close)
+        line = in_time(connected, seconds, socket.socket.close)
     except Late as late:
         raise NoAnswer(seconds) from late
     except OSError as error:
@@ -136,7 +137,6 @@ def _logged_in(
         line.close()
         ended(raw)  # TLS has taken the socket over
         raise
-    return raw
 
 
 @contextmanager
@@ -189,14 +189,6 @@ def unreadable(error: Exception) -> DriverError:
     return pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, what)
 
 
-def _line(endpoint: Endpoint, seconds: float) -> socket.socket:
-    line = socket.create_connection((endpoint.host, endpoint.port), seconds)
-    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    line.settimeout(None)
-    return line
-
-
 def _unconnected(
     endpoint: Endpoint, password: str, name: str, conv: dict[Any, Any] | None, database: str
 ) -> GuardedConnection:
@@ -225,9 +217,6 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
     return {"ssl": tls_context.context(endpoint)}
 
 
-__all__ = ["DriverError", "Dump", "NoAnswer", "Replica", "Session", "TooMuch", "connect"]
-
-CLOSE_SECONDS = 2.0
 NET_SECONDS = 3600
 """How long a server keeps a connection while its reader or writer is busy (MySQL, "Server System Variables":
 net_write_timeout is 60 s by default). A sink that takes longer over one read is ended by the job's own limits."""
@@ -271,7 +260,6 @@ class Session:
 
     @property
     def id(self) -> int:
-        """The session's number at the server."""
         return int(self._raw.thread_id())
 
     @property
@@ -281,7 +269,6 @@ class Session:
 
     @property
     def encrypted(self) -> bool:
-        """Whether the line has TLS."""
         return isinstance(self._raw._sock, ssl.SSLSocket)
 
     def rows(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
@@ -291,7 +278,6 @@ class Session:
             return list(cursor.fetchall())
 
     def row(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> tuple[Any, ...] | None:
-        """The first row."""
         found = self.rows(statement, values)
         return found[0] if found else None
 
@@ -382,7 +368,6 @@ class Dump:
         return body
 
     def close(self) -> None:
-        """End the stream with its session."""
         self._session.close()
 
     def _part(self, seconds: float) -> bytes:

@@ -108,13 +108,11 @@ class MysqlQueries:
         return (str(found[1]), str(found[0])) if found else ("", "")
 
     def sever(self) -> None:
-        """Cut the session off without waiting."""
         line = self._line
         if line is not None and line._sock is not None:
             deadline.shut(line._sock.fileno())
 
     def close(self) -> None:
-        """End the session without a word that somebody would have to take; safe to call twice."""
         line, self._line = self._line, None
         if line is not None:
             ended(line)

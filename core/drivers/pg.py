@@ -18,7 +18,7 @@ from typing import IO, Any
 import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
-from psycopg2 import sql
+from psycopg2 import sql as sql
 from psycopg2.extensions import libpq_version
 
 from slotkeeper.core.domain.endpoint import Endpoint, Secret, secret_of
@@ -73,37 +73,6 @@ _libpq.PQfreeCancel.argtypes = [ctypes.c_void_p]
 
 _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
-__all__ = [
-    "MADE_TEXT",
-    "TEXT_SETTINGS",
-    "Connection",
-    "Cursor",
-    "DriverError",
-    "Named",
-    "NoAnswer",
-    "TooMuch",
-    "cancel",
-    "codec",
-    "connect",
-    "connect_quietly",
-    "copy_in",
-    "failure",
-    "hiding",
-    "is_made",
-    "limit",
-    "limit_transaction",
-    "log_in",
-    "login_as",
-    "named",
-    "number",
-    "rows_came",
-    "sever",
-    "sql",
-    "text_form",
-    "transaction",
-    "without_values",
-]
-
 
 class NoAnswer(psycopg2.OperationalError):
     """Our own deadline ended a call: the server did not answer, nor did it keep to its own limit."""
@@ -138,7 +107,6 @@ class Connection(psycopg2.extensions.connection):
         weakref.finalize(self, _libpq.PQfreeCancel, self.to_cancel).atexit = False
 
     def cursor(self, *args: Any, **options: Any) -> Cursor:  # type: ignore[override]
-        """A cursor with deadlines."""
         found: Cursor = super().cursor(*args, **options)
         return found
 
@@ -155,7 +123,6 @@ class Connection(psycopg2.extensions.connection):
             super().commit()
 
     def rollback(self) -> None:
-        """ROLLBACK, in time. Raises psycopg2.Error."""
         self.transaction_ms = None
         with _answered(self, ROLLBACK_SECONDS, ANSWER_BYTES):
             super().rollback()
@@ -167,7 +134,6 @@ class Cursor(psycopg2.extensions.cursor):
     connection: Connection
 
     def execute(self, query: Any, vars: Any = None) -> None:
-        """As psycopg2's, in time."""
         with _answered(self.connection, self.connection.seconds, ANSWER_BYTES):
             super().execute(query, vars)
 
@@ -197,10 +163,14 @@ class _Copied:
         self._descriptor = call.descriptor
         write = getattr(file, "write", None)
         if write:
-            self.write = _counted(write, call)  # as an attribute: it is called for each row
+
+            def write_row(row: Any) -> Any:
+                call.moved = True
+                return write(row)
+
+            self.write = write_row  # as an attribute: it is called for each row
 
     def read(self, size: int = -1) -> Any:
-        """The next bytes."""
         try:
             data = self._file.read(size)
         except BaseException:
@@ -215,14 +185,6 @@ class _Copied:
         waiting = select.poll()
         waiting.register(self._descriptor, select.POLLOUT)
         waiting.poll()
-
-
-def _counted(write: Callable[[Any], Any], call: Call) -> Callable[[Any], Any]:
-    def write_row(row: Any) -> Any:
-        call.moved = True
-        return write(row)
-
-    return write_row
 
 
 @contextmanager
@@ -385,15 +347,22 @@ def login_as(
 
 
 def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, application_name: str, options: str) -> Any:
-    seconds = max(2, endpoint.connect_timeout_ms // 1000)
-    login = endpoint, password, application_name
+    seconds, line = max(2, endpoint.connect_timeout_ms // 1000), LoginLine()
+
+    def opening() -> Any:
+        # libpq's `connect_timeout` counts per address of a host and not while its name is looked up (PostgreSQL,
+        # "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html)
+        given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
+        opened = partial(line.over, timeout_ms=given["tcp_user_timeout"])
+        kind = partial(made, login_ms=endpoint.connect_timeout_ms, opened=opened)
+        with silenced():
+            return psycopg2.connect(**{**given, "tcp_user_timeout": line.mark}, connection_factory=kind)
+
     with _refusals.turn(endpoint, password, seconds) as standing:
         if standing:
             again = "refused twice, not asked again, so that no account gets locked"
             raise psycopg2.OperationalError(f"{standing} ({again})")
         try:
-            line = LoginLine()
-            opening = partial(_connect, made, *login, options, seconds, line)
             connection = in_time(opening, seconds + GRACE_SECONDS, _end, line.check)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
@@ -410,26 +379,6 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
             raise error from None
         _refusals.taken(endpoint, password)
         return connection
-
-
-def _connect(
-    kind: Callable[..., Any],
-    endpoint: Endpoint,
-    password: str,
-    application_name: str,
-    options: str,
-    seconds: int,
-    line: LoginLine,
-) -> Any:
-    """A login; libpq's `connect_timeout` counts per address of a host and not while its name is looked up.
-
-    PostgreSQL documentation, "Parameter Key Words": https://www.postgresql.org/docs/17/libpq-connect.html.
-    """
-    given = parameters(endpoint, password, application_name, seconds, options, libpq_version())
-    opened = partial(line.over, timeout_ms=given["tcp_user_timeout"])
-    made = partial(kind, login_ms=endpoint.connect_timeout_ms, opened=opened)
-    with silenced():
-        return psycopg2.connect(**{**given, "tcp_user_timeout": line.mark}, connection_factory=made)
 
 
 def _end(connection: Any) -> None:

@@ -59,9 +59,9 @@ class Replication:
         """The payload of the next message; None where none comes within so many seconds."""
         until = self._clock.monotonic() + seconds
         while True:
-            message = self._limited(self._cursor.read_message)
-            if message is not None:
-                return bytes(message.payload)
+            payload = self._next()
+            if payload is not None:
+                return payload
             left = until - self._clock.monotonic()
             if left <= 0:
                 return None
@@ -69,12 +69,15 @@ class Replication:
             waiting.register(self._line.fileno(), select.POLLIN)
             waiting.poll(min(left, STATUS_SECONDS / 2) * 1000)
 
+    def _next(self) -> bytes | None:
+        """The payload of a message that is there."""
+        message = self._limited(self._cursor.read_message)
+        return None if message is None else bytes(message.payload)
+
     def sever(self) -> None:
-        """Cut the line, from any thread, without waiting."""
         pg.sever(self._line)
 
     def close(self) -> None:
-        """End the line; safe to call twice."""
         self._line.close()
 
     def _limited(self, call: Callable[[], Any]) -> Any:
@@ -139,29 +142,21 @@ class SlotReplication(Replication):
     _said_at = 0.0
 
     def start(self, command: str) -> None:
-        """Send a START_REPLICATION that names a slot."""
         super().start(command)
         self._said_at = self._clock.monotonic()
 
-    def read(self, seconds: float) -> bytes | None:
-        """The payload of the next message; None where none comes within so many seconds. Moves nothing."""
-        until = self._clock.monotonic() + seconds
+    def _next(self) -> bytes | None:
+        """The payload of a message that is there; tells the server that we are, and moves nothing."""
         while True:
             if self._clock.monotonic() - self._said_at >= STATUS_SECONDS:
-                self._say(NOTHING)  # that we are there
-            message = self._limited(self._message)
-            if message is not None and message[:1] == _LOGGED:
-                return bytes(message[_LOGGED_HEAD.size :])
-            if message is not None:
-                if message[:1] == _KEEPALIVE and _KEEPALIVE_HEAD.unpack(message)[3]:
-                    self._say(NOTHING)
-                continue
-            left = until - self._clock.monotonic()
-            if left <= 0:
+                self._say(NOTHING)
+            message: bytes | None = self._limited(self._message)
+            if message is None:
                 return None
-            waiting = select.poll()
-            waiting.register(self._line.fileno(), select.POLLIN)
-            waiting.poll(min(left, STATUS_SECONDS / 2) * 1000)
+            if message[:1] == _LOGGED:
+                return message[_LOGGED_HEAD.size :]
+            if message[:1] == _KEEPALIVE and _KEEPALIVE_HEAD.unpack(message)[3]:
+                self._say(NOTHING)
 
     def confirm(self, lsn: int) -> None:
         """Say that everything up to an LSN is flushed, once."""

@@ -22,13 +22,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg import MADE_TEXT, sql
+from slotkeeper.core.drivers.pg_types import plain_number
 from slotkeeper.core.drivers.session import Dialect, Rows, Session
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import COUNTED, Checksum, Digest, Key, KeyRange
@@ -102,8 +102,7 @@ class KeyColumn:
         '0.1'
         """
         if self.family == "numeric" and text[-1:].isdigit():
-            value = Decimal(text)
-            return "0" if not value else f"{value:f}".rstrip("0").rstrip(".") if "." in text else text
+            return plain_number(text)
         if self.family == "float" and text[-1:].isdigit():
             return repr(float(text))
         return text

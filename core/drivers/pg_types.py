@@ -6,6 +6,7 @@ Values travel as text (COPY), so a target holds a source's type where it reads t
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 _EXACT = frozenset(
     {
@@ -115,6 +116,44 @@ def _wider(target: str, source: str) -> bool:
     if not wide or not narrow or wide[1] != narrow[1]:
         return False
     return int(wide[2]) >= int(narrow[2]) and (wide[3] or "0") == (narrow[3] or "0")
+
+
+def float_text(value: float, single: bool = False) -> str:
+    """A number as PostgreSQL writes a double precision, or a real where `single`.
+
+    PostgreSQL, src/common/d2s.c and f2s.c: digits as they are from 1e-4 to below 1e15, or 1e6 of a real.
+
+    >>> float_text(1e15), float_text(1e14), float_text(1.5), float_text(-0.0), float_text(1e-5)
+    ('1e+15', '100000000000000', '1.5', '-0', '1e-05')
+    >>> float_text(1e6, True), float_text(123456.0, True), float_text(1234567.0, True)
+    ('1e+06', '123456', '1.234567e+06')
+    """
+    plain = repr(float(value))
+    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all are: both write the fewest digits
+        return plain.removesuffix(".0")
+    sign, digits, exponent = Decimal(plain).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    if text == "0" or not isinstance(exponent, int):
+        return "-0" if sign else "0"
+    leading = len(digits) + exponent - 1
+    dash = "-" if sign else ""
+    if -4 <= leading < (6 if single else 15):
+        if leading < 0:
+            return f"{dash}0.{'0' * (-leading - 1)}{text}"
+        whole = text[: leading + 1].ljust(leading + 1, "0")
+        return f"{dash}{whole}{'.' + text[leading + 1 :] if len(text) > leading + 1 else ''}"
+    rest = f".{text[1:]}" if len(text) > 1 else ""
+    return f"{dash}{text[0]}{rest}e{'-' if leading < 0 else '+'}{abs(leading):02d}"
+
+
+def plain_number(text: str) -> str:
+    """One text for each value of a number: without zeros at the end of its fraction.
+
+    >>> plain_number("1.500"), plain_number("-0.0"), plain_number("100")
+    ('1.5', '0', '100')
+    """
+    value = Decimal(text)
+    return "0" if not value else f"{value:f}".rstrip("0").rstrip(".") if "." in text else text
 
 
 TEXT, NUMBER, FLOAT, SINGLE, SPAN = "text", "number", "float", "single", "span"

@@ -115,7 +115,6 @@ def rows_in(reader: BinaryIO) -> Iterator[Fields]:
 
 
 def size_of(row: Fields) -> int:
-    """Characters of a row."""
     return sum(len(value) for value in row if value)
 
 
@@ -137,20 +136,17 @@ class _Queue:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """No more will come."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def leave(self) -> None:
-        """No more will be read."""
         with self._changed:
             self._left = True
             self._blocks.clear()
             self._changed.notify_all()
 
     def blocks(self) -> Iterator[list[Fields]]:
-        """What was handed over, until the end."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._blocks or self._ended)
@@ -172,7 +168,6 @@ class RowOut(io.RawIOBase, BinaryIO):
         self._text = b""
 
     def put(self, row: Fields) -> None:
-        """One row more."""
         self._block.append(row)
         self._size += size_of(row)
         if len(self._block) >= BLOCK or self._size >= CHARACTERS:
@@ -214,7 +209,6 @@ class RowIn(io.RawIOBase, BinaryIO):
         self._queue = queue
 
     def __iter__(self) -> Any:
-        """The rows in the order in which they were put."""
         for block in self._queue.blocks():
             yield from block
 

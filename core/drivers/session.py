@@ -250,7 +250,6 @@ class Session:
         return "each connection keeps a server session of its own, over three transactions"
 
     def seconds(self) -> float:
-        """The session's monotonic clock."""
         return self._clock.monotonic()
 
     @contextmanager
@@ -362,7 +361,11 @@ class Session:
             self._limit_ms, self._opened = None, self._clock.monotonic()
         limit_ms = self._dialect.limit_ms if limit_ms is None else limit_ms
         if limit_ms is not None:
-            self._limit(connection, limit_ms)
+            if self._endpoint.socket_timeout_ms:  # the time in which its line has to answer
+                limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
+            if limit_ms != self._limit_ms:
+                pg.limit(connection, limit_ms)
+                self._limit_ms = limit_ms
         return connection
 
     def _connect(self) -> pg.Connection:
@@ -384,14 +387,6 @@ class Session:
     def _pooled(self, why: str) -> Refused:
         side = self._dialect.side
         return Refused(f"{side} {self.place}: this connection keeps no server session: {why}", CURE, where=side)
-
-    def _limit(self, connection: pg.Connection, limit_ms: int) -> None:
-        """Limit the statements of a session in autocommit, also by the time in which its line has to answer."""
-        if self._endpoint.socket_timeout_ms:
-            limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
-        if limit_ms != self._limit_ms:
-            pg.limit(connection, limit_ms)
-            self._limit_ms = limit_ms
 
     # -- one statement, in autocommit -------------------------------------------------------------------------------
 

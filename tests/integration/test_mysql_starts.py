@@ -35,14 +35,6 @@ def test_the_newest_place_is_the_end_and_names_its_gtids(maria: Maria, facts: Se
     assert newest < end.position
 
 
-def test_the_oldest_place_is_the_first_files_begin(maria: Maria, facts: ServerFacts) -> None:
-    oldest = starts.earliest(maria.session, facts)
-    assert oldest.offset == FIRST_OFFSET and oldest.file == starts.binlog_files(maria.session)[0].name
-    items = maria.stream("t", start=oldest).items(blocking=False)
-    ends = [item.position for item in items if isinstance(item, End)]
-    assert ends[-1] == starts.latest(maria.session, facts) and oldest < ends[-1]
-
-
 def test_typed_gtids_that_leave_out_a_domain_are_refused(maria: Maria, facts: ServerFacts) -> None:
     """A server streams a domain that is not named from its oldest transaction on, without a word."""
     with pytest.raises(Refused, match="leaves out domain 3"):

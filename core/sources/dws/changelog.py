@@ -61,7 +61,6 @@ class DwsChangelog(DwsSource):
         only: Sequence[Condition],
         out: BinaryIO,
     ) -> int:
-        """Write (after, up_to] of one DN as COPY text; returns the rows."""
         end = ours(up_to)
 
         def statement(as_text: bool) -> pg.sql.Composable:
@@ -81,8 +80,6 @@ class DwsChangelog(DwsSource):
         return self._out(statement, out, options.binlog_read_timeout, options.binlog_batch_read_size)
 
     def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
-        """Write these columns of one chunk's rows as COPY text; returns the rows."""
-
         def statement(as_text: bool) -> pg.sql.Composable:
             listed = chunks.column_list(self.identity, columns, as_text)
             identity, operators = self.identity, self._operators

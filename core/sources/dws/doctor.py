@@ -5,11 +5,10 @@ No slot, table or row is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint, line_finding
-from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
+from slotkeeper.core.domain.finding import Finding, Level, Objection
 from slotkeeper.core.domain.ttl import ttl_of
 from slotkeeper.core.drivers.session import path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
@@ -19,7 +18,8 @@ from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objectio
 from slotkeeper.core.sources.dws.peek import read_nothing
 from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
-from slotkeeper.core.sqltext import dotted, quoted
+from slotkeeper.core.sources.pg_base import server_findings
+from slotkeeper.core.sqltext import quoted
 
 
 def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -28,12 +28,8 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     before = utc().timestamp()
     server = viewer.server()
     after = utc().timestamp()
-    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {server.user}: {server.version[:100]}")
-    yield line_finding(place, asked.endpoint, viewer.session.line())
-    yield Finding(place, Level.OK, viewer.session.prove())
-    yield clock_finding(place, server.clock, before, after)
-    if server.superuser:
-        yield Finding(place, Level.WARN, f"{server.user} is a superuser; SELECT on the tables is enough")
+    told = server.version, server.user, server.clock, server.superuser
+    yield from server_findings(place, asked.endpoint, viewer.session, told, before, after)
     yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     facts = viewer.server_facts()
     yield from _function_findings(place, facts, list(eligibility.server_objections(facts, asked.name, proven)))
@@ -145,17 +141,3 @@ def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Findi
         fails = error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OPERATOR)
         return Finding(place, Level.FAIL if fails else Level.WARN, text)
     return Finding(place, Level.OK, f"an empty range of its binlog on {name} was read")
-
-
-def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """The least rights that following and comparing these tables needs, as statements.
-
-    The binlog functions may be called by anybody unless somebody took that away, which their own findings name.
-    """
-    to = quoted(endpoint.user)
-    schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
-    return [
-        f"GRANT CONNECT ON DATABASE {quoted(endpoint.database)} TO {to};",
-        *(f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas),
-        *(f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables),
-    ]

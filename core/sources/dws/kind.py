@@ -15,6 +15,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
+from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
@@ -57,7 +58,6 @@ class DwsConnection:
         return DwsSlotAdmin(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
 
     def changelog(self, job: JobSpec) -> DwsChangelog:
-        """The table of a job's channel, for readers that hand rows on."""
         return DwsChangelog(self.session, job.channel.source_table, job.slot, job.binlog)
 
     def retention(self, job: JobSpec) -> DwsRetention:
@@ -97,11 +97,10 @@ class DwsKind:
     positions: Positions = POSITIONS
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.COPY_TEXT, Encoding.ROWS)
-    grants = staticmethod(doctor.grants)
+    grants = staticmethod(pg_base.grants)
 
     @property
     def probe(self) -> Probe:
-        """What `doctor --probe` may do there."""
         from slotkeeper.core.sources.dws.probe.run import DwsProbe  # ten files that nobody else needs
 
         return DwsProbe()

@@ -63,7 +63,6 @@ class DwsPeek:
         return DwsViewer(self.session).nodes(table)
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """Every registered point of a table; None where this kernel cannot list them."""
         return DwsViewer(self.session).points(table)
 
     def newest(self, table: str, shard: Shard) -> Position | None:
@@ -114,10 +113,18 @@ class DwsPeek:
         self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter
     ) -> pg.sql.Composable:
         parts = range_parts(table, shard, window.after, window.up_to, self._new_names)
+        shown = SQL(
+            "CASE WHEN length({v}) <= {most} THEN {v}"
+            " ELSE left({v}, {most}) || '.. (' || length({v}) || ' characters, md5 ' || md5({v}) || ')' END"
+        )
+        texts = [
+            _as_text(SQL("picked.{}").format(Identifier(column.name)), column.name, identity)
+            for column in identity.columns
+        ]
         return SQL(statements("slotkeeper.core.sources.dws", "peek.sql")["rows"]).format(
             **parts,
             time=SQL("picked.{}").format(Identifier(TIME)) if self._new_names else SQL("NULL::bigint"),
-            values=SQL(", ").join(_text_of(column.name, identity) for column in identity.columns),
+            values=SQL(", ").join(shown.format(v=text, most=Literal(LONGEST)) for text in texts),
             only=_only(parts["type"], only, identity),
             direction=SQL("DESC" if window.newest else "ASC"),
             most=Literal(window.most),
@@ -162,7 +169,6 @@ class Windows:
     found: list[ChangeRow] = field(default_factory=list)
 
     def forward(self) -> Searched:
-        """The first rows after the range's position."""
         at = DwsPosition(0) if self.what.after is None else ours(self.what.after)
         up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
         searched = max(0, at.point - 1 if at.sequence == NOTHING else at.point)
@@ -183,7 +189,6 @@ class Windows:
         return Searched(tuple(self.found), place(max(searched, up_to)), True)
 
     def backward(self) -> Searched:
-        """The last rows up to the range's end."""
         high = up_to = 0 if self.what.up_to is None else ours(self.what.up_to).point
         oldest = self.reader.first_at_or_after(self.table, self.shard, 0)
         while oldest is not None and high >= oldest:
@@ -216,13 +221,6 @@ class Windows:
             return None
         self.width *= WIDER
         return rows
-
-
-def _text_of(name: str, identity: TableIdentity) -> pg.sql.Composable:
-    return SQL(
-        "CASE WHEN length({v}) <= {most} THEN {v}"
-        " ELSE left({v}, {most}) || '.. (' || length({v}) || ' characters, md5 ' || md5({v}) || ')' END"
-    ).format(v=_as_text(SQL("picked.{}").format(Identifier(name)), name, identity), most=Literal(LONGEST))
 
 
 def _as_text(value: pg.sql.Composable, name: str, identity: TableIdentity) -> pg.sql.Composable:

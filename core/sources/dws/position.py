@@ -41,7 +41,6 @@ class DwsPosition(Position):
 
     @property
     def shown(self) -> str:
-        """The point."""
         return str(self.point)
 
     @property
@@ -60,7 +59,6 @@ class DwsPosition(Position):
 
     @property
     def place(self) -> DwsPosition:
-        """The point, and nothing inside it."""
         return replace(self, sequence=None)
 
     def order(self, other: Position) -> Order:
@@ -104,12 +102,10 @@ class SyncPoints(Kept):
 
     @property
     def shown(self) -> str:
-        """`live/durable`, "-" where there is no row."""
         return "/".join(mark or "-" for mark in self.marks)
 
     @property
     def marks(self) -> tuple[str, str]:
-        """Both points."""
         return tuple("" if point is None else str(point) for point in self.both)  # type: ignore[return-value]
 
     @property
@@ -119,32 +115,26 @@ class SyncPoints(Kept):
 
     @property
     def missing(self) -> bool:
-        """Whether one of the two points is absent or was never registered."""
         return not self.live or not self.durable
 
     @property
     def furthest(self) -> DwsPosition | None:
-        """The higher of the two points; None where neither was registered."""
         return _place(max(self.live or 0, self.durable or 0), self.xmin)
 
     @property
     def oldest(self) -> DwsPosition | None:
-        """The lower of the two points; None where one of them was not registered."""
         return None if self.missing else _place(min(self.live or 0, self.durable or 0), self.xmin)
 
     @property
     def settled(self) -> bool:
-        """Whether both points are the same."""
         return not self.missing and self.live == self.durable
 
     @property
     def blank(self) -> SyncPoints:
-        """A slot that exists and has never been registered."""
         return SyncPoints(0, 0)
 
     @property
     def known(self) -> SyncPoints:
-        """An absent point as 0."""
         return SyncPoints(self.live or 0, self.durable or 0, self.xmin)
 
     def at(self, position: Position) -> SyncPoints:
@@ -162,12 +152,10 @@ class SyncPoints(Kept):
         return frozenset((replace(goal, durable=self.durable), goal))
 
     def behind(self, other: Kept) -> bool:
-        """Whether one of the points lies before that of another."""
         there = points_of(other)
         return (self.live or 0) < (there.live or 0) or (self.durable or 0) < (there.durable or 0)
 
     def found(self, there: Kept) -> SyncPoints:
-        """The points that are there, with the xmin that was handed back last."""
         return replace(points_of(there).known, xmin=self.xmin)
 
     def no_newer(self, others: Iterable[Kept]) -> SyncPoints:
@@ -212,7 +200,6 @@ class DwsPositions:
         return position
 
     def kept(self, text: str) -> SyncPoints:
-        """Read `live/durable/xmin`; raises ValueError for anything else."""
         parts = text.split("/")
         if len(parts) != 3:
             raise ValueError(f"not two sync points with an xmin: {text!r}")

@@ -11,9 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Endpoint, Secret, moved
-from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import (
@@ -26,9 +24,8 @@ from slotkeeper.core.errors import (
     Unclassified,
     Unreachable,
 )
+from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
-LIMIT = "57014"
-"""query_canceled: our statement_timeout."""
 _NAMES = re.compile(r"\b(gs_binlog_(sync_point|event_sequence|event_type)|sync_point|event_sequence)\b")
 """The binlog's own columns as kernels of either age call them; `type` may be a column of anybody's."""
 SWITCH = "set new_system_value = {} in the job's [jobs.JOB.binlog], and start the job"
@@ -37,14 +34,9 @@ _POOLER = ("pooler: failed to create", "could not connect", "Connection refused"
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
-    code, text = pg.failure(error)
-    if isinstance(error, pg.NoAnswer):
-        return Unreachable(f"source {place} {text}", "", code, "source").after_limit()
-    if isinstance(error, pg.TooMuch):
-        return TooLarge(f"source {place} {text}", "", code, "source")
-    message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
-    if refusals.refusal(code, text):
-        return refusals.error_of(text)(message, refusals.cure(text), code, "source")
+    found, code, text, message = plain_error(error, place)
+    if found is not None:
+        return found
     if code == "42P01":
         return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
     named = _NAMES.search(text) if code == "42703" else None  # undefined_column

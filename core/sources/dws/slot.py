@@ -11,18 +11,18 @@ from datetime import datetime, timedelta, timezone
 
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.reset import Count
-from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
+from slotkeeper.core.domain.row_counts import RowCount
 from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.drivers.session import Book
+from slotkeeper.core.drivers.session import Book, Rows
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.sources.dws.chunks import count_statement
 from slotkeeper.core.sources.dws.position import POSITIONS, DwsPosition, SyncPoints, ours, place, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
 from slotkeeper.core.sources.dws.source import ALL, DwsSlotAdmin, range_parts, register_one, seen
 from slotkeeper.core.sources.dws.viewer import DwsViewer
 from slotkeeper.core.sources.dws.words import WORDS
+from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
 from slotkeeper.core.sqltext import dotted, literal, statements
 
 
@@ -36,9 +36,6 @@ class DwsSlotVerbs(DwsSlotAdmin):
 
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
-
-COUNT_LIMIT_MS = 5_000
-"""Counting a range reads it; a plan is not worth more of a server's time than this per DN."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TIME = "gs_binlog_timestamp_us"
@@ -58,7 +55,6 @@ class DwsRetention(DwsSlotAdmin):
         return DwsViewer(self.session).points(self.table)
 
     def place(self, text: str) -> DwsPosition:
-        """The point that a person has typed."""
         return POSITIONS.place(text)
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> SyncPoints:
@@ -90,7 +86,6 @@ class DwsRetention(DwsSlotAdmin):
         return SyncPoints(point, point, xmin)
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Register exactly these points, the second one judged before it is touched."""
         goal, before = points_of(kept), points_of(first.kept)
         self._send(shard, goal, False)
         probe("after_false")
@@ -108,7 +103,6 @@ class DwsRetention(DwsSlotAdmin):
         return found
 
     def at_time(self, at: str) -> dict[str, Position | None]:
-        """The point of the first record at or after a time by DN; only for tables with binlog timestamps."""
         if not self.options.new_system_value:
             sentence = "records carry their time under the new system columns only"
             raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
@@ -144,7 +138,7 @@ class DwsRetention(DwsSlotAdmin):
         try:
             found = self.session.composed_rows(self._range("count", shard, low, high), None, COUNT_LIMIT_MS)
         except SlotkeeperError as error:
-            if error.code != "57014":
+            if error.code != LIMIT:
                 raise
             return Count((("", self._some(shard, low, high)),), whole=False)
         kinds = tuple(sorted((str(kind), int(number)) for kind, number, _, _ in found))
@@ -160,25 +154,14 @@ class DwsRetention(DwsSlotAdmin):
         if self.selection.where:
             self.selects(self.identity)
 
-        def ask(most: int | None, limit_ms: int) -> int | None:
+        def ask(most: int | None, limit_ms: int) -> Rows:
             statement = count_statement(self.table, self.selection.condition, most)
-            try:
-                with self.session.read_only() if self.selection.where else nullcontext():
-                    return int(self.session.composed_rows(statement, None, limit_ms)[0][0])
-            except SlotkeeperError as error:
-                if error.code != "57014":
-                    raise
-                return None
+            with self.session.read_only() if self.selection.where else nullcontext():
+                return self.session.composed_rows(statement, None, limit_ms)
 
-        try:
-            return count_within(ask)
-        except SlotkeeperError as error:
-            if error.code[:2] not in UNTOLD_CODES:
-                raise
-            return RowCount(None, why=error.message)
+        return counted(ask)
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """The calls that register these points on one DN, as a plan shows them."""
         at = f"{literal(dotted(self.table))}, {literal(self.slot)}, {node}"
         points = points_of(kept)
         flags = (("false", points.live), ("true", points.durable))
@@ -190,7 +173,6 @@ class DwsRetention(DwsSlotAdmin):
         return float(self.session.rows("clock", of=_SQL)[0][0])
 
     def ttl(self) -> int | None:
-        """The table's binlog_ttl in seconds; None where its options are not told."""
         ttl = DwsViewer(self.session).ttl(self.table)
         return None if ttl is None else ttl.seconds
 
@@ -227,7 +209,7 @@ class DwsRetention(DwsSlotAdmin):
             self._orient(shard)
             return int(self.session.composed_rows(self._range("count_some", shard, low, high), None)[0][0])
         except SlotkeeperError as error:
-            if error.code != "57014":
+            if error.code != LIMIT:
                 raise
             return 0
 

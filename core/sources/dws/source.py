@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO, Protocol
 
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
-from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
+from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.watch import exactly, judge
 from slotkeeper.core.drivers import pg
@@ -21,6 +21,7 @@ from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, Waiter
+from slotkeeper.core.sources.base import Mapped
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
 from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
@@ -40,34 +41,10 @@ ALL = 2**62
 """A sequence beyond every event's: behind a range its last point is read as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Names of the columns to read in order (none: all), and a condition over the row's columns (empty: all rows)."""
+class Selection(Mapped):
+    """What a channel mirrors of a table; its row filter is a condition over the row's columns."""
 
-    names: tuple[str, ...] = ()
-    where: str = ""
-
-    @classmethod
-    def of(cls, channel: ChannelSpec) -> Selection:
-        """What a channel mirrors."""
-        return cls(tuple(source for source, _ in channel.columns), channel.where)
-
-    def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
-        """The columns to read; raises Refused where one is not there or a key column is left out."""
-        if not self.names:
-            return identity.columns
-        there = {column.name: column for column in identity.columns}
-        absent = [name for name in self.names if name not in there]
-        if absent:
-            known = ", ".join(there)
-            raise Refused(
-                f"columns names {absent[0]!r}, which the source table has not", f"it has {known}", where="source"
-            )
-        left = [name for name in identity.key if name not in self.names]
-        if left:
-            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
-            raise Refused(what, "map every column of the primary key", where="source")
-        return tuple(there[name] for name in self.names)
+    __slots__ = ()
 
     @property
     def condition(self) -> pg.sql.Composable | None:
@@ -116,7 +93,6 @@ class DwsSource:
         """By DN the record whose xmin was told last, by its point, and that xmin."""
 
     def admit(self) -> None:
-        """Refuse by name a server or a table that cannot be followed (or copied, where that is all)."""
         viewer = DwsViewer(self.session)
         binlog = self.options.binlog
         server = viewer.server_facts() if binlog else None
@@ -136,7 +112,6 @@ class DwsSource:
             self._filter_readable([name for name in facts.columns if name not in facts.virtual])
 
     def identify(self) -> TableIdentity:
-        """Which table this is now; raises Refused where it has no primary key or a deferrable one."""
         identity = self._seen()
         self._serves(identity)
         self._identity = identity
@@ -244,7 +219,6 @@ class DwsSource:
         return bool(self.session.composed_rows(statement, None))
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> DwsPosition:
-        """The end of the next range: never beyond latest, never more than `width` sync points."""
         return DwsPosition(min(ours(status.latest).point, ours(after).point + max(1, width)), None)
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> DwsPosition:
@@ -267,8 +241,6 @@ class DwsSource:
         return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write (after, up_to] of one DN as COPY text; returns the rows."""
-
         def statement(as_text: bool) -> pg.sql.Composable:
             self._orient(shard)
             return self._range_statement("changes", shard, ours(after), ours(up_to).point, as_text)
@@ -305,30 +277,23 @@ class DwsSource:
         return DwsOpenTransactions(self)
 
     def sight(self) -> Sight:
-        """What this login can see of other sessions."""
         return sight.read(self.session)
 
     def open_transactions(self, across: bool = False) -> list[Waiter]:
-        """Other sessions inside a transaction; a hidden one stands for activity that this user may not see."""
         return sight.open_transactions(self.session, across)
 
     def snapshot_xmin(self) -> int:
-        """The oldest transaction number that is open by the coordinator's snapshot."""
         return sight.snapshot_xmin(self.session)
 
     def transaction_id(self) -> int:
-        """The cluster's transaction counter now."""
         return int(self.session.rows("transaction_id", {})[0][0])
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
-        """Chunks of about `rows` rows in the source's own key order, in one pass."""
         statement = chunks.plan_statement(self.table, self.identity, rows)
         found = self.session.composed_rows(statement, None, self.options.full_sync_binlog_read_timeout)
         return chunks.from_bounds([tuple(str(value) for value in row) for row in found])
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write one chunk's rows as COPY text in column order; returns the rows."""
-
         def statement(as_text: bool) -> pg.sql.Composable:
             columns = chunks.column_list(self.identity, self.selection.columns(self.identity), as_text)
             condition = self.selection.condition
@@ -387,7 +352,11 @@ def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPo
     it is seen (tests/model).
     """
     shard, position = first.shard, ours(asked.position)
-    goal = SyncPoints(position.point, position.point, _xmin(calls, shard, position, points_of(asked.before)))
+    xmin, before = position.xmin, points_of(asked.before).xmin
+    if xmin is None and position.top is not None:
+        xmin = calls.xmin_at(shard, position.top)
+    # an xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)
+    goal = SyncPoints(position.point, position.point, before if xmin is None else max(xmin, before))
     asked.probe("before_false")
     asked.check()
     register_one(calls, shard, goal, False)
@@ -420,14 +389,6 @@ def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
     return found
 
 
-def _xmin(calls: PointCalls, shard: Shard, position: DwsPosition, before: SyncPoints) -> int:
-    """An xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)."""
-    found = position.xmin
-    if found is None and position.top is not None:
-        found = calls.xmin_at(shard, position.top)
-    return before.xmin if found is None else max(found, before.xmin)
-
-
 class DwsSlotAdmin(DwsSource):
     """A source session that may also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
 
@@ -435,7 +396,6 @@ class DwsSlotAdmin(DwsSource):
     """
 
     shown_as = ""
-    """The name of this channel's sessions, by which whoever takes the channel over ends them; "" where it has none."""
     cleared_for = 1
     """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
 
@@ -456,7 +416,6 @@ class DwsSlotAdmin(DwsSource):
         return int(self.session.rows("register", parameters, REGISTER_LIMIT_MS)[0][0])
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SyncPoints:
-        """Register both points of a lane's DN, the status judged between them."""
         return confirm(self, first, asked)
 
     def create_slot(self) -> list[SlotStatus]:
@@ -474,7 +433,6 @@ class DwsSlotAdmin(DwsSource):
         return self.read_status(None)
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register both points on one DN, whatever was there."""
         goal = points_of(kept)
         for checkpoint in (False, True):
             point = (goal.durable if checkpoint else goal.live) or 0
@@ -483,13 +441,11 @@ class DwsSlotAdmin(DwsSource):
             probe("in_first_registration")
 
     def full_sync(self) -> str:
-        """Move both points of every DN to now; what the server answered, in words."""
         self._show()
         rows = self.session.rows("full_sync", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)
         return "; ".join(safe(", ".join(map(str, row)), 80) for row in rows) or "nothing"
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block, under the channel's name: a lost one is not opened again inside it."""
         self._show()
         return self.session.pinned()
 

@@ -80,17 +80,14 @@ class DwsViewer:
         self.session = session
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """Every registered point of a table; None where the kernel cannot list them."""
         rows = self._or_none(lambda: self.session.rows("slots", {"table": table}))
         return None if rows is None else points_of(rows)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         rows = self._or_none(lambda: self.session.rows("consume_progress", {"table": table}, COUNT_LIMIT_MS))
         return None if rows is None else unread_of(rows)
 
     def latest(self, table: str) -> dict[str, Position | None] | None:
-        """The newest sync point by DN; None where the kernel cannot tell it without a slot."""
         rows = self._or_none(lambda: self._rows("latest", {"table": table}))
         return None if rows is None else {str(node): place(number(point)) for node, point in rows}
 
@@ -102,7 +99,6 @@ class DwsViewer:
         return bool(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def server(self) -> ServerSeen:
-        """Who answers."""
         version, user, clock, superuser = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), superuser)
 
@@ -121,7 +117,6 @@ class DwsViewer:
         return moment(self.server().clock)
 
     def ttl(self, table: str) -> Ttl | None:
-        """What the table's storage options say; None where there is no such table."""
         rows = self._rows("table", named(table))
         return ttl_of(str(rows[0][5])) if rows else None
 
@@ -129,7 +124,6 @@ class DwsViewer:
         return whole(self.settings().get(TIMEOUT, ""))
 
     def settings(self) -> dict[str, str]:
-        """Settings that matter, those that the server has."""
         return {str(name): str(value) for name, value in self._rows("settings", {})}
 
     def functions(self) -> dict[str, bool]:
@@ -137,19 +131,22 @@ class DwsViewer:
         return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
 
     def may_drop(self) -> bool | None:
-        """Whether this login may drop a slot; None where this kernel has no function for it."""
         return self.functions().get(CALLS.drops)
 
     def server_facts(self) -> ServerFacts:
-        """What decides whether anything of this server can be followed."""
         return ServerFacts(self.server().version, self.functions(), self.settings())
 
     def table(self, table: str) -> TableSeen | None:
-        """What can be known about a table without a slot; None where there is no such table."""
         facts = self.table_facts(table)
         if facts is None:
             return None
-        return TableSeen(facts, self._binlog_complaint(table) if facts.readable else "")
+        complaint = ""
+        if facts.readable:
+            try:
+                self._rows("consumed", {"table": table}, COUNT_LIMIT_MS)
+            except SlotkeeperError as error:
+                complaint = error.message
+        return TableSeen(facts, complaint)
 
     def table_facts(self, table: str) -> TableFacts | None:
         """What the catalogs say about a table; None where there is no such table."""
@@ -191,13 +188,6 @@ class DwsViewer:
             if error.code in _UNKNOWN:
                 return None
             raise
-
-    def _binlog_complaint(self, table: str) -> str:
-        try:
-            self._rows("consumed", {"table": table}, COUNT_LIMIT_MS)
-        except SlotkeeperError as error:
-            return error.message
-        return ""
 
     def _rows(self, name: str, parameters: dict[str, Any], limit_ms: int | None = None) -> Rows:
         return self.session.rows(name, parameters, limit_ms, _SQL)
@@ -280,7 +270,6 @@ class DwsStatusPoller:
         return TableAnswer(moment(clock), ttl, whole(timeout), points)
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """Unread rows per DN, slot and flag; None where the kernel cannot tell."""
         try:
             return unread_of(self._rows("consume_progress", {"table": table}))
         except SlotkeeperError as error:

@@ -17,6 +17,7 @@ from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import Busy, Refused
 from slotkeeper.core.sources.hologres.catalog import Record, number_of
 from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.pg_base import table_name
 from slotkeeper.core.sqltext import statements
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
@@ -98,11 +99,6 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 _NO_COLUMNS = SQL("")
 FEW = 64
 """Records of a page that is read to know whether there are changes."""
-
-
-def table_name(table: str) -> pg.sql.Composable:
-    """`schema.table` as identifiers."""
-    return Identifier(*table.split(".", 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Set
 from datetime import datetime
 
-from slotkeeper.core.domain.endpoint import Endpoint, line_finding
-from slotkeeper.core.domain.finding import Finding, Level, clock_finding
+from slotkeeper.core.domain.finding import Finding, Level
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.hologres import catalog, eligibility
 from slotkeeper.core.sources.hologres.session import HoloSession
-from slotkeeper.core.sqltext import dotted, quoted
+from slotkeeper.core.sources.pg_base import server_findings
 
 EXTENSION_BEFORE = (2, 0)
 
@@ -27,18 +26,13 @@ def findings(
     """What is found, the server first; `by_slot`: jobs have slots there."""
     place = f"source {asked.name}"
     before = utc().timestamp()
-    version, user, clock, superuser = session.rows("server")[0]
-    after = utc().timestamp()
-    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers as {user}: {str(version)[:100]}")
-    yield line_finding(place, asked.endpoint, session.line())
-    yield Finding(place, Level.OK, session.prove())
-    yield clock_finding(place, float(clock), before, after)
-    if superuser:
-        yield Finding(place, Level.WARN, f"{user} is a superuser; SELECT on the tables is enough")
-    yield _version_finding(place, str(version))
+    server = session.rows("server")[0]
+    yield from server_findings(place, asked.endpoint, session, server, before, utc().timestamp())
+    version = str(server[0])
+    yield _version_finding(place, version)
     yield Finding(place, Level.OK, KEPT if by_slot else NOTHING_KEPT)
     for one in asked.tables:
-        yield from _table_findings(f"{place} {one.name}", one, session, str(version), by_slot)
+        yield from _table_findings(f"{place} {one.name}", one, session, version, by_slot)
 
 
 def _version_finding(place: str, text: str) -> Finding:
@@ -75,7 +69,13 @@ def _table_findings(
     yield from (Finding(place, Level.WARN, one.text) for one in eligibility.warnings(table.name, state))
     if not found:
         yield _answers(place, table.name, session, state)
-        yield Finding(place, Level.OK, _read_by(len(streaming), len(table.followers), by_slot))
+        text = "its changes are read by SQL"
+        if streaming:
+            how = "by its slot" if by_slot else "without a slot"
+            text = f"its changes are read by stream, {how}: one walsender of the server for each shard at least"
+            others = len(table.followers) - len(streaming)
+            text += f"; by SQL for {others} of {len(table.followers)} jobs" if others else ""
+        yield Finding(place, Level.OK, text)
         yield from _slots(place, table.name, session, {job.slot for job in table.followers} if by_slot else set())
 
 
@@ -101,15 +101,6 @@ def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iter
         yield Finding(place, Level.OK, f"the server has slots of others on it: {named}; no job here uses or moves one")
 
 
-def _read_by(streaming: int, followers: int, by_slot: bool) -> str:
-    """By what its jobs read it."""
-    if not streaming:
-        return "its changes are read by SQL"
-    how = "by its slot" if by_slot else "without a slot"
-    text = f"its changes are read by stream, {how}: one walsender of the server for each shard at least"
-    return text if streaming == followers else f"{text}; by SQL for {followers - streaming} of {followers} jobs"
-
-
 def _answers(place: str, table: str, session: HoloSession, state: catalog.TableState) -> Finding:
     """Whether the cursor functions answer for a shard."""
     try:
@@ -119,14 +110,3 @@ def _answers(place: str, table: str, session: HoloSession, state: catalog.TableS
     newest = f"LSN {record.lsn}" if record else "empty"
     text = f"readable, primary key, {len(state.shards)} shards, {state.shards[0].name} of its binlog is {newest}"
     return Finding(place, Level.OK, text)
-
-
-def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """The least rights that following and comparing these tables needs (Hologres 2.1 or newer), as statements."""
-    to = quoted(endpoint.user)
-    schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
-    return [
-        f"GRANT CONNECT ON DATABASE {quoted(endpoint.database)} TO {to};",
-        *(f"GRANT USAGE ON SCHEMA {one} TO {to};" for one in schemas),
-        *(f"GRANT SELECT ON {dotted(name)} TO {to};" for name in tables),
-    ]

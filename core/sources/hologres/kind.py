@@ -15,6 +15,8 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.sources import pg_base
+from slotkeeper.core.sources.base import NoProbe
 from slotkeeper.core.sources.hologres import doctor
 from slotkeeper.core.sources.hologres.peek import HoloPeek
 from slotkeeper.core.sources.hologres.position import POSITIONS
@@ -25,7 +27,6 @@ from slotkeeper.core.sources.hologres.stream.records import IDLE_SECONDS, Stream
 from slotkeeper.core.sources.hologres.traits import TRAITS
 from slotkeeper.core.sources.hologres.viewer import HoloViewer
 from slotkeeper.core.sources.hologres.words import HoloManualSql
-from slotkeeper.core.sources.no_probe import NoProbe
 
 
 class HoloConnection:
@@ -48,14 +49,12 @@ class HoloConnection:
         return HoloSource(self.session, job.channel.source_table, job.binlog, job.channel, self.streams)
 
     def admin(self, job: JobSpec) -> HoloSource:
-        """The same: nothing is registered."""
         return self.source(job)
 
     def retention(self, job: JobSpec) -> HoloRetention:
         return HoloRetention(self.session, job.channel.source_table, job.binlog, job.channel)
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> HoloSource:
-        """What commands ask of a slot: there is none."""
         return HoloSource(self.session, table, options, None)
 
     def viewer(self) -> HoloViewer:
@@ -96,14 +95,13 @@ class HoloKind:
         return HoloConnection(login)
 
     def poller(self, login: Login) -> HoloViewer:
-        """A session that is asked for slots while they are shown."""
         return HoloViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, HOLOGRES, limit_ms)
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        return doctor.grants(endpoint, tables)
+        return pg_base.grants(endpoint, tables)
 
 
 KIND: SourceKind = HoloKind()

@@ -34,15 +34,12 @@ class HoloPeek:
             raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The shards: id by name."""
         return {shard.name: shard.node_id for shard in catalog.read_table(self.session, table).shards}
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """None: nothing is kept."""
         return None
 
     def newest(self, table: str, shard: Shard) -> Position | None:
-        """The newest record of a shard."""
         found = catalog.newest(self.session, table, shard)
         return found.applied if found else None
 
@@ -54,7 +51,6 @@ class HoloPeek:
         return first_at(self.session, table, shard, moment)
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The first records behind a position."""
         low, high = _lsn(what.after), _lsn(what.up_to)
         found: list[ChangeRow] = []
         reached = low

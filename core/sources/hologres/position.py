@@ -52,7 +52,6 @@ class HoloPosition(Position):
 
     @property
     def shown(self) -> str:
-        """The LSN; "-" for a shard without a record."""
         return _NO_LSN if self.empty else str(self.lsn)
 
     @property
@@ -62,7 +61,6 @@ class HoloPosition(Position):
 
     @property
     def plain(self) -> str:
-        """The LSN."""
         return self.shown
 
     @property
@@ -84,7 +82,6 @@ class HoloPosition(Position):
 
     @property
     def place(self) -> HoloPosition:
-        """Itself."""
         return self
 
     def order(self, other: Position) -> Order:
@@ -174,7 +171,6 @@ class HoloPositions:
         return _read(text, text, 0, 0) if _PLACE.fullmatch(text) else self.position(text)
 
     def kept(self, text: str) -> Kept:
-        """Read what is stored for nothing; raises ValueError for anything else."""
         return nothing_of(text)
 
 
@@ -214,7 +210,6 @@ class SlotKept(OnePlace):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The LSN."""
         return ("" if self.lsn is None else str(self.lsn),)
 
     @property
@@ -224,17 +219,14 @@ class SlotKept(OnePlace):
 
     @property
     def furthest(self) -> HoloPosition | None:
-        """The place that is confirmed; None where none is."""
         return HoloPosition(self.lsn) if self.lsn else None
 
     @property
     def blank(self) -> SlotKept:
-        """A slot that nothing was confirmed for."""
         return SlotKept(0)
 
     @property
     def known(self) -> SlotKept:
-        """A slot that is not there as one that nothing was confirmed for."""
         return SlotKept(self.lsn or 0)
 
     def at(self, position: Position) -> SlotKept:
@@ -242,16 +234,13 @@ class SlotKept(OnePlace):
         return SlotKept(ours(position).lsn or self.known.lsn)
 
     def behind(self, other: Kept) -> bool:
-        """Whether less is confirmed here."""
         return (self.lsn or 0) < (kept_of(other).lsn or 0)
 
     def found(self, there: Kept) -> SlotKept:
-        """What is there."""
         return kept_of(there).known
 
     @property
     def again(self) -> HoloPosition:
-        """The place that is confirmed."""
         return HoloPosition(self.lsn or 0)
 
 
@@ -261,7 +250,6 @@ class SlotPositions(HoloPositions):
     marks: tuple[str, ...] = (MARK,)
 
     def kept(self, text: str) -> SlotKept:
-        """Read an LSN, or "-"; raises ValueError for anything else."""
         found = SlotKept(None if text == "-" else int(text) if text.isascii() and text.isdigit() else -1)
         if found.text != text or (found.lsn or 0) > HIGHEST:
             raise ValueError(f"not the LSN of a slot: {text!r}")

@@ -4,41 +4,30 @@ copy and resets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import Count
-from slotkeeper.core.domain.row_counts import UNTOLD_CODES, RowCount, count_within
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
-from slotkeeper.core.drivers import pg
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.slot import FirstRecord, Shard
+from slotkeeper.core.drivers.session import Rows
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.sources.base import NoSlotRetention
 from slotkeeper.core.sources.hologres import catalog
-from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch, table_name
+from slotkeeper.core.sources.hologres.changes import LETTERS, Stretch
 from slotkeeper.core.sources.hologres.position import POSITIONS, HoloPosition, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.source import HoloSource
 from slotkeeper.core.sources.hologres.words import WORDS
-
-COUNT_LIMIT_MS = 5_000
-"""Counting a range reads it; a plan is not worth more of a server's time than this per shard."""
+from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_statement, counted
 
 
-class HoloRetention(HoloSource):
+class HoloRetention(NoSlotRetention, HoloSource):
     """Implements `slotkeeper.core.ports.source.Retention`; each shard's places are its own."""
 
     words = WORDS
 
-    def points(self) -> Sequence[RegisteredPoint] | None:
-        """No slots are listed."""
-        return None
-
     def place(self, text: str) -> HoloPosition:
         """The LSN behind which a person wants to read, as Hologres's own start_lsn."""
         return POSITIONS.place(text)
-
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
-        """Nothing."""
-        return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
         """The first record behind a place by shard, the oldest without one; as the place from which it is read."""
@@ -46,7 +35,6 @@ class HoloRetention(HoloSource):
         return {one.name: first_record(self.session, self.table, one, place) for one in asked}
 
     def at_time(self, at: str) -> dict[str, Position | None]:
-        """The place from which the first record at or after a time is read, by shard."""
         return {one.name: first_at(self.session, self.table, one, at) for one in self.nodes()}
 
     def since(self, at: str) -> dict[str, Position | None]:
@@ -58,7 +46,7 @@ class HoloRetention(HoloSource):
         try:
             rows = self.pages.count(Stretch(shard, ours(low).lsn, ours(high).lsn), COUNT_LIMIT_MS)
         except SlotkeeperError as error:
-            if error.code != "57014":
+            if error.code != LIMIT:
                 raise
             return Count((("", 0),), whole=False)
         found = [row for row in rows if row[0] in LETTERS]
@@ -67,51 +55,16 @@ class HoloRetention(HoloSource):
         return Count(kinds, True, None if oldest is None else str(oldest), min((us for *_, us in found), default=None))
 
     def count_rows(self) -> RowCount:
+        def ask(most: int | None, limit_ms: int) -> Rows:
+            return self.session.composed_rows(count_statement(self.table, None, most), None, limit_ms)
 
-        def ask(most: int | None, limit_ms: int) -> int | None:
-            inner = pg.sql.SQL("SELECT 1 FROM {}").format(table_name(self.table))
-            if most is not None:
-                inner += pg.sql.SQL(" LIMIT {}").format(pg.sql.Literal(most))
-            statement = pg.sql.SQL("SELECT count(*) FROM ({}) counted").format(inner)
-            try:
-                return int(self.session.composed_rows(statement, None, limit_ms)[0][0])
-            except SlotkeeperError as error:
-                if error.code != "57014":
-                    raise
-                return None
-
-        try:
-            return count_within(ask)
-        except SlotkeeperError as error:
-            if error.code[:2] not in UNTOLD_CODES:
-                raise
-            return RowCount(None, why=error.message)
-
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
-        """Nothing."""
-        return NOTHING_KEPT
-
-    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
-        """Nothing."""
-        return NOTHING_KEPT
-
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """Nothing is sent."""
-        return []
+        return counted(ask)
 
     def seconds(self) -> float:
         return float(self.session.rows("clock")[0][0])
 
     def ttl(self) -> int | None:
-        """binlog.ttl in seconds."""
         return self._read().ttl
-
-    def record_ttl(self) -> int | None:
-        """None: each status tells by the server's own clock whether a record may be gone (`position.Oldest`)."""
-        return None
 
 
 def first_record(session: HoloSession, table: str, shard: Shard, place: Position | None) -> FirstRecord:

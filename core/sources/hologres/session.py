@@ -8,10 +8,8 @@ ExceptionCode, HoloClientException).
 
 from __future__ import annotations
 
-from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Endpoint, Secret
-from slotkeeper.core.domain.text import safe
-from slotkeeper.core.drivers import passing, pg
+from slotkeeper.core.drivers import passing
 from slotkeeper.core.drivers.session import Dialect, Session
 from slotkeeper.core.errors import (
     Busy,
@@ -23,9 +21,7 @@ from slotkeeper.core.errors import (
     Unclassified,
     Unreachable,
 )
-
-LIMIT = "57014"
-"""query_canceled: our statement_timeout."""
+from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
 REBUILT = ("shard id does not exist", "shard id not exist", "invalid table id", "no table is defined in publication")
 """The table was made again, or has another number of shards: old positions mean nothing."""
@@ -45,14 +41,9 @@ MOVING = ("not allowed in readonly mode",)
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
     """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
-    code, text = pg.failure(error)
-    if isinstance(error, pg.NoAnswer):
-        return Unreachable(f"source {place} {text}", "", code, "source").after_limit()
-    if isinstance(error, pg.TooMuch):
-        return TooLarge(f"source {place} {text}", "", code, "source")
-    message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
-    if refusals.refusal(code, text):
-        return refusals.error_of(text)(message, refusals.cure(text), code, "source")
+    found, code, text, message = plain_error(error, place)
+    if found is not None:
+        return found
     lower = text.lower()
     if code in ("42P01", "3F000") or any(words in lower for words in CHANGED):
         hint = "the table is gone, renamed or changed"

@@ -6,13 +6,12 @@ rows alone, and the server holds nothing back for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
 from slotkeeper.core.domain.finding import refuse
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import whole
@@ -20,7 +19,8 @@ from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sources.base import Mapped, NoSlotAdmin
 from slotkeeper.core.sources.hologres import catalog, chunks, eligibility
 from slotkeeper.core.sources.hologres.catalog import SECOND, TableState
 from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch
@@ -33,13 +33,11 @@ STEPS_OF_TTL = 8
 """An idle lane's position says so many times in a TTL that nothing else was there."""
 
 
-class HoloSource:
+class HoloSource(NoSlotAdmin):
     """One table; implements `slotkeeper.core.ports.source.Source`, and as nothing is registered, `SlotAdmin` and
     `SlotVerbs`.
     """
 
-    shown_as = ""
-    cleared_for = 1
     by_slot = False
     """Whether the server keeps a position for a slot of ours."""
 
@@ -55,8 +53,7 @@ class HoloSource:
         self.table = table
         self.options = options
         self._streams = streams
-        self._names = tuple(source for source, _ in channel.columns) if channel else ()
-        self._where = channel.where if channel else ""
+        self._mapped = Mapped.of(channel) if channel else Mapped()
         self._state: TableState | None = None
         self.left = Left(options.binlog_ignore_delete, options.binlog_ignore_before_update)
         self.pages = Pages(session, table, options.binlog_read_batch_size, options.binlog_read_timeout)
@@ -67,7 +64,6 @@ class HoloSource:
     # -- the table --------------------------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """Refuse by name a table that cannot be followed (or copied, where that is all)."""
         eligibility.refuse_absent(self.session, self.table)
         state = self._read()
         if self.options.binlog:
@@ -85,25 +81,13 @@ class HoloSource:
 
     def selects(self, identity: TableIdentity) -> None:
         """Refuse by name a mapping that this table cannot serve, and any row filter."""
-        if self._where:
+        if self._mapped.where:
             what = "a row filter (where) is not read from a hologres source"
             raise Refused(what, "leave where out, and filter at the target", where="source")
         self.columns(identity)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
-        """The columns to read; Refused where one is not there or a key column is left out."""
-        if not self._names:
-            return identity.columns
-        there = {column.name: column for column in identity.columns}
-        absent = [name for name in self._names if name not in there]
-        if absent:
-            what = f"columns names {absent[0]!r}, which the source table has not"
-            raise Refused(what, f"it has {', '.join(there)}", where="source")
-        left = [name for name in identity.key if name not in self._names]
-        if left:
-            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
-            raise Refused(what, "map every column of the primary key", where="source")
-        return tuple(there[name] for name in self._names)
+        return self._mapped.columns(identity)
 
     def _read(self) -> TableState:
         self._state = catalog.read_table(self.session, self.table)
@@ -120,7 +104,6 @@ class HoloSource:
         return self._state or self._read()
 
     def nodes(self) -> list[Shard]:
-        """The shards of the table's group."""
         return self._read().shards
 
     # -- where the binlog stands --------------------------------------------------------------------------------------
@@ -173,7 +156,6 @@ class HoloSource:
     # -- ranges -------------------------------------------------------------------------------------------------------
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Whether the shard holds one record of a change beyond `after` and at most at `up_to`."""
         low, high = ours(after).lsn, ours(up_to).lsn
         return low < high and self.pages.any(Stretch(shard, low, high), self.left)
 
@@ -186,7 +168,6 @@ class HoloSource:
         return found.applied if found and found.lsn < newest.lsn else newest
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write what (after, up_to] of one shard does to rows; returns the rows written."""
         low, high, identity = ours(after).lsn, ours(up_to).lsn, self.state.identity
         columns, count = self.columns(identity), 0
         if low >= high:
@@ -212,11 +193,9 @@ class HoloSource:
     # -- the table as a whole -----------------------------------------------------------------------------------------
 
     def open_now(self) -> NoneOpen:
-        """Nobody is waited for."""
         return NoneOpen()
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
-        """Chunks of about `rows` rows, shard by shard, in the source's own key order."""
         state, found = self._read(), list[Chunk]()
         for shard in state.shards:
             statement = chunks.plan_statement(self.table, state.identity, shard, rows)
@@ -225,7 +204,6 @@ class HoloSource:
         return found
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write one chunk's rows; returns how many."""
         identity, options = self.state.identity, self.options
         statement = chunks.read_statement(self.table, identity, chunk, self.columns(identity))
         limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
@@ -238,36 +216,14 @@ class HoloSource:
 
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
-        """Nothing is told."""
-        asked.check()
-        return NOTHING_KEPT
-
     def create_slot(self) -> list[SlotStatus]:
         """The statuses: a binlog is there for whoever reads it."""
         return self.read_status(None)
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
-
     def full_sync(self) -> str:
-        """Nothing is moved."""
         return "nothing: the server keeps no position for us"
 
-    def pinned(self) -> AbstractContextManager[None]:
-        """Nothing can land late."""
-        return nullcontext()
-
-    def end_rivals(self) -> bool:
-        """Nobody registers, so that nothing of an earlier one can land late."""
-        return True
-
-    def end_sessions(self, pattern: str) -> bool:
-        """The same."""
-        return True
-
     def clear(self) -> int:
-        """There is no slot to drop."""
         what = "there is no slot to drop: no job here has one at the server"
         raise Refused(what, "slots that others made: CALL hg_drop_logical_replication_slot", where="source")
 
@@ -284,5 +240,4 @@ class NoneOpen:
         return ""
 
     def advice(self, job: str) -> str:
-        """None is needed."""
         return ""

@@ -54,7 +54,6 @@ class HoloManualSql:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """There is nothing to register."""
         return "-- no slot of the server is used: nothing is registered there"
 
 

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any
 
 from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers.pg_types import plain_number
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 from slotkeeper.core.ports.source import Chunk
@@ -56,9 +57,9 @@ def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
 
     while found := ask(*_bound_statement(table, bounds[-1] if bounds else (), max(1, rows) - 1)):
         add(found[0])
-    if last := ask(*_last_statement(table, bounds[-1] if bounds else ())):
+    if last := ask(*_bound_statement(table, bounds[-1] if bounds else ())):
         add(last[0])
-        beyond = ask(*_last_statement(table, bounds[-1]))  # a row that was written meanwhile, or the last one itself
+        beyond = ask(*_bound_statement(table, bounds[-1]))  # a row that was written meanwhile, or the last one itself
         if beyond and _bound(table, beyond[0]) in known:
             raise _no_growth(table, bounds[-1])
     lows: list[Bound] = [(), *bounds]
@@ -91,22 +92,14 @@ def _bound(table: TableSeen, row: Sequence[Any]) -> Bound:
     return tuple(bound_text(image, value) for image, value in zip(table.key, row, strict=True))
 
 
-def _bound_statement(table: TableSeen, lo: Bound, offset: int) -> tuple[str, list[object]]:
+def _bound_statement(table: TableSeen, lo: Bound, offset: int | None = None) -> tuple[str, list[object]]:
+    """The key so many rows behind a bound, from 0 on; the table's last one without a number."""
     values: list[object] = []
     where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
-    order = ", ".join(map(_ordered, table.key))
-    return f"SELECT {_bounds(table)} FROM {table.quoted}{where} ORDER BY {order} LIMIT 1 OFFSET {offset}", values
-
-
-def _last_statement(table: TableSeen, lo: Bound) -> tuple[str, list[object]]:
-    values: list[object] = []
-    where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
-    down = ", ".join(f"{_ordered(image)} DESC" for image in table.key)
-    return f"SELECT {_bounds(table)} FROM {table.quoted}{where} ORDER BY {down} LIMIT 1", values
-
-
-def _bounds(table: TableSeen) -> str:
-    return ", ".join((image.bound or image.ordered).format(quoted(image.name)) for image in table.key)
+    bounds = ", ".join((image.bound or image.ordered).format(quoted(image.name)) for image in table.key)
+    down, far = (" DESC", "") if offset is None else ("", f" OFFSET {offset}")
+    order = ", ".join(f"{_ordered(image)}{down}" for image in table.key)
+    return f"SELECT {bounds} FROM {table.quoted}{where} ORDER BY {order} LIMIT 1{far}", values
 
 
 def _ordered(image: Image) -> str:
@@ -159,7 +152,6 @@ class MysqlKey:
 
     @property
     def ordered(self) -> str:
-        """The expression by which it is ordered on both ends."""
         name = quoted(self.name)
         if self.image.family == "text":
             return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
@@ -186,15 +178,10 @@ def canonical(family: str) -> Callable[[str], str]:
     ('1.5', '2020-01-01 00:00:00.12', '1.0')
     """
     if family == "numeric":
-        return _plain_number
+        return plain_number
     if family == "float":
         return lambda text: repr(float(text))
     return trimmed if family == "timestamp" else str
-
-
-def _plain_number(text: str) -> str:
-    value = Decimal(text)
-    return "0" if not value else f"{value:f}".rstrip("0").rstrip(".") if "." in text else text
 
 
 def trimmed(text: str) -> str:
@@ -229,7 +216,6 @@ class MysqlTableReader:
 
     @property
     def key(self) -> Sequence[ComparedKey]:
-        """The columns of the key."""
         return self._key
 
     def hashes_by(self, forms: Sequence[str]) -> None:
@@ -335,7 +321,6 @@ class MysqlTables:
     def table(
         self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
     ) -> MysqlTableReader:
-        """A table of this server."""
         return MysqlTableReader(self._session, name, key, columns, where, self._limit)
 
     def close(self) -> None:

@@ -13,46 +13,33 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ALLOW, ChannelSpec
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.sources.base import Mapped
 from slotkeeper.core.sources.mysql.tables import Image
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none.
+class Selection(Mapped):
+    """What a channel mirrors of a table.
 
     `cascades_known`: foreign keys that change the table's rows without row events are allowed.
     """
 
-    names: tuple[str, ...] = ()
-    where: str = ""
     cascades_known: bool = False
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Selection:
-        """What a channel mirrors."""
         return cls(tuple(source for source, _ in channel.columns), channel.where, channel.cascades == ALLOW)
 
     def places(self, identity: TableIdentity) -> tuple[int, ...]:
         """Where the columns lie in the table."""
         there = {column.name: place for place, column in enumerate(identity.columns)}
         return tuple(there[name] for name in self.names) if self.names else tuple(there.values())
-
-    def serves(self, identity: TableIdentity) -> None:
-        """Raise Refused where a column is not there, or a key column is left out."""
-        there = [column.name for column in identity.columns]
-        absent = [name for name in self.names if name not in there]
-        if absent:
-            what = f"columns names {absent[0]!r}, which the source table has not"
-            raise Refused(what, f"it has {', '.join(there)}", where="source")
-        left = [name for name in identity.key if self.names and name not in self.names]
-        if left:
-            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
-            raise Refused(what, "map every column of the primary key", where="source")
 
 
 if TYPE_CHECKING:
@@ -103,10 +90,11 @@ class _Compiler:
             return _both(one, other) if isinstance(part, exp.And) else _either(one, other)
         if isinstance(part, exp.Not):
             return _negated(self.condition(part.this))
-        if isinstance(part, exp.Is):
-            return self._is(part)
+        if isinstance(part, exp.Is) and isinstance(part.expression, exp.Null) and isinstance(part.this, exp.Column):
+            place = self._place(part.this)
+            return lambda row: row[place] is None
         if isinstance(part, exp.In) and part.expressions:
-            return self._any(part.this, part.expressions)
+            return reduce(_either, [self._compared(part.this, one, lambda a, b: a == b) for one in part.expressions])
         if isinstance(part, exp.Between):
             low = self._compared(part.this, part.args["low"], lambda a, b: a >= b)
             return _both(low, self._compared(part.this, part.args["high"], lambda a, b: a <= b))
@@ -127,20 +115,6 @@ class _Compiler:
         if type(part) in signs:
             return self._compared(part.this, part.expression, signs[type(part)])
         raise _unanswered(part)
-
-    def _is(self, part: Expr) -> Value:
-        from sqlglot import exp
-
-        if isinstance(part.expression, exp.Null) and isinstance(part.this, exp.Column):
-            place = self._place(part.this)
-            return lambda row: row[place] is None
-        raise _unanswered(part)
-
-    def _any(self, tested: Expr, wanted: Sequence[Expr]) -> Value:
-        found = self._compared(tested, wanted[0], lambda a, b: a == b)
-        for one in wanted[1:]:
-            found = _either(found, self._compared(tested, one, lambda a, b: a == b))
-        return found
 
     def _like(self, part: Expr) -> Value:
         from sqlglot import exp

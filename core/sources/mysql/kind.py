@@ -15,13 +15,13 @@ from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_find
 from slotkeeper.core.domain.inspection import ChangeRow, Filter, Range, Searched
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.remedy import ManualSql
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity, UnreadRows
+from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, TableAnswer, TableIdentity
 from slotkeeper.core.domain.spec import ALLOW, BinlogOptions, JobSpec
 from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Purge, Ttl, hours
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.sources.base import NoProbe, NoSlotViewer
 from slotkeeper.core.sources.mysql import retention, side_effects
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
 from slotkeeper.core.sources.mysql.filters import Selection
@@ -32,42 +32,25 @@ from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
 from slotkeeper.core.sources.mysql.tables import speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
-from slotkeeper.core.sources.no_probe import NoProbe
 
 
-class MysqlViewer:
+class MysqlViewer(NoSlotViewer):
     """Implements `slotkeeper.core.ports.source.SlotViewer`, `SlotPoller` and `PurgesByAge`."""
 
-    calls = SlotCalls((), "", "", "")
     words = WORDS
 
     def __init__(self, session: MysqlSession) -> None:
         self.session = session
         self._purges = Purges(session)
 
-    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """None: the server lists no slots."""
-        return None
-
     def purge(self, position: Position | None) -> Purge:
-        """The server's setting, and what becomes of the file of a position."""
         return self._purges.at(None if position is None else ours(position))
 
-    def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """None: it counts no unread rows."""
-        return None
-
     def latest(self, table: str) -> Mapping[str, Position | None] | None:
-        """Where the binlog ends."""
         return {SHARD.name: self._source(table).newest()}
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The one stream."""
         return {SHARD.name: SHARD.node_id}
-
-    def consumed(self, table: str, node: int = 0) -> bool | None:
-        """None: it does not tell."""
-        return None
 
     def ttl(self, table: str) -> Ttl | None:
         """None where there is no such table."""
@@ -77,19 +60,10 @@ class MysqlViewer:
             return None
         return Ttl(None)
 
-    def consume_timeout(self) -> int | None:
-        """None: no maintenance waits for readers."""
-        return None
-
-    def may_drop(self) -> bool | None:
-        """None: there is nothing to drop."""
-        return None
-
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._source("").seconds(), timezone.utc)
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """Its clock, and whether there is such a table."""
         return TableAnswer(self.now(), self.ttl(table), None, None)
 
     def _source(self, table: str) -> MysqlRetention:
@@ -112,26 +86,21 @@ class MysqlReader:
         return self._source(table).identify()
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The one stream."""
         return {SHARD.name: SHARD.node_id}
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """None: the server lists no slots."""
         return None
 
     def newest(self, table: str, shard: Shard) -> Position | None:
-        """Where the binlog ends."""
         return self._source(table).newest()
 
     def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        """The table's first event at or behind a place."""
         return dict(self._source(table).records(place))
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
         return self._source(table).at_time(moment)[SHARD.name]
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The first rows after a position, in whole transactions."""
         found: list[ChangeRow] = []
         after, up_to, source = self._ends(table, what)
         reached: Position = after
@@ -144,7 +113,6 @@ class MysqlReader:
         return Searched(tuple(found), up_to if not found else reached, True)
 
     def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The last rows up to a place, in whole transactions."""
         after, up_to, source = self._ends(table, what)
         kept: list[list[ChangeRow]] = []
         whole = True
@@ -280,7 +248,6 @@ class MysqlConnection:
         return self._kept(MysqlSource(self.session, channel.source_table, job.slot, job.binlog, selection, *limits))
 
     def admin(self, job: JobSpec) -> MysqlSource:
-        """The same: nothing is registered."""
         return self.source(job)
 
     def retention(self, job: JobSpec) -> MysqlRetention:
@@ -293,7 +260,6 @@ class MysqlConnection:
         return made
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> MysqlSource:
-        """What commands ask that make or move a slot, of which there is none."""
         return self._kept(MysqlSource(self.session, table, slot, options))
 
     def _kept(self, source: MysqlSource) -> MysqlSource:

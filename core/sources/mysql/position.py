@@ -99,7 +99,6 @@ class MysqlSet:
         return MysqlSet({**self.done, source: _joined([*self.done.get(source, ()), (number, number)])})
 
     def covers(self, other: MysqlSet) -> bool:
-        """Whether every transaction of the other's is in this."""
         return all(
             any(first <= low and high <= last for first, last in self.done.get(source, ()))
             for source, intervals in other.done.items()
@@ -181,7 +180,6 @@ class PendingXa:
 
     @property
     def text(self) -> str:
-        """The form that is stored in a position."""
         return f"{self.xid}@{self.number}:{self.offset}"
 
 
@@ -210,7 +208,6 @@ class MysqlPosition(Position):
 
     @property
     def committed_at(self) -> float | None:
-        """The same; None where it is not known."""
         return self.time or None
 
     @property
@@ -229,7 +226,6 @@ class MysqlPosition(Position):
 
     @property
     def plain(self) -> str:
-        """`file/offset/GTIDs`."""
         return replace(self, born=None, pending=()).text
 
     def moved(self, file: str, offset: int) -> MysqlPosition:
@@ -253,7 +249,6 @@ class MysqlPosition(Position):
 
     @property
     def number(self) -> int:
-        """The number of the file."""
         return int(self.file.rpartition(".")[2])
 
     @property
@@ -268,7 +263,6 @@ class MysqlPosition(Position):
 
     @property
     def place(self) -> MysqlPosition:
-        """Itself."""
         return self
 
     def order(self, other: Position) -> Order:
@@ -321,15 +315,13 @@ def parse_position(text: str) -> MysqlPosition:
     if found["born"]:
         created, _, server = found["born"].partition("-")
         born = int(created), int(server)
-    pending = tuple(map(_pending, found["pending"].split(","))) if found["pending"] else ()
-    return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""), born=born, pending=pending)
-
-
-def _pending(text: str) -> PendingXa:
-    found = _PENDING.fullmatch(text)
-    if found is None:
-        raise ValueError("a prepared XA transaction in a position is formatID-gtrid-bqual@file:offset")
-    return PendingXa(found["xid"], int(found["number"]), int(found["offset"]))
+    pending = []
+    for prepared in found["pending"].split(",") if found["pending"] else ():
+        named = _PENDING.fullmatch(prepared)
+        if named is None:
+            raise ValueError("a prepared XA transaction in a position is formatID-gtrid-bqual@file:offset")
+        pending.append(PendingXa(named["xid"], int(named["number"]), int(named["offset"])))
+    return MysqlPosition(found["file"], offset, parse_gtids(found["gtids"] or ""), born=born, pending=tuple(pending))
 
 
 _SHOWN = re.compile(r"(\d{1,10}):(\d{1,13})")
@@ -344,7 +336,6 @@ class BinlogPositions:
     marks: tuple[str, ...] = ()
 
     def position(self, text: str) -> MysqlPosition:
-        """A stored position; raises ValueError where it is none."""
         return parse_position(text)
 
     def place(self, text: str) -> MysqlPosition:
@@ -362,7 +353,6 @@ class BinlogPositions:
         return MysqlPosition(f".{int(short[1]):06d}", offset)
 
     def kept(self, text: str) -> NothingKept:
-        """What is stored for nothing; raises ValueError for anything else."""
         return nothing_of(text)
 
 

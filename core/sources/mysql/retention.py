@@ -11,22 +11,23 @@ start of the server and whenever it begins a file, by the time of their last cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.reset import Count
 from slotkeeper.core.domain.row_counts import RowCount, count_within
-from slotkeeper.core.domain.slot import FirstRecord, RegisteredPoint, Shard, SlotStatus
+from slotkeeper.core.domain.slot import FirstRecord, Shard
 from slotkeeper.core.domain.ttl import LONGEST, Purge, seconds_of
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.sources.base import NoSlotRetention
 from slotkeeper.core.sources.mysql import starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
-from slotkeeper.core.sources.mysql.position import FIRST_OFFSET, POSITIONS, MariaState, MysqlPosition, ours
-from slotkeeper.core.sources.mysql.session import MysqlSession, ServerFacts
+from slotkeeper.core.sources.mysql.position import POSITIONS, MariaState, MysqlPosition, ours
+from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
 from slotkeeper.core.sources.mysql.starts import BinlogFile
 from slotkeeper.core.sources.mysql.statements import Statement
@@ -74,7 +75,6 @@ class Purges:
         self._closed: dict[str, datetime] = {}
 
     def at(self, position: MysqlPosition | None) -> Purge:
-        """The server's setting, and what becomes of the file of a position."""
         seconds, setting = age_of(variables_of(self._session))
         files = self._session.asking(starts.binlog_files)
         now = float(self._session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
@@ -107,16 +107,8 @@ class Purges:
 _KINDS = {Action.INSERT: ("I",), Action.UPDATE: ("B", "U"), Action.DELETE: ("d",)}
 
 
-def _begin_of(facts: ServerFacts, file: str, line: my.Session) -> MysqlPosition:
-    return MysqlPosition(file, FIRST_OFFSET, starts.gtids_at(line, facts, file, FIRST_OFFSET))
-
-
-class MysqlRetention(MysqlSource):
+class MysqlRetention(NoSlotRetention, MysqlSource):
     """Implements `slotkeeper.core.ports.source.Retention`."""
-
-    def points(self) -> Sequence[RegisteredPoint] | None:
-        """None: the server lists no slots."""
-        return None
 
     def place(self, text: str) -> Position:
         """A place as it is shown or stored, or GTIDs as the server shows them; raises ValueError where it is none."""
@@ -135,7 +127,7 @@ class MysqlRetention(MysqlSource):
             raise Refused(f"{text!r}: only MariaDB tells where GTIDs lie in its files", "name a file's place: 3:1234")
         newest = self.newest()
         for file in reversed(self.session.asking(starts.binlog_files)):
-            begin = self.session.asking(partial(_begin_of, facts, file.name))
+            begin = self.session.asking(partial(starts.position_at, facts=facts, file=file.name))
             done = begin.gtids if isinstance(begin.gtids, MariaState) else MariaState({})
             if not wanted.covers(done):
                 continue
@@ -146,9 +138,6 @@ class MysqlRetention(MysqlSource):
                     return item.position
             break
         raise Refused(f"{text!r}: no binlog that is still there has a place where just these are done")
-
-    def kept_by(self, points: Sequence[RegisteredPoint]) -> NothingKept:
-        return NOTHING_KEPT
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
         """The place of the table's first event at or behind a place; without one, where the binlog begins."""
@@ -188,7 +177,6 @@ class MysqlRetention(MysqlSource):
             yield item, item.position if ends and not isinstance(item, TableRows) else None
 
     def at_time(self, at: str) -> dict[str, Position | None]:
-        """The place of the table's first event at or after a time."""
         moment, newest = datetime.fromisoformat(at).timestamp(), self.newest()
         facts, replica = self.session.facts, self.session.replica(f"{self.slot}\x1f{self.table}\x1fviewer")
         begin = self.session.asking(
@@ -214,8 +202,6 @@ class MysqlRetention(MysqlSource):
         return Count(tuple(sorted(counts.items())), True, begin, first.rows.header.time * 1_000_000 if first else None)
 
     def count_rows(self) -> RowCount:
-        """The rows that a copy would find, within five seconds."""
-
         def ask(most: int | None, limit_ms: int) -> int | None:
             limit = "" if most is None else f" LIMIT {most}"
             statement = f"SELECT count(*) FROM (SELECT 1 FROM {self.seen.quoted}{limit}) c"
@@ -228,27 +214,9 @@ class MysqlRetention(MysqlSource):
 
         return count_within(ask)
 
-    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> NothingKept:
-        return NOTHING_KEPT
-
-    def kept_at(
-        self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool
-    ) -> NothingKept:
-        return NOTHING_KEPT
-
-    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
-
-    def registration_text(self, node: int, kept: Kept) -> list[str]:
-        return []
-
     def seconds(self) -> float:
         return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
 
     def ttl(self) -> int | None:
         """None: what goes is told by the files that are there."""
-        return None
-
-    def record_ttl(self) -> int | None:
-        """None: the same."""
         return None

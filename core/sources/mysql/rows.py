@@ -366,7 +366,6 @@ class Decoder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of what rows have."""
         return tuple(self.columns[place].name for place in self.wanted)
 
     def changes(self, event: Rows) -> Changes:
@@ -476,7 +475,6 @@ class _Writer:
         return f"f{place}(b[{begin}:{end}])"
 
     def made(self, name: str) -> Any:
-        """The compiled function `name`."""
         scope = dict(self.names)
         exec("\n".join(self.lines), scope)  # noqa: S102  made of types and places, never of names or values
         return scope[name]

@@ -53,7 +53,6 @@ class ServerFacts:
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether it is MariaDB, which says so in its version."""
         return "MARIADB" in self.of("version")
 
     @property
@@ -155,7 +154,6 @@ class MysqlSession:
 
     @property
     def name(self) -> str:
-        """The session's own name."""
         return self._login.name
 
     @property
@@ -229,7 +227,6 @@ class MysqlSession:
                 self.close()  # what is left of the answer is in the line
 
     def error(self, error: BaseException) -> SlotkeeperError:
-        """The error of ours for a driver's."""
         return faults.classify(error, self.place, self.user, self._login.endpoint.sslmode == "disable")
 
     def replica(self, reader: str) -> my.Replica:
@@ -242,13 +239,11 @@ class MysqlSession:
         return MysqlSession(replace(self._login, name=f"{self._login.name[: 63 - len(mark)]}{mark}"))
 
     def sever(self) -> None:
-        """Cut it off, from any thread, without waiting."""
         session = self._open
         if session is not None:
             session.sever()
 
     def close(self) -> None:
-        """End it; safe to call twice."""
         session, self._open = self._open, None
         if session is not None:
             session.close()

@@ -50,16 +50,23 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
     yield from kind_objections(table, seen.kind, seen.engine)
     yield from charset_objections(table, seen.described)
     if not cascades_known and not cascades_are_written(session.facts):
-        for key in _cascading(_created(session, seen)):
+        try:
+            made = str(session.rows(f"SHOW CREATE TABLE {seen.quoted}")[0][1])
+            created = read(made, 0, session.facts.is_mariadb)
+        except Unread:
+            raise Refused(f"{table}: {_CANNOT_BE_READ}", "report it", where="source") from None
+        for key in _cascading(created):
             yield Objection(
                 f"{table} has foreign key {key} with cascades, which change its rows without row events",
                 'make the key RESTRICT, or set cascades = "allow" in the channel if such rows may stay wrong',
             )
     if seen.engine.lower() == "myisam":
-        for merge in _merges(session, seen):
-            yield Objection(
-                f"{table} is part of the MERGE table {merge}, whose changes do not name it", "drop that table"
-            )
+        merges = "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'MRG_MyISAM'"
+        for schema, name in session.rows(merges):  # as far as this login sees
+            rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
+            if seen.name.casefold() in read(str(rows[0][1])).names:
+                what = f"{table} is part of the MERGE table {schema}.{name}, whose changes do not name it"
+                yield Objection(what, "drop that table")
 
 
 def admit(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> None:
@@ -111,13 +118,6 @@ def charset_objections(table: str, described: Described) -> Iterator[Objection]:
             yield Objection(what, "convert the column to utf8mb4, or leave the table out of the job")
 
 
-def _created(session: MysqlSession, seen: TableSeen) -> Said:
-    try:
-        return read(str(session.rows(f"SHOW CREATE TABLE {seen.quoted}")[0][1]), 0, session.facts.is_mariadb)
-    except Unread:
-        raise Refused(f"{seen.schema}.{seen.name}: {_CANNOT_BE_READ}", "report it", where="source") from None
-
-
 def _cascading(created: Said) -> Iterator[str]:
     """The names of the foreign keys with cascades in a CREATE TABLE.
 
@@ -134,15 +134,6 @@ def _cascading(created: Said) -> Iterator[str]:
     for start, end in pairwise([*starts, len(tokens)]):
         if cascades([one.text.upper() for one in tokens[start:end] if one.kind == "word"]):
             yield tokens[start - 1].text
-
-
-def _merges(session: MysqlSession, seen: TableSeen) -> Iterator[str]:
-    """The MERGE tables that may have a table in them, as far as this login sees."""
-    found = session.rows("SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'MRG_MyISAM'")
-    for schema, name in found:
-        rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
-        if seen.name.casefold() in read(str(rows[0][1])).names:
-            yield f"{schema}.{name}"
 
 
 RIGHTS = ("SELECT", "TRIGGER", "EXECUTE")

@@ -7,19 +7,19 @@ without row events, or changed columns, stops the lane at its very place: everyt
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, BinaryIO
 
-from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, NothingKept, Position
+from slotkeeper.core.domain.position import NOTHING_KEPT, Position
 from slotkeeper.core.domain.slot import Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.drivers.pipe import put, put_all
 from slotkeeper.core.errors import Refused, SlotkeeperError, Trouble, TroubleName
 from slotkeeper.core.ports.sink import Top
-from slotkeeper.core.ports.source import Chunk, Confirmation, OpenTransactions
+from slotkeeper.core.ports.source import Chunk, OpenTransactions
+from slotkeeper.core.sources.base import NoSlotAdmin
 from slotkeeper.core.sources.mysql import chunks, faults, filters, side_effects, starts
 from slotkeeper.core.sources.mysql.events import Action
 from slotkeeper.core.sources.mysql.faults import BinlogError
@@ -59,13 +59,11 @@ _CURES = {
 """What to do about a statement behind which the table cannot be followed."""
 
 
-class MysqlSource:
+class MysqlSource(NoSlotAdmin):
     """One table; implements `slotkeeper.core.ports.source.Source` and, as nothing is registered, `SlotAdmin` and
     `SlotVerbs`.
     """
 
-    shown_as = ""
-    cleared_for = 1
     words = WORDS
 
     def __init__(
@@ -116,7 +114,7 @@ class MysqlSource:
         return seen.identity
 
     def selects(self, identity: TableIdentity) -> None:
-        self.selection.serves(identity)
+        self.selection.columns(identity)
         if self.selection.where and self._asked_of != self.seen.images:
             self._accepts, self._asked_of = filters.compiled(self.selection.where, self.seen.images), self.seen.images
 
@@ -129,7 +127,6 @@ class MysqlSource:
         return self._seen
 
     def nodes(self) -> list[Shard]:
-        """The stream."""
         return [SHARD]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
@@ -139,7 +136,6 @@ class MysqlSource:
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def newest(self) -> MysqlPosition:
-        """Where the binlog ends now."""
         file, offset = self.session.asking(newest)
         if not file:
             what = f"source {self.session.place}: it writes no binlog (log_bin is off)"
@@ -293,7 +289,6 @@ class MysqlSource:
         return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """The end of the range."""
         return up_to
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
@@ -307,7 +302,6 @@ class MysqlSource:
     # -- the copy -----------------------------------------------------------------------------------------------------
 
     def open_now(self) -> OpenTransactions:
-        """The transactions whose place is known and whose rows may not be seen yet."""
         return open_now(self.session)
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
@@ -383,11 +377,6 @@ class MysqlSource:
 
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
-    def confirm(self, first: SlotStatus, asked: Confirmation) -> NothingKept:
-        """Nothing is told to the server."""
-        asked.check()
-        return NOTHING_KEPT
-
     def create_slot(self) -> list[SlotStatus]:
         """Where a lane begins: behind everything that is seen by whoever reads the table from now on."""
         fingerprint = self.identify().text
@@ -398,27 +387,10 @@ class MysqlSource:
         latest = replace(latest, born=first.born)
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
-    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
-
     def full_sync(self) -> str:
-        """Nothing is told."""
         return "nothing: the server keeps no position"
 
-    def pinned(self) -> AbstractContextManager[None]:
-        """Nothing has to be held."""
-        return nullcontext()
-
-    def end_rivals(self) -> bool:
-        """Nobody registers, so that nothing of an earlier one can land late."""
-        return True
-
-    def end_sessions(self, pattern: str) -> bool:
-        """The same."""
-        return True
-
     def clear(self) -> int:
-        """Raises Refused: there is none."""
         raise Refused("there is no slot to drop: the server keeps no position", where="source")
 
 
@@ -439,7 +411,6 @@ class _Writer:
         self._key = speller(seen.images, places, [image.name in seen.identity.key for image in seen.images])
 
     def write(self, item: TableRows, out: BinaryIO) -> int:
-        """The rows of one event; returns how many were written."""
         changes = self._decoder.changes(item.rows)
         place = str(item.number << OFFSET_BITS | item.at)
         # an image has a byte at least, so that the next event of a compressed transaction starts at a higher number

@@ -42,16 +42,14 @@ def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) ->
     return parse_gtids(str(row[0])) if row is not None and row[0] else None
 
 
-def latest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Where the binlog ends now. Raises DriverError."""
-    file, offset = newest(session)
+def position_at(session: my.Session, facts: ServerFacts, file: str, offset: int = FIRST_OFFSET) -> MysqlPosition:
+    """A transaction's end, or where a file begins, with the GTIDs that are done there. Raises DriverError."""
     return MysqlPosition(file, offset, gtids_at(session, facts, file, offset))
 
 
-def earliest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Where the oldest file begins. Raises DriverError."""
-    first = binlog_files(session)[0].name
-    return MysqlPosition(first, FIRST_OFFSET, gtids_at(session, facts, first, FIRST_OFFSET))
+def latest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
+    """Where the binlog ends now. Raises DriverError."""
+    return position_at(session, facts, *newest(session))
 
 
 def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
@@ -119,7 +117,7 @@ def at_moment(
     if found is None:
         hint = "take a snapshot, or begin at the oldest place: earliest"
         raise Refused("the oldest binlog that the server still has began after that moment", hint, "", "source")
-    return MysqlPosition(found.name, FIRST_OFFSET, gtids_at(session, facts, found.name, FIRST_OFFSET))
+    return position_at(session, facts, found.name)
 
 
 def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
@@ -135,7 +133,7 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
     if not file or not offset:
         session.rows("ROLLBACK")
         raise Refused("this server does not tell where in its binlog a snapshot stands", "MariaDB does", "", "source")
-    return MysqlPosition(file, int(offset), gtids_at(session, facts, file, int(offset)))
+    return position_at(session, facts, file, int(offset))
 
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:

@@ -312,20 +312,8 @@ _OTHERS = frozenset(
 """First words of what else a binlog has; another one is a statement that is not known here."""
 OBJECTS = frozenset(
     {
-        *(
-            "TABLE",
-            "TABLES",
-            "DATABASE",
-            "SCHEMA",
-            "VIEW",
-            "TRIGGER",
-            "PROCEDURE",
-            "FUNCTION",
-            "EVENT",
-            "INDEX",
-            "USER",
-        ),
-        *("ROLE", "SERVER", "SEQUENCE", "PACKAGE", "TABLESPACE", "LOGFILE", "LIBRARY"),
+        *("TABLE", "TABLES", "DATABASE", "SCHEMA", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "INDEX"),
+        *("USER", "ROLE", "SERVER", "SEQUENCE", "PACKAGE", "TABLESPACE", "LOGFILE", "LIBRARY"),
     }
 )
 
@@ -350,7 +338,10 @@ def judge(
     if what in ("DATABASE", "SCHEMA") and (kind == "DROP" or words[1:3] == ("OR", "REPLACE")):
         return Effect.EMPTIES if any(one.casefold() in names for one, _ in wanted) else Effect.NONE
     folded = [(one.casefold(), table.casefold()) for one, table in wanted]
-    named = {table for one, table in folded if _names_it(one, table, schema.casefold(), said.tables)}
+    here = schema.casefold()  # a name without a schema is one of the session's own
+    named = {
+        table for one, table in folded if (one, table) in said.tables or (one == here and ("", table) in said.tables)
+    }
     if kind in _CHANGES or (kind == "CREATE" and what == "TABLE" and _selects(words)):
         replaces = words[1:3] == ("OR", "REPLACE") and named
         return Effect.EMPTIES if kind == "CREATE" and replaces else _changed(said, named)
@@ -411,18 +402,8 @@ def _changed(said: Said, named: Collection[str]) -> Effect:
 
 _MODIFIERS = frozenset(
     {
-        "LOW_PRIORITY",
-        "HIGH_PRIORITY",
-        "DELAYED",
-        "QUICK",
-        "IGNORE",
-        "INTO",
-        "FROM",
-        "IF",
-        "NOT",
-        "EXISTS",
-        "ONLINE",
-        "OFFLINE",
+        *("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "IGNORE", "INTO", "FROM", "IF", "NOT", "EXISTS"),
+        *("ONLINE", "OFFLINE"),
     }
 )
 
@@ -477,9 +458,7 @@ def _only_system(tokens: Sequence[Token]) -> bool:
 
 def _selects(words: Sequence[str]) -> bool:
     """Whether a CREATE TABLE takes rows of a query, in which a function may be called."""
-    values = any(
-        word == "VALUES" and after not in ("IN", "LESS") for word, after in zip(words, [*words[1:], ""], strict=True)
-    )
+    values = any(word == "VALUES" and after not in ("IN", "LESS") for word, after in _pairs(words))
     return "SELECT" in words or values or words.count("TABLE") > 1
 
 
@@ -519,8 +498,3 @@ def _cut(said: Said, begins: Callable[[str], bool], beyond: int) -> Said:
             words = tuple(token.text.upper() for token in rest if token.kind == "word")
             return Said(rest, words, said.names, said.tables)
     return said
-
-
-def _names_it(one: str, table: str, schema: str, tables: Collection[tuple[str, str]]) -> bool:
-    """Whether a table of schema `one` is named: a name without a schema is one of the session's own `schema`."""
-    return (one, table) in tables or (one == schema and ("", table) in tables)

@@ -79,12 +79,15 @@ class Stream:
         self._connect = connect
         self._dump: my.Dump | None = None
         self._parser = Parser()
-        self._prepared = PreparedRows(self._read_aside, self._files, place)
+        self._prepared = PreparedRows(
+            lambda begin: read_from(connect, aside(reading.replica), Transactions(begin, reading.tables), begin),
+            self._files,
+            place,
+        )
         self._releases = False
 
     @property
     def last(self) -> MysqlPosition:
-        """The end of the last transaction that was read."""
         return self._transactions.last
 
     @property
@@ -131,10 +134,6 @@ class Stream:
             self._releases = one is not item
             yield one
 
-    def _read_aside(self, begin: MysqlPosition) -> Iterator[Transactions | Item | None]:
-        transactions = Transactions(begin, self._reading.tables)
-        return read_from(self._connect, aside(self._reading.replica), transactions, begin)
-
     def _files(self) -> list[starts.BinlogFile]:
         session = self._connect()
         try:
@@ -170,7 +169,6 @@ class Stream:
             raise self._refused(f"the binlog ends at {self.last.text}, before {up_to.text}")
 
     def close(self) -> None:
-        """End the stream; safe to call twice."""
         dump, self._dump = self._dump, None
         if dump is not None:
             dump.close()
@@ -312,10 +310,12 @@ class Follower:
         if there(stream.here, up_to):
             self.here = stream.here
             return True
-        if isinstance(item, Alive) and item.sent is not None and _sent(item.sent, up_to):
-            self.here = stream.here.moved(up_to.file, up_to.offset)
-            return True
-        return False
+        sent = item.sent if isinstance(item, Alive) else None
+        # a heartbeat says that everything up to a place was sent, and knows 32 bits of its offset
+        if sent is None or (sent.number, sent.offset) < (up_to.number, up_to.offset & _LARGEST_OFFSET):
+            return False
+        self.here = stream.here.moved(up_to.file, up_to.offset)
+        return True
 
     def check(self, after: MysqlPosition) -> None:
         """Begin a stream there, unless one is there already: what the server says first tells whether its file is the
@@ -334,7 +334,6 @@ class Follower:
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction is open where the stream is now."""
         return self._stream is not None and self._stream.inside
 
     def _stand_at(self, after: MysqlPosition) -> bool:
@@ -350,16 +349,10 @@ class Follower:
         return True
 
     def close(self) -> None:
-        """End the stream; safe to call twice."""
         stream, self._stream, self.here = self._stream, None, None
         self._events = iter(())
         if stream is not None:
             stream.close()
-
-
-def _sent(sent: MysqlPosition, up_to: MysqlPosition) -> bool:
-    """Whether a server has sent everything up to a place; a heartbeat knows 32 bits of its offset."""
-    return sent.number > up_to.number or (sent.number == up_to.number and sent.offset >= up_to.offset & 0xFFFFFFFF)
 
 
 class Spool:
@@ -381,7 +374,6 @@ class Spool:
 
     @property
     def any(self) -> bool:
-        """Whether the range has anything of a followed table."""
         return bool(self._count) or self.statement is not None
 
     def add(self, item: TableRows) -> None:
@@ -400,7 +392,6 @@ class Spool:
             self._waiting, self._size = [], 0
 
     def ended(self, end: MysqlPosition, time: int = 0) -> None:
-        """A transaction has ended at `end`."""
         self.time = time or self.time
         self.end, self._count, self.counted = replace(end, time=self.time), self._added, self.bytes
 
@@ -416,7 +407,6 @@ class Spool:
         yield from self._waiting[:left]
 
     def close(self) -> None:
-        """Forget them."""
         self._waiting = []
         if self._file is not None:
             self._file.close()

@@ -183,7 +183,8 @@ def _described(
     columns: list[PhysicalColumn], fields: dict[int, bytes]
 ) -> tuple[tuple[PhysicalColumn, ...], tuple[int, ...] | None]:
     """The columns with what the optional fields say, and the places of the primary key's columns."""
-    signs = dict(zip(_places(columns, NUMERIC), _bits(fields[1]), strict=False)) if 1 in fields else {}
+    bits = (bool(byte >> (7 - bit) & 1) for byte in fields.get(1, b"") for bit in range(8))
+    signs = dict(zip(_places(columns, NUMERIC), bits, strict=False))
     collations = _collations(columns, CHARACTER, fields.get(2), fields.get(3))
     collations |= _collations(columns, frozenset({Type.ENUM, Type.SET}), fields.get(10), fields.get(11))
     names = [text.decode() for text in _strings(fields[4])] if 4 in fields else []
@@ -197,15 +198,13 @@ def _described(
         )
         for i, one in enumerate(columns)
     )
-    return said, _key(fields)
+    # places of whole columns, or of pairs: a key over a prefix of a column is a key too, and names it
+    key = _numbers(fields[8]) if 8 in fields else _numbers(fields[9])[::2] if 9 in fields else None
+    return said, None if key is None else tuple(key)
 
 
 def _places(columns: list[PhysicalColumn], codes: frozenset[int]) -> list[int]:
     return [i for i, one in enumerate(columns) if one.code in codes]
-
-
-def _bits(value: bytes) -> Iterator[bool]:
-    return (bool(byte >> (7 - bit) & 1) for byte in value for bit in range(8))
 
 
 def _numbers(value: bytes) -> list[int]:
@@ -271,12 +270,3 @@ def _labels(columns: list[PhysicalColumn], code: int, value: bytes | None) -> di
             at += size
         found[place] = tuple(labels)
     return found
-
-
-def _key(fields: dict[int, bytes]) -> tuple[int, ...] | None:
-    """Places of the primary key's columns; one over a prefix of a column is a key too, and names it."""
-    if 8 in fields:
-        return tuple(_numbers(fields[8]))
-    if 9 in fields:
-        return tuple(_numbers(fields[9])[::2])
-    return None

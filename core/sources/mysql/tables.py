@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from slotkeeper.core.domain.finding import Objection
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import my
+from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.rows import Described, SchemaColumn
@@ -144,34 +144,6 @@ def _plain_decimal(value: str) -> str:
         stripped = value.lstrip("0")
         return f"0{stripped}" if stripped[:1] in ("", ".") else stripped
     return value
-
-
-def float_text(value: float, single: bool = False) -> str:
-    """A number as PostgreSQL writes a double precision, or a real where `single`.
-
-    PostgreSQL, src/common/d2s.c and f2s.c: digits as they are from 1e-4 to below 1e15, or 1e6 of a real.
-
-    >>> float_text(1e15), float_text(1e14), float_text(1.5), float_text(-0.0), float_text(1e-5)
-    ('1e+15', '100000000000000', '1.5', '-0', '1e-05')
-    >>> float_text(1e6, True), float_text(123456.0, True), float_text(1234567.0, True)
-    ('1e+06', '123456', '1.234567e+06')
-    """
-    plain = repr(float(value))
-    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all are: both write the fewest digits
-        return plain.removesuffix(".0")
-    sign, digits, exponent = Decimal(plain).as_tuple()
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    if text == "0" or not isinstance(exponent, int):
-        return "-0" if sign else "0"
-    leading = len(digits) + exponent - 1
-    dash = "-" if sign else ""
-    if -4 <= leading < (6 if single else 15):
-        if leading < 0:
-            return f"{dash}0.{'0' * (-leading - 1)}{text}"
-        whole = text[: leading + 1].ljust(leading + 1, "0")
-        return f"{dash}{whole}{'.' + text[leading + 1 :] if len(text) > leading + 1 else ''}"
-    rest = f".{text[1:]}" if len(text) > 1 else ""
-    return f"{dash}{text[0]}{rest}e{'-' if leading < 0 else '+'}{abs(leading):02d}"
 
 
 # -- bounds of chunks -------------------------------------------------------------------------------------------------
@@ -316,7 +288,6 @@ class TableSeen:
 
     @property
     def quoted(self) -> str:
-        """The table for a statement."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     @property
@@ -415,7 +386,6 @@ def stored_names(session: MysqlSession, table: str) -> tuple[str, str, tuple[str
 
 
 def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
-    """What stands against a key of these columns."""
     if not key:
         what = f"{table} has no primary key, and no UNIQUE key over whole columns that are NOT NULL"
         yield Objection(what, f"ALTER TABLE {table} ADD PRIMARY KEY (...)")

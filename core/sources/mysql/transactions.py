@@ -162,7 +162,6 @@ class Transactions:
 
     @property
     def last(self) -> MysqlPosition:
-        """The end of the last transaction that was taken."""
         return self._last
 
     @property
@@ -241,18 +240,15 @@ class Transactions:
             return  # it is in no file, or a copy of a file's first event
         reached = self._offset + header.size
         if reached & _LOW != header.end:
-            if not self._may_pass_over() or (header.end - reached) & _LOW > _LARGEST_STEP:
+            # a server leaves out what is done by GTID; a MariaDB its annotations, which are sent only where asked for
+            leaves_out = self._by_gtid or "MariaDB" in self.server_version
+            if not leaves_out or (header.end - reached) & _LOW > _LARGEST_STEP:
                 raise Damaged(
                     f"{self._file} has an event that ends at {header.end}, where {reached} was to come",
                     "read the binlog again from the last position; if it stays, take a new snapshot",
                 )
             reached += (header.end - reached) & _LOW
         self._offset = reached
-
-    def _may_pass_over(self) -> bool:
-        """Whether the server leaves events out of the stream: what is done by GTID, and MariaDB's annotations, which
-        are only sent where they are asked for."""
-        return self._by_gtid or "MariaDB" in self.server_version
 
     def _begin(self, event: MariaGtid | MysqlGtid) -> None:
         if self._open:

@@ -282,12 +282,10 @@ def _hex_groups(groups: Iterable[int]) -> str:
 
 
 def inet4(raw: bytes) -> str:
-    """Reads an INET4."""
     return str(ipaddress.IPv4Address(raw.ljust(4, b"\0")))
 
 
 def uuid(raw: bytes) -> str:
-    """Reads a UUID."""
     return str(UUID(bytes=raw.ljust(16, b"\0")))
 
 

@@ -68,7 +68,6 @@ class DwsProbe:
     switches = staticmethod(switches)
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """What a probe would do; raises Refused where the server has no binlog functions or no place for a table."""
         with closing(_session(login)) as session:
             facts = DwsViewer(session).server_facts()
             if not facts.functions:
@@ -104,7 +103,6 @@ class DwsProbe:
         progress: Callable[[str], None],
         ending: Callable[[], None],
     ) -> list[Answer]:
-        """Make the scratch tables, ask, and drop them however it ends; `left` gets those that could not be dropped."""
         scratch = Scratch(plan.schema, plan.table, plan.stand_in)
         opened = partial(_session, login)
         with _dropped(scratch, opened, left, ending), closing(opened()) as session:

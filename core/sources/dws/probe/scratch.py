@@ -236,13 +236,7 @@ class ProbeContext(DwsSlotAdmin):
 
     def refusal(self, statement: str) -> str:
         """The SQLSTATE with which the server refuses a statement; "" where it takes it."""
-        try:
-            self.act(statement)
-        except SlotkeeperError as error:
-            if error.kind is ErrorKind.TRANSIENT and error.code != "57014":
-                raise
-            return error.code or "no code"
-        return ""
+        return code_of(lambda: self.act(statement))
 
     def asked(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         """All rows of a statement of probe.sql about the table."""
@@ -256,7 +250,13 @@ class ProbeContext(DwsSlotAdmin):
     def raw(self, node: int = 0, start: int = 0, end: int | None = None) -> tuple[list[str], list[Event]]:
         """A range as the server gives it, under its own names of columns; by default all that there is."""
         names, rows = self.raw_rows(node, start, end)
-        return names, [_event(row) for row in rows]
+        found = []
+        for *system, place, key, value in rows:  # three system columns, or four with the time
+            point, sequence, kind = system[:3]
+            time_us = int(system[3]) if len(system) > len(NEW_NAMES) and system[3] is not None else None
+            own = pg.number(place), pg.number(key)
+            found.append(Event(int(point), int(sequence), str(kind), time_us, own, value))
+        return names, found
 
     def raw_rows(
         self, node: int = 0, start: int = 0, end: int | None = None
@@ -337,14 +337,17 @@ def run(
     return [answers[name] for name in QUESTIONS if name in answers]
 
 
+def code_of(act: Callable[[], object]) -> str:
+    """The SQLSTATE with which the server refuses a call; "" where it takes it."""
+    try:
+        act()
+    except SlotkeeperError as error:
+        if error.kind is ErrorKind.TRANSIENT and error.code != "57014":
+            raise
+        return error.code or "no code"
+    return ""
+
+
 def short(error: SlotkeeperError) -> str:
     """What a server said, without where in its functions it said it."""
     return safe(error.message.partition(" CONTEXT:")[0], 200)
-
-
-def _event(row: tuple[Any, ...]) -> Event:
-    """A row of the scratch table's binlog under either naming: three system columns, or four with the time."""
-    *system, place, key, value = row
-    point, sequence, kind = system[:3]
-    time_us = int(system[3]) if len(system) > len(NEW_NAMES) and system[3] is not None else None
-    return Event(int(point), int(sequence), str(kind), time_us, (pg.number(place), pg.number(key)), value)

@@ -6,16 +6,16 @@ A number that other writers move as well is looked at several times, with and wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 from slotkeeper.core.domain.inspection import ProbeFinding
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.sources.dws.probe import questions as decide
 from slotkeeper.core.sources.dws.probe.questions import needs, yes_or_no
-from slotkeeper.core.sources.dws.probe.scratch import HOME, Found, ProbeContext, short
+from slotkeeper.core.sources.dws.probe.scratch import HOME, Found, ProbeContext, code_of, short
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sqltext import dotted
 
@@ -38,11 +38,8 @@ def newest(ctx: ProbeContext) -> Iterator[Found]:
         own = _newest_own(ctx)
         rounds.append(decide.Beside(before - own, after - own))
     seen = ", ".join(f"{one.before} and {one.after}" for one in rounds)
-    yield (
-        "latest_inclusive",
-        finding or decide.no_finding(),
-        f"newest point before and after a commit, less its point: {seen}",
-    )
+    text = f"newest point before and after a commit, less its point: {seen}"
+    yield "latest_inclusive", finding or decide.no_finding(), text
     answers = [ctx.ask_slot() for _ in range(MORE)]
     points = {str(row[3]) for row in answers[0]}
     yield "latest_same", yes_or_no(len(points) == 1), f"{len(answers[0])} DNs tell {' '.join(sorted(points))}"
@@ -159,7 +156,7 @@ def backwards(ctx: ProbeContext) -> Iterator[Found]:
     registered = max(here.latest, here.points.live or 0)
     ctx.register_all(registered, here.xmin)
     before, asked = ctx.here().points.live, registered - 1
-    error = _code(lambda: ctx.register(ctx.home, asked, False, here.xmin))
+    error = code_of(lambda: ctx.register(ctx.home, asked, False, here.xmin))
     after = ctx.here().points.live
     if after != registered:
         ctx.register(ctx.home, registered, False, here.xmin)
@@ -196,16 +193,6 @@ def _touch(ctx: ProbeContext) -> None:
     ctx.act(f"UPDATE {{t}} SET v = 'c' WHERE place = {HOME} AND id = 9")
 
 
-def _code(act: Callable[[], object]) -> str:
-    try:
-        act()
-    except SlotkeeperError as error:
-        if error.kind is ErrorKind.TRANSIENT and error.code != "57014":
-            raise
-        return error.code or "no code"
-    return ""
-
-
 def _said(numbers: list[int]) -> str:
     return " ".join(map(str, numbers)) or "none"
 
@@ -229,11 +216,8 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
         try:
             _sent(other, "BEGIN")
         except SlotkeeperError as error:
-            yield (
-                "cluster_wide_snapshot",
-                ProbeFinding(None, because=f"{place} does not let this login in"),
-                short(error),
-            )
+            refused = ProbeFinding(None, because=f"{place} does not let this login in")
+            yield "cluster_wide_snapshot", refused, short(error)
             return
         _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
         number = int(_sent(other, "SELECT txid_current()")[0][0])
@@ -249,11 +233,8 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
 def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
     """Whether what is written under a snapshot older than the table's first slot is recorded; there is no slot yet."""
     if ctx.said("clear_clears") != "yes":
-        yield (
-            "old_snapshot_recorded",
-            ProbeFinding(None, because="the slot could not be cleared: recording goes on"),
-            "",
-        )
+        because = "the slot could not be cleared: recording goes on"
+        yield "old_snapshot_recorded", ProbeFinding(None, because=because), ""
         return
     with closing(ctx.session.beside("@old")) as other:
         _sent(other, "BEGIN ISOLATION LEVEL REPEATABLE READ")

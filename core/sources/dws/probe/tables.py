@@ -74,11 +74,8 @@ def history(ctx: ProbeContext) -> Iterator[Found]:
     ctx.named_anew(new)
     yield "new_system_names", yes_or_no(new), f"columns {', '.join(names)}"
     before = [one for one in events if one.key == UNSEEN]
-    yield (
-        "recorded_before_slot",
-        yes_or_no(bool(before)),
-        f"{len(before)} records of a row that was written before the first slot",
-    )
+    unseen = f"{len(before)} records of a row that was written before the first slot"
+    yield "recorded_before_slot", yes_or_no(bool(before)), unseen
     ctx.events = [one for one in events if one.key != UNSEEN]
     shown = " ".join(f"{one.point}/{one.sequence}{one.kind}" for one in ctx.events[:12])
     yield "event_codes", decide.codes(ctx.events), shown
@@ -222,11 +219,8 @@ def timed(ctx: ProbeContext) -> Iterator[Found]:
     other.home = ctx.home
     events = other.raw(other.home.node_id)[1]
     if not events or events[0].time_us is None:
-        yield (
-            "cursor_timestamp_inclusive",
-            ProbeFinding(None, because="its records carry no time"),
-            f"{len(events)} records",
-        )
+        untold = ProbeFinding(None, because="its records carry no time")
+        yield "cursor_timestamp_inclusive", untold, f"{len(events)} records"
         return
     rows = other.asked("by_timestamp", {"us": events[0].time_us, "node": other.home.node_id})
     seen = f"asked at {events[0].time_us}, found {[row[1] for row in rows]}"

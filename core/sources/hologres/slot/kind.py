@@ -32,7 +32,6 @@ class SlotConnection(HoloConnection):
         self.confirming = ConfirmLine(login)
 
     def source(self, job: JobSpec, points_proven: bool = False) -> SlotSource:
-        """The channel of a job, by its slot."""
         table = job.channel.source_table
         return SlotSource(self.session, table, job.binlog, job.channel, self.streams, job.slot, self.confirming)
 
@@ -47,7 +46,6 @@ class SlotConnection(HoloConnection):
         return SlotsViewer(self.session)
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server, the tables that jobs read there, and their slots."""
         return doctor.findings(self.session, asked, utc, by_slot=True)
 
     def sever(self) -> None:
@@ -55,7 +53,6 @@ class SlotConnection(HoloConnection):
         super().sever()
 
     def close(self) -> None:
-        """End all lines; safe to call twice."""
         self.confirming.close()
         super().close()
 

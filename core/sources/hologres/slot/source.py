@@ -224,13 +224,11 @@ class ConfirmLine:
         return there
 
     def sever(self) -> None:
-        """Cut the line off, from any thread, without waiting."""
         line = self._line
         if line is not None:
             line.sever()
 
     def close(self) -> None:
-        """End the line; safe to call twice."""
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -279,14 +277,10 @@ class SlotSource(HoloSource):
             return lambda shard: SlotKept(None)
         # before whether it is there: dropping takes both away, and a slot that has gone is not one that fell back
         found = confirmed(self.session, [self.slot])
-        if not self._there():
+        its = bound(self.session, self.slot, self.table)
+        if not its.there or its.table != self.table:  # one of the same name that reads another table is not it
             return lambda shard: SlotKept(None)
         return lambda shard: SlotKept(found.get((self.slot, number_of(shard)), 0))
-
-    def _there(self) -> bool:
-        """Whether the table has this slot; one of the same name that reads another table is not it."""
-        found = bound(self.session, self.slot, self.table)
-        return found.there and found.table == self.table
 
     def _bound(self) -> Bound:
         found = bound(self.session, self.slot, self.table)
@@ -343,7 +337,6 @@ class SlotSource(HoloSource):
         return self.read_status(None)
 
     def full_sync(self) -> str:
-        """Confirm the newest record of every shard."""
         for status in self.read_status(None):
             goal = kept_of(status.kept).at(status.latest)
             if goal != status.kept:
@@ -359,7 +352,6 @@ class SlotSource(HoloSource):
         return False
 
     def end_sessions(self, pattern: str) -> bool:
-        """The same."""
         return False
 
     def clear(self) -> int:
@@ -382,19 +374,15 @@ class SlotRetention(SlotSource, HoloRetention):
         return super().full_sync()
 
     def points(self) -> Sequence[RegisteredPoint] | None:
-        """Every slot of the table by shard."""
         return listed(self.session, self.table)
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> SlotKept:
-        """The LSN of one slot on one shard."""
         return SlotKept(ours(points[0].point).lsn if points and points[0].point else None)
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> SlotKept:
-        """That place."""
         return kept_of(status.kept).at(place)
 
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> SlotKept:
-        """That place."""
         return kept_of(before).at(place)
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
@@ -432,7 +420,6 @@ class SlotsViewer(HoloViewer):
     words = SLOT_WORDS
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """What is confirmed, by slot and shard."""
         try:
             return listed(self.session, table)
         except SlotkeeperError as error:
@@ -445,5 +432,4 @@ class SlotsViewer(HoloViewer):
         return True
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """The clock, the TTL and the points."""
         return TableAnswer(self.now(), self.ttl(table), None, self.points(table))

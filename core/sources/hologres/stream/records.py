@@ -132,13 +132,11 @@ class ShardRanges:
         return Busy(said, "the same range is read again; nothing was skipped", where="source")
 
     def sever(self) -> None:
-        """Cut the line off, from any thread, without waiting."""
         reader = self._reader
         if reader is not None:
             reader.sever()
 
     def close(self) -> None:
-        """End the line, and forget what waits; safe to call twice."""
         reader, self._reader = self._reader, None
         self._waiting.clear()
         self._beats.clear()
@@ -219,12 +217,10 @@ class Streams:
             self._sweep_later()
 
     def sever(self) -> None:
-        """Cut all lines off, from any thread, without waiting."""
         for one in list(self._open.values()):
             one.sever()
 
     def close(self) -> None:
-        """End all lines; safe to call twice."""
         with self._lock:
             if self._sweeping is not None:
                 self._sweeping.cancel()
@@ -251,17 +247,14 @@ class StreamRecords:
         if stretch.up_to <= stretch.after:
             return
         try:
-            yield from self._changes(stretch, columns, left)
+            ranges = self._streams.of(self._table, number_of(stretch.shard), self._options, self._known, self._slot)
+            try:
+                yield from self._of(ranges, stretch, columns, left)
+            finally:
+                self._streams.done(ranges)
         except SlotkeeperError:
             self._streams.close()
             raise
-
-    def _changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        ranges = self._streams.of(self._table, number_of(stretch.shard), self._options, self._known, self._slot)
-        try:
-            yield from self._of(ranges, stretch, columns, left)
-        finally:
-            self._streams.done(ranges)
 
     def _of(self, ranges: ShardRanges, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
         going_on = ranges.goes_on(stretch.after)

@@ -56,7 +56,6 @@ class Payload:
 
     @property
     def empty(self) -> bool:
-        """Whether the server had nothing to send."""
         return not self.rows and not self.filtered
 
 
@@ -281,7 +280,10 @@ class ShardReader:
         Raises an error of ours, and the line is gone then: the next call begins behind the last row that was delivered.
         """
         try:
-            line = self._line or self._connect()
+            line = self._line
+            if line is None:
+                line = self._line = (SlotReplication if self._asked.slot else Replication)(self._login)
+                line.start(command(self._asked, self.stream.shard, self.stream.connected()))
             raw = line.read(seconds)
             return None if raw is None else self.stream.feed(raw)
         except pg.DriverError as error:
@@ -291,18 +293,11 @@ class ShardReader:
             self.close()
             raise
 
-    def _connect(self) -> Replication:
-        line = self._line = (SlotReplication if self._asked.slot else Replication)(self._login)
-        line.start(command(self._asked, self.stream.shard, self.stream.connected()))
-        return line
-
     def sever(self) -> None:
-        """Cut the line off, from any thread, without waiting."""
         if self._line is not None:
             self._line.sever()
 
     def close(self) -> None:
-        """End the line; safe to call twice."""
         line, self._line = self._line, None
         if line is not None:
             line.close()

@@ -17,10 +17,10 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused, Unclassified
 
 _DAY_US = 86_400_000_000
@@ -140,23 +140,8 @@ def timestamptz(ms: int) -> str:
 # -- numbers --------------------------------------------------------------------------------------------------------
 
 
-def _shortest(value: float, digits: str, most: int) -> str:
-    """Scientific digits as PostgreSQL writes them since its version 12: without an exponent from -4 to below `most`."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    mantissa, _, power = digits.partition("e")
-    exponent = int(power)
-    sign = "-" if mantissa.startswith("-") else ""
-    figures = mantissa.lstrip("-").replace(".", "").rstrip("0") or "0"
-    if not -4 <= exponent < most:
-        rest = f".{figures[1:]}" if len(figures) > 1 else ""
-        return f"{sign}{figures[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{figures}"
-    whole, part = figures[: exponent + 1].ljust(exponent + 1, "0"), figures[exponent + 1 :]
-    return f"{sign}{whole}.{part}" if part else sign + whole
+def _endless(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def double(value: float) -> str:
@@ -165,8 +150,7 @@ def double(value: float) -> str:
     >>> double(0.1), double(1e15), double(100000.0), double(-0.0), double(5e-324), double(float("-inf"))
     ('0.1', '1e+15', '100000', '-0', '5e-324', '-Infinity')
     """
-    digits = f"{Decimal(repr(value)):e}" if value and math.isfinite(value) else f"{value:e}"
-    return _shortest(value, digits, 15)
+    return float_text(value) if math.isfinite(value) else _endless(value)
 
 
 def real(value: float) -> str:
@@ -176,7 +160,7 @@ def real(value: float) -> str:
     ('0.1', '1e+06', '123456', 'NaN')
     """
     if not math.isfinite(value):
-        return _shortest(value, "", 6)
+        return _endless(value)
     for count in range(9):
         digits = f"{value:.{count}e}"
         try:
@@ -184,7 +168,7 @@ def real(value: float) -> str:
                 break
         except OverflowError:  # rounded up beyond the greatest one
             continue
-    return _shortest(value, digits, 6)
+    return float_text(float(digits), True)
 
 
 def numeric(scale: int) -> Text:
@@ -209,7 +193,6 @@ def numeric(scale: int) -> Text:
 
 
 def utf8(raw: bytes) -> str:
-    """A text."""
     try:
         return str(raw, "utf-8")
     except UnicodeDecodeError:
@@ -231,7 +214,6 @@ def hexed(raw: bytes) -> str:
 
 
 def boolean(value: bool) -> str:
-    """A BOOLEAN."""
     return "t" if value else "f"
 
 

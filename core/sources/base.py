@@ -1,0 +1,138 @@
+"""What several kinds of source share: the columns of a mapping, a server that keeps no position, and no probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import NoReturn, Self
+
+from slotkeeper.core.domain.inspection import Answer
+from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
+from slotkeeper.core.domain.slot import (
+    Column,
+    FirstRecord,
+    RegisteredPoint,
+    Shard,
+    SlotStatus,
+    TableIdentity,
+    UnreadRows,
+)
+from slotkeeper.core.domain.spec import ChannelSpec
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.source import Confirmation, SlotCalls
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none."""
+
+    names: tuple[str, ...] = ()
+    where: str = ""
+
+    @classmethod
+    def of(cls, channel: ChannelSpec) -> Self:
+        """What a channel mirrors."""
+        return cls(tuple(source for source, _ in channel.columns), channel.where)
+
+    def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
+        """The columns to read; Refused where one is not there, or a key column is left out."""
+        if not self.names:
+            return identity.columns
+        there = {column.name: column for column in identity.columns}
+        absent = [name for name in self.names if name not in there]
+        if absent:
+            what = f"columns names {absent[0]!r}, which the source table has not"
+            raise Refused(what, f"it has {', '.join(there)}", where="source")
+        left = [name for name in identity.key if name not in self.names]
+        if left:
+            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
+            raise Refused(what, "map every column of the primary key", where="source")
+        return tuple(there[name] for name in self.names)
+
+
+class NoSlotAdmin:
+    """What `SlotAdmin` asks, of a server that keeps no position: nothing of an earlier registrar can land late."""
+
+    shown_as = ""
+    cleared_for = 1
+
+    def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
+        asked.check()
+        return NOTHING_KEPT
+
+    def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def pinned(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def end_rivals(self) -> bool:
+        return True
+
+    def end_sessions(self, pattern: str) -> bool:
+        return True
+
+
+class NoSlotRetention:
+    """What `Retention` asks about points, of a server that keeps none."""
+
+    def points(self) -> Sequence[RegisteredPoint] | None:
+        return None
+
+    def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
+        return NOTHING_KEPT
+
+    def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
+        return NOTHING_KEPT
+
+    def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
+        return NOTHING_KEPT
+
+    def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
+        """Nothing is told."""
+
+    def registration_text(self, node: int, kept: Kept) -> list[str]:
+        return []
+
+    def record_ttl(self) -> int | None:
+        """None: each status tells whether what a lane needs is still there."""
+        return None
+
+
+class NoSlotViewer:
+    """What `SlotViewer` asks about slots, of a server that lists none and waits for no reader."""
+
+    calls = SlotCalls((), "", "", "")
+
+    def points(self, table: str) -> Sequence[RegisteredPoint] | None:
+        return None
+
+    def unread(self, table: str) -> Sequence[UnreadRows] | None:
+        return None
+
+    def consumed(self, table: str, node: int = 0) -> bool | None:
+        return None
+
+    def consume_timeout(self) -> int | None:
+        return None
+
+    def may_drop(self) -> bool | None:
+        return None
+
+
+class NoProbe:
+    """Implements `slotkeeper.core.ports.kinds.Probe` with no questions; `what` and `hint` say why, and what to use."""
+
+    asked = 0
+
+    def __init__(self, what: str, hint: str) -> None:
+        self._why = what, hint
+
+    def plan(self, *_asked: object, **_named: object) -> NoReturn:
+        raise Refused(*self._why, where="source")
+
+    ask = plan
+
+    def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
+        return {}
