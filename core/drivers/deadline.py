@@ -82,7 +82,6 @@ class Call:
 
     @property
     def too_much(self) -> bool:
-        """Whether more has come than it may get."""
         came = received(self.descriptor) or 0
         if self.moved:
             self.moved_before = True  # first: a thread that asks may come between the two
@@ -159,7 +158,6 @@ class Watchdog:
                 heapq.heapify(self._due)
 
     def shut_all(self, why: Cut) -> None:
-        """Shut the sockets of all calls under way."""
         with self._lock:
             for call in self._calls:
                 call.shut(why)

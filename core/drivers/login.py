@@ -102,7 +102,6 @@ class _Silence:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """For the block, in any thread."""
         with self._lock:
             self._logins += 1
             if self._logins == 1 and _is_glibc():

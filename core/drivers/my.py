@@ -264,7 +264,6 @@ class Session:
 
     @property
     def server_version(self) -> str:
-        """As the server says it when it greets."""
         return str(self._raw.get_server_info())
 
     @property
@@ -324,7 +323,6 @@ class Session:
             shut(line.fileno())
 
     def close(self) -> None:
-        """End the session; safe to call twice. Nothing is waited for."""
         ended(self._raw)
 
     @contextmanager

@@ -173,7 +173,6 @@ class SlotReplication(Replication):
             raise self._lost()
 
     def _message(self) -> bytes | None:
-        """The next message, where one is there."""
         libpq, line = _libpq(), self._open()
         buffer = ctypes.c_void_p()
         for fetched in (False, True):

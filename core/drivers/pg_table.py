@@ -200,17 +200,14 @@ class Statements:
         self._hash = sql.SQL("md5({})").format(sql.SQL(" || ").join(framed))
 
     def count(self, bounds: KeyRange) -> Composable:
-        """Rows of a range."""
         return sql.SQL("SELECT count(*) FROM {} t WHERE {}").format(self._table, self._within(bounds))
 
     def checksum(self, bounds: KeyRange) -> Composable:
-        """Rows of a range and the sum of their hashes."""
         return sql.SQL(
             "SELECT count(*), coalesce(sum(('x' || substr({}, 1, 15))::bit(60)::bigint), 0) FROM {} t WHERE {}"
         ).format(self._hash, self._table, self._within(bounds))
 
     def split(self, bounds: KeyRange, rows: int) -> Composable:
-        """Every `rows`-th key of a range but the first."""
         order = sql.SQL(", ").join(_ordered(c, _column(c)) for c in self._key)
         names = [sql.Identifier(f"k{place}") for place in range(len(self._key))]
         named = sql.SQL("{} AS {}")
@@ -228,13 +225,11 @@ class Statements:
         )
 
     def rows(self, bounds: KeyRange, limit: int) -> Composable:
-        """Key and hash of each row of a range."""
         return sql.SQL("SELECT {}, {} FROM {} t WHERE {} LIMIT {}").format(
             self._names, self._hash, self._table, self._within(bounds), sql.Literal(limit)
         )
 
     def digests(self, keys: Sequence[Key]) -> Composable:
-        """Key and one hash per column of the rows with these keys."""
         wanted = sql.SQL(", ").join(
             sql.SQL("({})").format(sql.SQL(", ").join(_value(c, part) for c, part in zip(self._key, key, strict=True)))
             for key in keys

@@ -184,7 +184,6 @@ class RowOut(io.RawIOBase, BinaryIO):
         return True
 
     def close(self) -> None:
-        """Hand over what is left, and end; safe to call twice."""
         if self.closed:
             return
         try:
@@ -213,7 +212,6 @@ class RowIn(io.RawIOBase, BinaryIO):
             yield from block
 
     def close(self) -> None:
-        """Read no more; safe to call twice."""
         self._queue.leave()
         super().close()
 

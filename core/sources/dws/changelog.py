@@ -92,7 +92,6 @@ class DwsChangelog(DwsSource):
         return self._out(statement, out, limit_ms, batch)
 
     def _met(self, one: Condition, operators: Operators) -> pg.sql.Composable:
-        """A condition over one column, compared as the column's own type."""
         types = {column.name: column.type for column in self.identity.columns}
         compared = [
             SQL("{} {} {}::{}").format(

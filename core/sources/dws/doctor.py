@@ -14,9 +14,9 @@ from slotkeeper.core.drivers.session import path_findings
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked
 from slotkeeper.core.sources.dws import eligibility, sight
+from slotkeeper.core.sources.dws.chunks import Selection
 from slotkeeper.core.sources.dws.eligibility import ServerFacts, column_objections
 from slotkeeper.core.sources.dws.peek import read_nothing
-from slotkeeper.core.sources.dws.source import Selection
 from slotkeeper.core.sources.dws.viewer import USEFUL, DwsViewer, TableSeen
 from slotkeeper.core.sources.pg_base import server_findings
 from slotkeeper.core.sqltext import quoted
@@ -45,7 +45,6 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
 
 
 def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Finding]:
-    """Tables of which a partition may go without a word."""
     answers = [asked.recorded(f"partition_{verb}") for verb in ("truncate", "drop")]
     for one in asked.tables:
         facts = viewer.table_facts(one.name)
@@ -102,7 +101,6 @@ def _setting_findings(place: str, settings: Mapping[str, str], proven: bool) -> 
 
 
 def _sight_finding(place: str, viewer: DwsViewer, user: str) -> Finding:
-    """Whether a start sees everybody whom it has to wait for."""
     seen = sight.read(viewer.session)
     if seen.whole:
         return Finding(place, Level.OK, "every session of every coordinator is seen")

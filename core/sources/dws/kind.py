@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.domain.finding import Finding, Objection
@@ -18,13 +19,16 @@ from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
+from slotkeeper.core.sources.dws.chunks import Selection
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
 from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
-from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource
 from slotkeeper.core.sources.dws.traits import TRAITS
 from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
+
+Made = TypeVar("Made", bound=DwsSource)
 
 
 class _Source(DwsSource):
@@ -47,22 +51,23 @@ class DwsConnection:
     def name(self) -> str:
         return self.session.application_name
 
-    def source(self, job: JobSpec, points_proven: bool = False) -> DwsSource:
+    def _made(self, kind: type[Made], job: JobSpec) -> Made:
         channel = job.channel
-        made = _Source(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        return kind(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+
+    def source(self, job: JobSpec, points_proven: bool = False) -> DwsSource:
+        made = self._made(_Source, job)
         made.points_proven = points_proven
         return made
 
     def admin(self, job: JobSpec) -> DwsSlotAdmin:
-        channel = job.channel
-        return DwsSlotAdmin(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        return self._made(DwsSlotAdmin, job)
 
     def changelog(self, job: JobSpec) -> DwsChangelog:
         return DwsChangelog(self.session, job.channel.source_table, job.slot, job.binlog)
 
     def retention(self, job: JobSpec) -> DwsRetention:
-        channel = job.channel
-        return DwsRetention(self.session, channel.source_table, job.slot, job.binlog, Selection.of(channel))
+        return self._made(DwsRetention, job)
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> DwsSlotVerbs:
         return DwsSlotVerbs(self.session, table, slot, options)

@@ -183,8 +183,8 @@ class Windows:
                 self.found += rows
                 at = DwsPosition(high + 1)
                 searched = ours(self.found[-1].position).point if not self._left else high
-            if not self._left or self._late:
-                stopped = f"searched up to {searched}" if self._left or self._late else ""
+            if not self._left or self.what.late():
+                stopped = f"searched up to {searched}" if self._left or self.what.late() else ""
                 return Searched(tuple(self.found), place(searched), False, stopped)
         return Searched(tuple(self.found), place(max(searched, up_to)), True)
 
@@ -197,18 +197,14 @@ class Windows:
             if rows is not None:
                 self.found[:0] = rows
                 high = low - 1
-            if not self._left or self._late:
-                stopped = f"searched back to {high + 1}" if self._left or self._late else ""
+            if not self._left or self.what.late():
+                stopped = f"searched back to {high + 1}" if self._left or self.what.late() else ""
                 return Searched(tuple(self.found), place(up_to), False, stopped)
         return Searched(tuple(self.found), place(up_to), True)
 
     @property
     def _left(self) -> int:
         return max(0, self.what.most - len(self.found))
-
-    @property
-    def _late(self) -> bool:
-        return self.what.late()
 
     def _rows(self, window: Window) -> list[ChangeRow] | None:
         """The rows of a window; None where the server did not get through it in time: the next one is narrower."""

@@ -110,7 +110,6 @@ class SyncPoints(Kept):
 
     @property
     def both(self) -> tuple[int | None, int | None]:
-        """(checkpoint false, checkpoint true)."""
         return self.live, self.durable
 
     @property

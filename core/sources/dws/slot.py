@@ -133,7 +133,6 @@ class DwsRetention(DwsSlotAdmin):
         return found
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """The changes beyond `low` and up to `high`, by kind; at least so many where counting takes too long."""
         self._orient(shard)
         try:
             found = self.session.composed_rows(self._range("count", shard, low, high), None, COUNT_LIMIT_MS)

@@ -149,7 +149,6 @@ class DwsViewer:
         return TableSeen(facts, complaint)
 
     def table_facts(self, table: str) -> TableFacts | None:
-        """What the catalogs say about a table; None where there is no such table."""
         rows = self._rows("table", named(table))
         if not rows:
             return None
@@ -256,7 +255,6 @@ class DwsStatusPoller:
         self._lists = True
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """Points and clock; None where this kernel has just turned out not to list points."""
         try:
             rows = self._rows("points" if self._lists else "clock", {"table": table, **named(table)}, _POLL_SQL)
         except SlotkeeperError as error:

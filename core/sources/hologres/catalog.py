@@ -36,7 +36,6 @@ class Record:
 
     @property
     def applied(self) -> HoloPosition:
-        """The position of a lane that has applied it."""
         return HoloPosition(self.lsn, self.us, self.us)
 
     @property

@@ -74,7 +74,7 @@ def _table_findings(
             how = "by its slot" if by_slot else "without a slot"
             text = f"its changes are read by stream, {how}: one walsender of the server for each shard at least"
             others = len(table.followers) - len(streaming)
-            text += f"; by SQL for {others} of {len(table.followers)} jobs" if others else ""
+            text = f"{text}; by SQL for {others} of {len(table.followers)} jobs" if others else text
         yield Finding(place, Level.OK, text)
         yield from _slots(place, table.name, session, {job.slot for job in table.followers} if by_slot else set())
 
@@ -102,7 +102,6 @@ def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iter
 
 
 def _answers(place: str, table: str, session: HoloSession, state: catalog.TableState) -> Finding:
-    """Whether the cursor functions answer for a shard."""
     try:
         record = catalog.newest(session, table, state.shards[0])
     except SlotkeeperError as error:

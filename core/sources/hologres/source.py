@@ -16,17 +16,20 @@ from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import whole
 from slotkeeper.core.domain.watch import trouble
+from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pipe import put, texts
 from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.base import Mapped, NoSlotAdmin
-from slotkeeper.core.sources.hologres import catalog, chunks, eligibility
-from slotkeeper.core.sources.hologres.catalog import SECOND, TableState
+from slotkeeper.core.sources.hologres import catalog, eligibility
+from slotkeeper.core.sources.hologres.catalog import SECOND, TableState, number_of
 from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch
 from slotkeeper.core.sources.hologres.position import HoloPosition, Oldest, ours
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.hologres.stream.records import StreamRecords, Streams
+from slotkeeper.core.sources.pg_base import beyond, table_name
 
 OLD_IMAGES = ("B", "d")
 STEPS_OF_TTL = 8
@@ -198,14 +201,14 @@ class HoloSource(NoSlotAdmin):
     def plan_chunks(self, rows: int) -> list[Chunk]:
         state, found = self._read(), list[Chunk]()
         for shard in state.shards:
-            statement = chunks.plan_statement(self.table, state.identity, shard, rows)
+            statement = plan_statement(self.table, state.identity, shard, rows)
             bounds = self.session.composed_rows(statement, None, self.options.full_sync_binlog_read_timeout)
-            found += chunks.of_shard(shard, [tuple(map(str, one)) for one in bounds], len(found))
+            found += of_shard(shard, [tuple(map(str, one)) for one in bounds], len(found))
         return found
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
         identity, options = self.state.identity, self.options
-        statement = chunks.read_statement(self.table, identity, chunk, self.columns(identity))
+        statement = read_statement(self.table, identity, chunk, self.columns(identity))
         limit_ms, batch = options.full_sync_binlog_read_timeout, options.full_sync_binlog_batch_read_size
         return self.session.cursor_out(statement, lambda row: put(out, texts(row)), limit_ms, batch)
 
@@ -241,3 +244,44 @@ class NoneOpen:
 
     def advice(self, job: str) -> str:
         return ""
+
+
+# -- chunks: cut and compared only at the source, shard by shard, and by the key inside each ---------------------------
+
+SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
+SHARD = SQL("hg_shard_id")
+"""Hologres: a hidden column, by which the vendor's own readers split a table."""
+
+
+def text_columns(columns: Sequence[Column]) -> pg.sql.Composable:
+    """Columns as the text that COPY would write."""
+    return SQL(", ").join(pg.text_form(one.type, Identifier(one.name)) for one in columns)
+
+
+def plan_statement(table: str, identity: TableIdentity, shard: Shard, rows: int) -> pg.sql.Composable:
+    """One pass over a shard's keys: every `rows`-th key and the last one, as text, in key order."""
+    only = SQL("{} = {}").format(SHARD, Literal(number_of(shard)))
+    return pg_base.plan_statement(table, identity.key, lambda _, key: SQL("{}::text").format(key), max(1, rows), only)
+
+
+def of_shard(shard: Shard, bounds: Sequence[tuple[str, ...]], first: int) -> list[Chunk]:
+    """Chunks between neighbouring bounds of a shard, numbered from `first`; the first reaches down to everything.
+
+    >>> of_shard(Shard("shard_2", 3), [("3",), ("7",)], 5)
+    [Chunk(number=5, lo=('2',), hi=('2', '3')), Chunk(number=6, lo=('2', '3'), hi=('2', '7'))]
+    """
+    id_ = str(number_of(shard))
+    lows = [(id_,), *((id_, *bound) for bound in bounds)]
+    return [Chunk(first + n, lo, (id_, *hi)) for n, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
+
+
+def read_statement(table: str, identity: TableIdentity, chunk: Chunk, columns: Sequence[Column]) -> pg.sql.Composable:
+    """These columns, as text, of the rows of the chunk's shard with lo < key <= hi."""
+    types = {column.name: column.type for column in identity.columns}
+    shard, *high = chunk.hi
+    where = [SQL("{} = {}").format(SHARD, Literal(int(shard))), beyond(identity.key, types, high, "<", {})]
+    if len(chunk.lo) > 1:
+        where.append(beyond(identity.key, types, chunk.lo[1:], ">", {}))
+    return SQL("SELECT {columns} FROM {table} WHERE {where}").format(
+        columns=text_columns(columns), table=table_name(table), where=SQL(" AND ").join(where)
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import TypeVar
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, Level, Objection, clock_finding
@@ -228,6 +229,7 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
 
 
 PING_SECONDS = 5.0
+Made = TypeVar("Made", bound=MysqlSource)
 
 
 class MysqlConnection:
@@ -252,17 +254,13 @@ class MysqlConnection:
 
     def retention(self, job: JobSpec) -> MysqlRetention:
         channel, silent = job.channel, job.sync.stream_read_timeout / 1000
-        selection = Selection.of(channel)
-        made = MysqlRetention(
-            self.session, channel.source_table, job.slot, job.binlog, selection, silent_seconds=silent
-        )
-        self._sources.append(made)
-        return made
+        asked = channel.source_table, job.slot, job.binlog, Selection.of(channel)
+        return self._kept(MysqlRetention(self.session, *asked, silent_seconds=silent))
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> MysqlSource:
         return self._kept(MysqlSource(self.session, table, slot, options))
 
-    def _kept(self, source: MysqlSource) -> MysqlSource:
+    def _kept(self, source: Made) -> Made:
         self._sources.append(source)
         return source
 

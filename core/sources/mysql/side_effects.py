@@ -65,7 +65,8 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
         for schema, name in session.rows(merges):  # as far as this login sees
             rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
             if seen.name.casefold() in read(str(rows[0][1])).names:
-                what = f"{table} is part of the MERGE table {schema}.{name}, whose changes do not name it"
+                merge = f"{schema}.{name}"
+                what = f"{table} is part of the MERGE table {merge}, whose changes do not name it"
                 yield Objection(what, "drop that table")
 
 

@@ -310,7 +310,6 @@ class MysqlSource(NoSlotAdmin):
 
     @property
     def _copy_seconds(self) -> float:
-        """The time of each part of a chunk's answer."""
         return self.options.full_sync_binlog_read_timeout / 1000 or 3600.0
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:

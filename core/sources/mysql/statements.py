@@ -421,7 +421,6 @@ def target_after(tokens: Sequence[Token], word: str) -> str:
 
 
 def _behind(tokens: Sequence[Token], word: str) -> Sequence[Token]:
-    """What follows a word and its modifiers."""
     at = next((n for n, one in enumerate(tokens) if one.kind == "word" and one.text.upper() == word), len(tokens)) + 1
     while at < len(tokens) and tokens[at].kind == "word" and tokens[at].text.upper() in _MODIFIERS:
         at += 1

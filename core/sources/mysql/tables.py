@@ -64,7 +64,6 @@ class Image:
     bound: str = ""
 
     def text(self, value: Any) -> str | None:
-        """A value as text; None for NULL."""
         return None if value is None else value if self.spell is None else self.spell(value)
 
 

@@ -166,7 +166,6 @@ class Transactions:
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction has begun and not ended."""
         return self._open or self._pending is not None
 
     @property
@@ -451,7 +450,6 @@ class PreparedRows:
             yield TableRows(one.table, moved, end.position.number, xa.at, number << STRIDE)
 
     def _again(self, end: End, xa: XaEnd) -> Iterator[TableRows]:
-        """The rows of an event group, read once more."""
         place = xa.place or self._search(end, xa.xid)
         base = end.position.file.rpartition(".")[0]
         begin = MysqlPosition(f"{base}.{place.number:06d}", place.offset)

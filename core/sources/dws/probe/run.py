@@ -127,7 +127,6 @@ def _session(login: Login) -> DwsSession:
 
 
 def _for_jobs(jobs: Sequence[JobSpec], answers: Iterable[Answer]) -> Iterator[Answer]:
-    """The answers, with what these jobs are set to otherwise."""
     for one in answers:
         if one.question.name == "new_system_names" and one.finding.answer:
             new = one.finding.answer == "yes"

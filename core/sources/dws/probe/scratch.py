@@ -62,14 +62,12 @@ class Scratch:
         return f"{self.schema}.{self.name}_parts"
 
     def statement(self, table: str, timed: bool) -> str:
-        """What makes one of them, in the words of a DWS."""
         if table == self.parts:
             return probe_statement("make_parts").replace("{table}", dotted(table))
         binlog = "enable_binlog_timestamp" if timed else "enable_binlog"
         return probe_statement("make").replace("{table}", dotted(table)).replace("{binlog}", binlog)
 
     def make(self, session: DwsSession, table: str, timed: bool = False) -> None:
-        """Make one; raises what the server says."""
         statement: pg.sql.Composable = pg.sql.SQL(self.statement(table, timed))
         if self.stand_in:
             statement = pg.sql.SQL("SELECT dws.ddl({})").format(pg.sql.Literal(self.statement(table, timed)))
@@ -194,7 +192,6 @@ class ProbeContext(DwsSlotAdmin):
         return [one.shard for one in self.statuses(None)] or self.nodes()
 
     def statuses(self, shard: Shard | None) -> list[ProbeStatus]:
-        """The status of one DN or of all, in the server's own numbers."""
         return [
             ProbeStatus(one.shard, points_of(one.kept), ours(one.latest).point, points_of(one.kept).xmin)
             for one in self.read_status(shard)
@@ -230,20 +227,16 @@ class ProbeContext(DwsSlotAdmin):
             self.written.append(Written(events))
 
     def act(self, statement: str, limit_ms: int = MAKE_LIMIT_MS) -> None:
-        """A statement of ours on the table `{t}`."""
         text = statement.replace("{t}", dotted(self.table))
         self.session.answered(pg.sql.SQL(text), None, limit_ms)
 
     def refusal(self, statement: str) -> str:
-        """The SQLSTATE with which the server refuses a statement; "" where it takes it."""
         return code_of(lambda: self.act(statement))
 
     def asked(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """All rows of a statement of probe.sql about the table."""
         return self.session.rows(name, {"table": self.table, **parameters}, REGISTER_LIMIT_MS, PROBE)
 
     def register_all(self, point: int, xmin: int | None = None, flags: Sequence[bool] = (False, True)) -> list[int]:
-        """Register a point on all DNs; what each call returned."""
         given = {"slot": self.slot, "point": point, "xmin": self.here().xmin if xmin is None else xmin}
         return [int(self.asked("register_all", {**given, "checkpoint": flag})[0][0]) for flag in flags]
 
@@ -284,11 +277,9 @@ class ProbeContext(DwsSlotAdmin):
         return [(int(point), int(sequence), kind) for point, sequence, kind, *_ in lines]
 
     def listed(self) -> Sequence[RegisteredPoint] | None:
-        """Every point of the table's slots; None where the kernel cannot list them."""
         return DwsViewer(self.session).points(self.table)
 
     def said(self, name: str) -> str | None:
-        """What an earlier question was answered; None where it was not told."""
         return self.answers[name].answer if name in self.answers else None
 
     def named_anew(self, new: bool) -> None:

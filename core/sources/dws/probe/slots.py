@@ -183,7 +183,6 @@ def _newest_own(ctx: ProbeContext) -> int:
 
 
 def _touched(ctx: ProbeContext) -> int:
-    """The point of one more transaction of ours."""
     _touch(ctx)
     return _newest_own(ctx)
 

@@ -139,7 +139,6 @@ def _walk(ctx: ProbeContext, after: DwsPosition, last: int, width: int, copied: 
 
 
 def _write(ctx: ProbeContext) -> None:
-    """Inserts, updates, a changed key, a transaction over many DNs, and a delete."""
     ctx.write(f"INSERT INTO {{t}} VALUES ({HOME}, 2, 'a')", ("I", (HOME, 2), "a"))
     ctx.write(f"UPDATE {{t}} SET v = 'b' WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "a"), ("U", (HOME, 2), "b"))
     ctx.write(f"UPDATE {{t}} SET id = 3 WHERE place = {HOME} AND id = 2", ("B", (HOME, 2), "b"), ("U", (HOME, 3), "b"))
@@ -150,7 +149,6 @@ def _write(ctx: ProbeContext) -> None:
 
 
 def _home(ctx: ProbeContext, shards: list[Shard]) -> Shard:
-    """The DN whose binlog has the rows of `HOME`."""
     for shard in shards:
         if any(one.key[0] == HOME for one in ctx.raw(shard.node_id)[1]):
             return shard
@@ -158,7 +156,6 @@ def _home(ctx: ProbeContext, shards: list[Shard]) -> Shard:
 
 
 def _few(points: list[int]) -> str:
-    """Points, the middle of many left out."""
     shown = [str(point) for point in points]
     parts = shown if len(shown) <= 8 else [*shown[:4], "...", *shown[-3:]]
     return " ".join(part for part, _ in groupby(parts))

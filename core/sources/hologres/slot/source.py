@@ -259,7 +259,6 @@ class SlotSource(HoloSource):
             self.reader = StreamRecords(streams, table, options, self._version, slot)
 
     def admit(self) -> None:
-        """Refuse by name what cannot be followed, and a slot that reads another table."""
         refuse_name(self.slot)
         super().admit()
         if self.options.binlog:
@@ -268,7 +267,6 @@ class SlotSource(HoloSource):
     # -- where the slot stands ----------------------------------------------------------------------------------------
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """The status of one shard, or of all, with what is confirmed there."""
         kept = self._kept()
         return [replace(one, kept=kept(one.shard)) for one in super().read_status(shard)]
 
@@ -398,7 +396,6 @@ class SlotRetention(SlotSource, HoloRetention):
         probe("after_confirm")
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """What is said over a stream of the slot."""
         return [f"START_REPLICATION SLOT {self.slot} (parallel_index {node - 1}); flushed = {kept_of(kept).text}"]
 
 

@@ -7,9 +7,10 @@ import struct
 
 import pytest
 
+from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.sources.mysql.faults import Unsupported
 from slotkeeper.core.sources.mysql.rows import SchemaColumn
-from slotkeeper.core.sources.mysql.tables import Image, float_text, image_of, speller
+from slotkeeper.core.sources.mysql.tables import Image, image_of, speller
 from slotkeeper.core.sources.mysql.values import shortest_float
 
 
