@@ -19,9 +19,9 @@ from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Busy, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.sinks.hologres.kind import classify
+from slotkeeper.core.sources.hologres.changes import AFTER, BEFORE, HEARTBEAT, INSERT, Event
 from slotkeeper.core.sources.hologres.stream.records import ShardRanges
-from slotkeeper.core.sources.hologres.stream.shard import START, LoggedEvent, ShardReader, ShardStream, StreamAsked
-from slotkeeper.core.sources.hologres.stream.values import LoggedRow
+from slotkeeper.core.sources.hologres.stream.shard import START, ShardReader, ShardStream, StreamAsked
 from slotkeeper.demo.hologres.stream_rows import message, row
 from tests.support.tls_lines import exactly
 from tests.support.waiting import until
@@ -141,7 +141,6 @@ def _read(client: socket.socket) -> tuple[bytes, bytes]:
 
 
 COLUMNS = (Column("id", "bigint"),)
-DELETE, BEFORE, INSERT, AFTER, HEARTBEAT = LoggedEvent
 FOREIGN = 999_999_999
 
 
@@ -246,7 +245,7 @@ def ranges(server: StreamServer, wait_seconds: float = 10.0) -> ShardRanges:
     return ShardRanges(lambda after: reader(server, after), wait_seconds, behind_seconds=0.1)
 
 
-def lsns(found: Iterable[LoggedRow]) -> list[int]:
+def lsns(found: Iterable[Event]) -> list[int]:
     return [one.lsn for one in found]
 
 

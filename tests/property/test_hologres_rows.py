@@ -112,8 +112,8 @@ ROWS = st.lists(st.one_of(ANY, ANY, NULLS), max_size=130)
 def read(made: list[Made]) -> tuple[str | None, ...]:
     raw = row(2**62, 7, 1_700_000_000_000_000, [one[0] for one in made], [one[1] for one in made])
     found = RowReader([Column(f"c{place}", one[0]) for place, one in enumerate(made)]).row(raw)
-    assert (found.lsn, found.event, found.at_us) == (2**62, 7, 1_700_000_000_000_000)
-    return found.columns
+    assert (found.lsn, found.type, found.us) == (2**62, 7, 1_700_000_000_000_000)
+    return found.values
 
 
 @settings(max_examples=100, deadline=None)

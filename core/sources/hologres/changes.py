@@ -21,6 +21,7 @@ from slotkeeper.core.sources.pg_base import table_name
 from slotkeeper.core.sqltext import statements
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
+"""hg_binlog_event_type; the last where `hg_experimental_enable_binlog_heartbeat_record` is on."""
 WORDS = {
     INSERT: "insert (5)",
     DELETE: "delete (2)",
@@ -35,7 +36,7 @@ LETTERS = {INSERT: "I", DELETE: "d", BEFORE: "B", AFTER: "U"}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of a shard's binlog; `values` are its columns as text, `us` is its time."""
+    """One record of a shard's binlog; `values` are its columns as PostgreSQL's texts, `us` is its time since 1970."""
 
     lsn: int
     type: int

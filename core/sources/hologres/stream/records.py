@@ -24,7 +24,6 @@ from slotkeeper.core.sources.hologres.catalog import number_of
 from slotkeeper.core.sources.hologres.changes import BEFORE, Change, Event, Left, Stretch, changes
 from slotkeeper.core.sources.hologres.session import classify
 from slotkeeper.core.sources.hologres.stream.shard import START, ShardReader, ShardStream, StreamAsked
-from slotkeeper.core.sources.hologres.stream.values import LoggedRow
 
 Opened = Callable[[int], ShardReader]
 """A reader of the shard from behind an LSN."""
@@ -51,12 +50,12 @@ class ShardRanges:
         self._opened, self._wait, self._clock = opened, wait_seconds, clock or SystemClock()
         self._behind = behind_seconds
         self._reader: ShardReader | None = None
-        self._waiting: deque[LoggedRow] = deque()
+        self._waiting: deque[Event] = deque()
         self._beats: set[int] = set()
         """LSNs of heartbeats that came, of which one may be a range's end."""
         self._at = 0
         """The LSN behind which the next row that waits, or comes, is the first."""
-        self._last: LoggedRow | None = None
+        self._last: Event | None = None
         """The last row of all ranges of this stream."""
         self._used = 0.0
         self.busy = False
@@ -72,11 +71,11 @@ class ShardRanges:
         fresh = self._clock.monotonic() - self._used < IDLE_SECONDS
         return self._reader is not None and self._at == after and fresh
 
-    def ended_with(self, lsn: int) -> LoggedRow | None:
+    def ended_with(self, lsn: int) -> Event | None:
         """The row at this LSN, where the last range ended with it."""
         return self._last if self._last is not None and self._last.lsn == lsn else None
 
-    def rows(self, after: int, up_to: int) -> Generator[LoggedRow, None, None]:
+    def rows(self, after: int, up_to: int) -> Generator[Event, None, None]:
         """The rows of (after, up_to], in their order; `up_to` is the LSN of a record that the server has.
 
         Raises Busy where the server says that there is no more before that record came, or goes on behind it without
@@ -278,7 +277,7 @@ class StreamRecords:
     def _changed(self, what: str) -> Trouble:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{self._table}: {what}")
 
-    def _events(self, rows: Iterable[LoggedRow], columns: Sequence[Column]) -> Iterator[Event]:
+    def _events(self, rows: Iterable[Event], columns: Sequence[Column]) -> Iterator[Event]:
         """Rows as a page has them: the columns that are asked for, in their order."""
         places: list[int] = []
         for row in rows:
@@ -287,7 +286,7 @@ class StreamRecords:
                 if not {one.name for one in columns} <= set(known):
                     raise self._changed("it has columns that its stream has not")
                 places = [known.index(one.name) for one in columns]
-            yield Event(row.lsn, row.event, row.at_us, tuple(row.columns[place] for place in places))
+            yield Event(row.lsn, row.type, row.us, tuple(row.values[place] for place in places))
 
 
 def shapes(columns: Sequence[Column]) -> list[tuple[str, str]]:

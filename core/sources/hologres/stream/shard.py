@@ -19,7 +19,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from itertools import pairwise
 
 from slotkeeper.core.domain.endpoint import Login
@@ -28,7 +27,8 @@ from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_stream import Replication, SlotReplication
 from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, TroubleName
-from slotkeeper.core.sources.hologres.stream.values import LoggedRow, RowReader, garbled
+from slotkeeper.core.sources.hologres.changes import AFTER, BEFORE, DELETE, HEARTBEAT, INSERT, Event
+from slotkeeper.core.sources.hologres.stream.values import RowReader, garbled
 from slotkeeper.core.sqltext import dotted
 
 PROTOCOL = 0
@@ -104,19 +104,8 @@ START = -1
 """The LSN before the first one: a stream is asked for what lies behind it only where it is above this."""
 
 
-class LoggedEvent(IntEnum):
-    """The numbers of `hg_binlog_event_type` (Hologres, "Subscribe to Hologres binlogs")."""
-
-    DELETE = 2
-    BEFORE = 3
-    INSERT = 5
-    AFTER = 7
-    HEARTBEAT = 27
-    """Sent where `hg_experimental_enable_binlog_heartbeat_record` is on."""
-
-
-_KNOWN = frozenset(LoggedEvent)
-_BARE = frozenset({int(LoggedEvent.HEARTBEAT)})
+_KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
+_BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
 """How often the columns of a newer version are asked for: a coordinator may be behind (holo-client does as much)."""
@@ -131,7 +120,7 @@ class Delivered:
     are the heartbeats' own LSNs, which move no position: a range may end at one that the server has named as newest.
     """
 
-    rows: tuple[LoggedRow, ...]
+    rows: tuple[...]
     lsn: int
     caught_up: bool = False
     complete_us: int | None = None
@@ -156,7 +145,7 @@ class ShardStream:
         """The last LSN that was delivered: what comes again up to it is dropped."""
         self._columns = columns
         self._compressed = compressed
-        self._half: LoggedRow | None = None
+        self._half: Event | None = None
         """An update's row before, whose row behind it has not come yet."""
         self.version, known = columns()
         self._reader = RowReader(known)
@@ -171,17 +160,17 @@ class ShardStream:
         message = payload(raw, self._compressed)
         if message.version != self.version and not message.empty:
             self._renew(message.version)
-        lsn, half, complete_us, rows = self.lsn, self._half, None, list[LoggedRow]()
+        lsn, half, complete_us, rows = self.lsn, self._half, None, list[Event]()
         newest = half.lsn if half else lsn
         last, beats = START, list[int]()
         for piece in message.rows:
             row = self._reader.row(piece, _BARE)
-            if row.event == LoggedEvent.HEARTBEAT:
-                complete_us = max(row.at_us, complete_us or 0)
+            if row.type == HEARTBEAT:
+                complete_us = max(row.us, complete_us or 0)
                 beats.append(row.lsn)
                 continue
-            if row.event not in _KNOWN:
-                what = f"shard {self.shard} has an event of the unknown type {row.event} at LSN {row.lsn}"
+            if row.type not in _KNOWN:
+                what = f"shard {self.shard} has an event of the unknown type {row.type} at LSN {row.lsn}"
                 raise Refused(what, _REPORT, where="source")
             if row.lsn < last:
                 raise self._defect(f"sent LSN {row.lsn} behind {last}")
@@ -196,14 +185,14 @@ class ShardStream:
         complete_us = None if half else complete_us
         return Delivered(tuple(rows), lsn, message.empty and half is None, complete_us, tuple(beats))
 
-    def _take(self, row: LoggedRow, half: LoggedRow | None, rows: list[LoggedRow]) -> LoggedRow | None:
+    def _take(self, row: Event, half: Event | None, rows: list[Event]) -> Event | None:
         """Add what is whole; the half of an update that waits.
 
         A row behind an update that comes alone is whole: it has every column.
         """
-        if half is not None and row.event != LoggedEvent.AFTER:
+        if half is not None and row.type != AFTER:
             raise self._defect(f"has the half of an update at LSN {half.lsn}, and no other half behind it")
-        if row.event == LoggedEvent.BEFORE:
+        if row.type == BEFORE:
             return row
         if half is not None:
             rows.append(half)

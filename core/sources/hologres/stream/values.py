@@ -22,6 +22,7 @@ from typing import Any
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.drivers.pg_types import float_text
 from slotkeeper.core.errors import Refused, Unclassified
+from slotkeeper.core.sources.hologres.changes import Event
 
 _DAY_US = 86_400_000_000
 _FIRST_DAY = -2_440_588
@@ -348,19 +349,6 @@ OWN_FIELDS = 3
 """LSN, event type and time, before the table's columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedRow:
-    """A row of the binlog: its LSN, the number of its event type, its time in microseconds since 1970, its columns.
-
-    Columns are PostgreSQL's texts, None for NULL.
-    """
-
-    lsn: int
-    event: int
-    at_us: int
-    columns: tuple[str | None, ...]
-
-
 class RowReader:
     """Reads the rows of one table; `columns` are its own in the order of its DDL (or those that were asked for)."""
 
@@ -370,7 +358,7 @@ class RowReader:
         self._bits = (arity + 63 + 8) // 64 * 8
         self._fixed = struct.Struct(f"<{self._bits}s3q{''.join(one.code for one in self._fields)}")
 
-    def row(self, raw: bytes, bare: frozenset[int] = frozenset()) -> LoggedRow:
+    def row(self, raw: bytes, bare: frozenset[int] = frozenset()) -> Event:
         """The row; where its event type is in `bare`, its columns are not looked into and it has none."""
         if len(raw) < self._fixed.size:
             raise garbled(f"a row of {len(raw)} bytes, where its slots take {self._fixed.size}")
@@ -379,7 +367,7 @@ class RowReader:
         if gone & 0b111:
             raise garbled("a row without its LSN, event type or time")
         if event in bare:
-            return LoggedRow(lsn, event, at_us, ())
+            return Event(lsn, event, at_us, ())
         gone >>= OWN_FIELDS
         texts: list[str | None] = []
         for place, field in enumerate(self._fields):
@@ -388,4 +376,4 @@ class RowReader:
                 continue
             value = slots[place]
             texts.append(field.text(piece(raw, value) if field.variable else value))
-        return LoggedRow(lsn, event, at_us, tuple(texts))
+        return Event(lsn, event, at_us, tuple(texts))

@@ -36,8 +36,8 @@ def test_each_row_of_flinks_serializer_has_the_texts_that_postgresql_has() -> No
     for one in rows():
         columns = [Column(f"c{place}", type_) for place, type_ in enumerate(one["types"])]
         found = RowReader(columns).row(bytes.fromhex(one["row"]))
-        assert (found.lsn, found.event, found.at_us) == (one["lsn"], 5, 1_700_000_000_000_000 + one["lsn"])
-        assert list(found.columns) == one["texts"], one["types"]
+        assert (found.lsn, found.type, found.us) == (one["lsn"], 5, 1_700_000_000_000_000 + one["lsn"])
+        assert list(found.values) == one["texts"], one["types"]
 
 
 def test_there_are_rows_of_every_type_that_the_stream_has() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from slotkeeper.core.domain.slot import Column
 from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName, Unclassified
-from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, LoggedEvent, ShardStream, payload
+from slotkeeper.core.sources.hologres.changes import AFTER, BEFORE, DELETE, HEARTBEAT, INSERT
+from slotkeeper.core.sources.hologres.stream.shard import START, Delivered, ShardStream, payload
 from slotkeeper.core.sources.hologres.stream.values import field_of
 from slotkeeper.demo.hologres.stream_rows import message, row
 
 COLUMNS = (Column("id", "bigint"), Column("v", "text"))
 TYPES = [column.type for column in COLUMNS]
-DELETE, BEFORE, INSERT, AFTER, HEARTBEAT = LoggedEvent
 
 
 def logged(lsn: int, event: int = INSERT, v: str | None = "a", at_us: int = 1_000) -> bytes:
@@ -37,7 +37,7 @@ def fed(stream: ShardStream, *rows: bytes) -> Delivered:
 
 def test_rows_come_in_their_order_with_their_columns() -> None:
     delivered = fed(shard(), logged(5), logged(9, DELETE, None))
-    assert [(one.lsn, one.event, one.at_us, one.columns) for one in delivered.rows] == [
+    assert [(one.lsn, one.type, one.us, one.values) for one in delivered.rows] == [
         (5, 5, 1_000, ("5", "a")),
         (9, 2, 1_000, ("9", None)),
     ]
@@ -128,7 +128,7 @@ def test_a_newer_version_of_the_table_has_its_columns_asked_for() -> None:
 
     stream = ShardStream(0, columns)
     rows = [row(4, INSERT, 1, [one.type for one in wide], (1, b"a", 5))]
-    assert stream.feed(message(rows, version=2)).rows[0].columns == ("1", "a", "5")
+    assert stream.feed(message(rows, version=2)).rows[0].values == ("1", "a", "5")
     assert len(asked) == 3, "once at the start, and twice because the first answer was old"
 
 
