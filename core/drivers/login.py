@@ -312,7 +312,13 @@ def parameters(
     return {
         **_ALWAYS,
         **{name: value for name, (since, value) in _SINCE.items() if libpq >= since},
-        **_tls(endpoint),
+        "sslmode": endpoint.sslmode,
+        "sslrootcert": endpoint.sslrootcert or NOWHERE,
+        "sslcertmode": "allow" if endpoint.sslcert else "disable",
+        "sslcert": endpoint.sslcert or NOWHERE,
+        "sslkey": endpoint.sslkey or NOWHERE,
+        "sslpassword": secret_of(endpoint.key_password).now() or _NO_KEY_PASSWORD,
+        "require_auth": _ANY if endpoint.sslmode in INSISTING or socket_folder(endpoint.host) else "!password",
         "host": endpoint.host,
         "port": endpoint.port,
         "dbname": endpoint.database,
@@ -326,18 +332,6 @@ def parameters(
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": endpoint.socket_timeout_ms or 60_000,
-    }
-
-
-def _tls(endpoint: Endpoint) -> dict[str, Any]:
-    return {
-        "sslmode": endpoint.sslmode,
-        "sslrootcert": endpoint.sslrootcert or NOWHERE,
-        "sslcertmode": "allow" if endpoint.sslcert else "disable",
-        "sslcert": endpoint.sslcert or NOWHERE,
-        "sslkey": endpoint.sslkey or NOWHERE,
-        "sslpassword": secret_of(endpoint.key_password).now() or _NO_KEY_PASSWORD,
-        "require_auth": _ANY if endpoint.sslmode in INSISTING or socket_folder(endpoint.host) else "!password",
     }
 
 

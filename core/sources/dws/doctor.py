@@ -28,8 +28,8 @@ def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime])
     before = utc().timestamp()
     server = viewer.server()
     after = utc().timestamp()
-    told = server.version, server.user, server.clock, server.superuser
-    yield from server_findings(place, asked.endpoint, viewer.session, told, before, after)
+    answer = server.version, server.user, server.clock, server.superuser
+    yield from server_findings(place, asked.endpoint, viewer.session, answer, before, after)
     yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     facts = viewer.server_facts()
     yield from _function_findings(place, facts, list(eligibility.server_objections(facts, asked.name, proven)))

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -108,19 +109,18 @@ def _ordered(image: Image) -> str:
 
 def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object]) -> str:
     """key > bound, or key <= bound, column by column; the first column's own bound lets its index serve."""
-    lead = ""
-    if len(key) > 1:
-        lead = f"{_ordered(key[0])} {sign}= {_value(key[0], bound[0], values)} AND "
-    return f"({lead}{_nested(key, bound, sign, values)})"
+    names = list(map(_ordered, key))
+    written = [partial(_value, image, text, values) for image, text in zip(key, bound, strict=True)]
+    lead = f"{names[0]} {sign}= {written[0]()} AND " if len(key) > 1 else ""
+    return f"({lead}{_nested(names, written, sign, '>' if sign == '>' else '<=')})"
 
 
-def _nested(key: Sequence[Image], bound: Bound, sign: str, values: list[object]) -> str:
-    name = _ordered(key[0])
-    if len(key) == 1:
-        return f"{name} {'>' if sign == '>' else '<='} {_value(key[0], bound[0], values)}"
-    strict = f"{name} {sign} {_value(key[0], bound[0], values)}"
-    equal = f"{name} = {_value(key[0], bound[0], values)}"
-    return f"({strict} OR ({equal} AND {_nested(key[1:], bound[1:], sign, values)}))"
+def _nested(names: Sequence[str], written: Sequence[Callable[[], str]], sign: str, last: str) -> str:
+    """Names beyond values, column by column; each value is written where it stands, as a statement's values follow."""
+    if len(names) == 1:
+        return f"{names[0]} {last} {written[0]()}"
+    strict, equal = f"{names[0]} {sign} {written[0]()}", f"{names[0]} = {written[0]()}"
+    return f"({strict} OR ({equal} AND {_nested(names[1:], written[1:], sign, last)}))"
 
 
 def _value(image: Image, text: str, values: list[object]) -> str:
@@ -289,18 +289,9 @@ class MysqlTableReader:
         parts, values = ["1 = 1"], list[object]()
         for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
             if at is not None:
-                parts.append(_edge(self._key, at, sign, equal, values))
+                written = [partial(one.bound, text, values) for one, text in zip(self._key, at, strict=True)]
+                parts.append(_nested([one.ordered for one in self._key], written, sign, sign + "=" * equal))
         return " AND ".join(parts), values
-
-
-def _edge(key: Sequence[MysqlKey], at: Sequence[str], sign: str, equal: bool, values: list[object]) -> str:
-    """The key beyond `at`, column by column."""
-    first = key[0]
-    if len(key) == 1:
-        return f"{first.ordered} {sign}{'=' if equal else ''} {first.bound(at[0], values)}"
-    strict = f"{first.ordered} {sign} {first.bound(at[0], values)}"
-    same = f"{first.ordered} = {first.bound(at[0], values)}"
-    return f"({strict} OR ({same} AND {_edge(key[1:], at[1:], sign, equal, values)}))"
 
 
 def _hash(texts: Sequence[str | None]) -> str:

@@ -120,7 +120,7 @@ class Delivered:
     are the heartbeats' own LSNs, which move no position: a range may end at one that the server has named as newest.
     """
 
-    rows: tuple[...]
+    rows: tuple[Event, ...]
     lsn: int
     caught_up: bool = False
     complete_us: int | None = None
