@@ -208,7 +208,8 @@ class Bystanders:
             for name, what in self._session.rows(statement, (), SECONDS)
         }
         up_to = self._newest()
-        ddl = tuple(one for one in self._statements(after, up_to) if _kind(one) in _TAKE_AWAY)
+        statements = self._statements(after, up_to)
+        ddl = tuple(one for one in statements if (*unwrapped(one.said).words, "")[0] in _TAKE_AWAY)
         return _Taken(after, up_to, suspects, ddl, "")
 
     def _blind(self) -> bool:
@@ -218,11 +219,6 @@ class Bystanders:
         grantee = f"'{user}'@'{host}'"
         granted = {str(right).upper() for to, right in self._session.rows(_GRANTED) if str(to) == grantee}
         return not granted.issuperset(RIGHTS)
-
-
-def _kind(statement: Statement) -> str:
-    words = unwrapped(statement.said).words
-    return words[0] if words else ""
 
 
 def _hides(ddl: Statement, names: frozenset[str]) -> bool:
