@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
@@ -18,13 +18,14 @@ from slotkeeper.core.config.check import (
     Table,
     as_table,
     dotted,
+    read_options,
     read_section,
     read_value,
     secret_ref,
     unknown_key,
 )
 from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN, KindKeys
-from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
+from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS, conflict
 from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, binlog_table
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
@@ -344,21 +345,13 @@ def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> 
         raise reading.error(path, what, 'set slot = "..." of letters, digits, _ and $') from None
 
 
-def _options(
-    reading: Reading, path: Path, raw: Table, name: str, section: keys.Section, made: type[_Options]
-) -> _Options:
-    """A table of options as its dataclass, whose fields are named like the keys."""
-    given: Mapping[str, Any] = read_section(reading, (*path, name), raw.get(name, {}), section)
-    return made(**{field.name: given[field.name] for field in fields(made) if field.name in given})
-
-
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
     its = SETS[source_traits(dialect).binlog_keys]
     if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
         what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
         raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
     options = its.more(
-        binlog_table(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions)
+        binlog_table(reading, path, raw), read_options(reading, path, raw, "binlog", its.section, BinlogOptions)
     )
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
@@ -373,70 +366,15 @@ def _sink_options(
 ) -> SinkOptions:
     here: Path = (*path, "sink_options")
     _refuse_newer_names(reading, here, raw.get("sink_options", {}))
-    options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
+    options = read_options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
     set_here = as_table(reading, here, raw.get("sink_options", {}))
-    mode = f'write_mode = "{options.write_mode}"'
-    if {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(set_here):
-        what = f"{dotted(here)} sets connection_max_use_time_seconds and _threshold, two keys for one thing"
-        raise reading.error((*here, "connection_max_use_time_threshold"), what, "keep one of them")
-    if "copy_write_batch_size" in set_here and options.write_mode not in ("auto", "update_auto"):
-        what = f"{dotted(here)}.copy_write_batch_size has no effect with {mode}"
-        raise reading.error((*here, "copy_write_batch_size"), what, "only auto and update_auto choose by it")
-    if options.ignore_null_when_update and options.conflict_strategy != "update":
-        what = f'{dotted(here)}.ignore_null_when_update needs conflict_strategy = "update"'
-        raise reading.error((*here, "ignore_null_when_update"), what, "the other strategies set no column alone")
-    if options.updates_only:
-        _refuse_update_only(reading, here, mode, options, on_existing, channels)
-    _refuse_quarantine(reading, here, options, set_here)
+    if found := conflict(options, set_here, any(one.create_target for one in channels), on_existing):
+        raise reading.error((*here, found.key), f"{dotted(here)}{found.says}", found.hint)
     return options
 
 
-def _refuse_quarantine(reading: Reading, here: Path, options: SinkOptions, set_here: Table) -> None:
-    """A held row is ended by any later change of its key: so each change has to carry all that becomes of the row."""
-    if not options.quarantines:
-        if "quarantine_limit" in set_here:
-            what = f'{dotted(here)}.quarantine_limit has no effect with on_bad_row = "stop"'
-            raise reading.error((*here, "quarantine_limit"), what, 'set on_bad_row = "quarantine"')
-        return
-    for wrong, what in (
-        (options.conflict_strategy == "ignore", 'conflict_strategy = "ignore": a later change does not write the row'),
-        (options.ignore_null_when_update, "ignore_null_when_update: a later change does not write every column"),
-        (options.updates_only, f'write_mode = "{options.write_mode}": a later change does not make the row'),
-        (not options.ignore_update_before, "ignore_update_before = false: an update would be a delete and an insert"),
-    ):
-        if wrong:
-            hint = "a quarantined row would not come out as if it had been applied in its turn; keep one of the two"
-            raise reading.error((*here, "on_bad_row"), f'{dotted(here)}.on_bad_row = "quarantine" with {what}', hint)
-
-
-def _refuse_update_only(
-    reading: Reading, here: Path, mode: str, options: SinkOptions, on_existing: str, channels: tuple[ChannelSpec, ...]
-) -> None:
-    """A mode that inserts nothing makes sense over rows that are there, which it may also change."""
-    for wrong, what, hint in (
-        (
-            options.conflict_strategy == "ignore",
-            'and conflict_strategy = "ignore" write nothing',
-            "use update or replace",
-        ),
-        (
-            not options.ignore_update_before,
-            "and ignore_update_before = false delete each changed row and write none",
-            "remove ignore_update_before",
-        ),
-        (on_existing != "merge", "updates rows that the target has", 'set on_existing = "merge"'),
-        (
-            any(one.create_target for one in channels),
-            "updates rows that the target has, a new one has none",
-            "remove create_target",
-        ),
-    ):
-        if wrong:
-            raise reading.error((*here, "write_mode"), f"{dotted(here)}: {mode} {what}", hint)
-
-
 def _retry(reading: Reading, path: Path, raw: Table) -> RetryOptions:
-    options = _options(reading, path, raw, "retry", keys.RETRY, RetryOptions)
+    options = read_options(reading, path, raw, "retry", keys.RETRY, RetryOptions)
     if options.wait_max < options.wait_initial:
         what = f"{dotted(path)}.retry.wait_max is below wait_initial ({show_duration(options.wait_initial)})"
         raise reading.error(_set_one(raw, path, "retry", "wait_max", "wait_initial"), what)

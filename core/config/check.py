@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, TypeVar
 
 from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
 from slotkeeper.core.config.model import Layer, Origin, Path, Setting, nearest_line
 from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions, SinkOptions, SyncOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 
@@ -25,6 +26,7 @@ MASK = "***"
 SECRET_KINDS = ("file", "env", "command")
 """The ways to write a secret: `password_file`, `password_env`, `password_command`."""
 Table = dict[str, object]
+_Options = TypeVar("_Options", BinlogOptions, SinkOptions, SyncOptions, RetryOptions)
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ def as_table(reading: Reading, path: Path, raw: object) -> Table:
 
 def read_section(
     reading: Reading, path: Path, raw: object, section: Section, tables: Iterable[str] = ()
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The values of all keys of a table, defaults filled in; `tables` are the names of tables below it."""
     given = as_table(reading, path, raw)
     for name in given:
@@ -91,7 +93,7 @@ def read_section(
     return {
         key.name: _read_key(reading, (*path, key.name), key, given)
         for key in section.values()
-        if key.name in given or not key.refused
+        if key.name in given or not key.because
     }
 
 
@@ -108,6 +110,14 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
     value = read_value(reading, path, lambda raw: _read(key, raw, origin), given[key.name])
     reading.note(path, _spelled(key, value), origin, key.private)
     return value
+
+
+def read_options(
+    reading: Reading, path: Path, raw: Table, name: str, section: Section, made: type[_Options]
+) -> _Options:
+    """The table `name` of the job at `path` as its dataclass, whose fields are named like the keys."""
+    given = read_section(reading, (*path, name), raw.get(name, {}), section)
+    return made(**{field.name: given[field.name] for field in fields(made) if field.name in given})
 
 
 def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> object:
