@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.config import values
-from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_options, read_value
+from slotkeeper.core.config.check import Reading, Table, as_table, dotted, read_options, read_value, refuse_below
 from slotkeeper.core.config.keys import SAME, Key, Section, defaults, no_meaning, section, vendor
 from slotkeeper.core.config.model import Path
 from slotkeeper.core.domain.spec import ALLOW, EVERY_DN, READ_BY, BinlogOptions, ChannelSpec, SinkOptions, SyncOptions
@@ -260,11 +260,8 @@ def read_sync(
             raise reading.error((*here, name), what, "see binlog_sync_point_size, sink_options.auto_flush_batch_size")
         return SyncOptions(), options
     sync = read_options(reading, path, raw, "sync", SYNC, SyncOptions)
-    if sync.max_bytes_sync_commit < sync.min_bytes_sync_commit:
-        least = f"{sync.min_bytes_sync_commit} bytes"
-        what = f"{dotted(here)}.max_bytes_sync_commit is below min_bytes_sync_commit ({least})"
-        name = "max_bytes_sync_commit" if "max_bytes_sync_commit" in set_here else "min_bytes_sync_commit"
-        raise reading.error((*here, name), what, "a range may have the most once it has the least")
+    least, hint = f" ({sync.min_bytes_sync_commit} bytes)", "a range may have the most once it has the least"
+    refuse_below(reading, here, sync, "max_bytes_sync_commit", "min_bytes_sync_commit", least, hint)
     theirs = as_table(reading, (*path, "sink_options"), raw.get("sink_options", {}))
     for name, other in _SAME.items():
         if name in set_here and other in theirs:
