@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slotkeeper.core.config import values
-from slotkeeper.core.config.check import Reading, read_section
+from slotkeeper.core.config.check import Reading, as_fields, read_section
 from slotkeeper.core.config.keys import REQUIRED, Key, section
 from slotkeeper.core.config.keys_sink import SINK_OPTIONS, conflict
 from slotkeeper.core.config.load import load_usable
@@ -165,11 +165,11 @@ def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:
 
 def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkOptions:
     """The options of a sink, refused where two of them contradict each other."""
-    named = {one.name for one in fields(SinkOptions)} & set(_TAKEN)
-    made = SinkOptions(**{name: given[name] for name in named})
+    made = SinkOptions(**as_fields(SinkOptions, given))
     sets = {re.sub(r"\W", "", name).lower() for name in options}
     if found := conflict(made, sets, bool(given["create_target"])):
-        raise ConfigError(f"options: {found.says.lstrip('.: ').replace(chr(34), '')}", "keep one of the two")
+        says = found.says.lstrip(".: ").replace('"', "")
+        raise ConfigError(f"options: {says}", "keep one of the two")
     return made
 
 
