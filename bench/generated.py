@@ -10,12 +10,11 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import chart, report
+from bench import chart, parameters, report
 from slotkeeper.console.cli import context, schemas
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
 from slotkeeper.console.tui import keymap_page
-from slotkeeper.core.config import document
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMAS = DOCS / "schemas"
@@ -31,7 +30,7 @@ def _chart() -> str:
 
 PAGES: Mapping[Path, Callable[[], str]] = {
     DOCS / "keymap.md": keymap_page.page,
-    DOCS / "parameters.md": document.page,
+    DOCS / "parameters.md": parameters.page,
     DOCS / "man" / "slotkeeper.1": _manual,
     chart.FILE: _chart,
 }

@@ -68,7 +68,17 @@ def _show(marks: tuple[object, ...]) -> Callable[[Any], Any]:
 @cache
 def field_texts(kind: type) -> Mapping[str, str]:
     """What each field is, by the text below it; raises ValueError where a field has none."""
-    import ast  # only who makes schemas reads sources
+    found = attribute_texts(kind)
+    lacking = [each.name for each in fields(kind) if each.name not in found]
+    if lacking:
+        raise ValueError(f"{kind.__name__}: no text below {', '.join(lacking)}")
+    return found
+
+
+@cache
+def attribute_texts(kind: type) -> Mapping[str, str]:
+    """The text below each attribute of a class that has one."""
+    import ast  # only who makes schemas or pages reads sources
     import inspect
     import textwrap
 
@@ -78,9 +88,9 @@ def field_texts(kind: type) -> Mapping[str, str]:
         assert isinstance(made, ast.ClassDef)
         for field, below in zip(made.body, made.body[1:], strict=False):
             match field, below:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]),
+                    ast.Expr(value=ast.Constant(value=str(said))),
+                ):
                     found[name] = " ".join(said.split())
-    lacking = [each.name for each in fields(kind) if each.name not in found]
-    if lacking:
-        raise ValueError(f"{kind.__name__}: no text below {', '.join(lacking)}")
     return found

@@ -7,8 +7,8 @@ Names are taken as they are written, and a server reads them back as just those 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any, TypeGuard, TypeVar
 
@@ -16,15 +16,19 @@ from slotkeeper.core.config import check, keys, keys_source, tls
 from slotkeeper.core.config.check import (
     Reading,
     Table,
+    as_fields,
     as_table,
     dotted,
+    read_options,
     read_section,
     read_value,
+    refuse_below,
     secret_ref,
+    table_at,
     unknown_key,
 )
-from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN, KindKeys
-from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS
+from slotkeeper.core.config.keys import JOB_TABLES, NAMED, PLAIN
+from slotkeeper.core.config.keys_sink import NEWER, NEWER_NAMES, SINK_OPTIONS, conflict
 from slotkeeper.core.config.keys_source import SETS, SYNC, UNTOLD, BinlogKeys, binlog_table
 from slotkeeper.core.config.model import Path, SinkEntry, SourceEntry
 from slotkeeper.core.config.values import BadValue, section_name, show_duration, slot, spark_setting, start_time
@@ -42,6 +46,7 @@ from slotkeeper.core.domain.spec import (
     StartKind,
 )
 from slotkeeper.core.domain.text import safe, see
+from slotkeeper.core.domain.traits import SinkTraits, SourceTraits
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.sinks.registry import KINDS as SINKS
 from slotkeeper.core.sinks.registry import traits as sink_traits
@@ -61,38 +66,49 @@ def check_top(reading: Reading) -> None:
 
 def read_sources(reading: Reading) -> dict[str, SourceEntry]:
     """All `[sources.X]`."""
-    found = {}
-    for name, path, raw in _entries(reading, "sources"):
-        kind = as_table(reading, path, raw).get("dialect")
-        where = keys.SERVERS[source_traits(kind).server_keys] if _known(kind, SOURCES) else keys.SERVER
-        given = read_section(reading, path, raw, keys.at(keys.SOURCE, where))
-        endpoint = _endpoint(reading, name, path, given, where)
-        found[name] = SourceEntry(name, str(given["dialect"]), endpoint, str(given["environment"] or ""))
-    return found
+    return {
+        name: SourceEntry(name, given["dialect"], endpoint, given["environment"] or "")
+        for name, given, endpoint in _servers(reading, "sources", "dialect", keys.SOURCE, SOURCES, source_traits)
+    }
 
 
 def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
     """All `[sinks.X]`."""
-    found = {}
-    for name, path, raw in _entries(reading, "sinks"):
-        kind = as_table(reading, path, raw).get("kind")
-        where = keys.SERVERS[sink_traits(kind).server_keys] if _known(kind, SINKS) else keys.SERVER
-        given = read_section(reading, path, raw, keys.at(keys.SINK, where))
-        found[name] = SinkEntry(
-            name,
-            str(given["kind"]),
-            _endpoint(reading, name, path, given, where),
-            str(given["progress_schema"]),
-            str(given["progress_store"] or ""),
-        )
+    found = {
+        name: SinkEntry(name, given["kind"], endpoint, given["progress_schema"], given["progress_store"] or "")
+        for name, given, endpoint in _servers(reading, "sinks", "kind", keys.SINK, SINKS, sink_traits)
+    }
     for name, sink in found.items():
         _stored(reading, ("sinks", name), sink, found)
     return found
 
 
-def _known(kind: object, kinds: Collection[str]) -> TypeGuard[str]:
-    """Whether there is such a kind; another one is refused with the other keys."""
-    return isinstance(kind, str) and kind in kinds
+def _servers(
+    reading: Reading,
+    table: str,
+    key: str,
+    section: keys.Section,
+    kinds: Collection[str],
+    traits: Callable[[str], SourceTraits | SinkTraits],
+) -> Iterator[tuple[str, dict[str, Any], Endpoint]]:
+    """Each entry of `[sources.X]` or `[sinks.X]`, with the keys of its kind; `key` is the one that names the kind."""
+    entries = as_table(reading, (table,), reading.tree.get(table, {}))
+    for name in entries:
+        _check_name(reading, (table, name), name)
+    for name, raw in entries.items():
+        path = (table, name)
+        kind = as_table(reading, path, raw).get(key)
+        # a kind that there is not is refused with the other keys
+        where = keys.SERVERS[traits(kind).server_keys] if _known(kind, kinds) else keys.SERVER
+        given = read_section(reading, path, raw, keys.at(section, where))
+        settled = tls.settled if "sslcert" in where.keys else tls.verified
+        line = settled(reading, path, given) if "sslrootcert" in where.keys else {}
+        password = secret_ref(reading, path, given)
+        yield name, given, Endpoint(name=name, password=password, **line, **where.endpoint(given))
+
+
+def _known(name: object, names: Collection[str]) -> TypeGuard[str]:
+    return isinstance(name, str) and name in names
 
 
 def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, SinkEntry]) -> None:
@@ -112,8 +128,7 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
     if not sink_traits(sinks[sink.store].kind).stores_for_others:
         what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which keeps no progress rows for others"
         raise reading.error(here, what, f"stores: {known}")
-    given = as_table(reading, path, as_table(reading, ("sinks",), reading.tree["sinks"])[sink.name])
-    if "progress_schema" in given:
+    if "progress_schema" in table_at(reading, path):
         what = f"{dotted(path)}.progress_schema has no effect: the progress rows are in sinks.{sink.store}"
         raise reading.error((*path, "progress_schema"), what, "set it there")
 
@@ -140,25 +155,11 @@ def read_jobs(
     return jobs, refused
 
 
-def _entries(reading: Reading, kind: str) -> list[tuple[str, Path, object]]:
-    found: list[tuple[str, Path, object]] = []
-    for name, raw in as_table(reading, (kind,), reading.tree.get(kind, {})).items():
-        _check_name(reading, (kind, name), name)
-        found.append((name, (kind, name), raw))
-    return found
-
-
 def _check_name(reading: Reading, path: Path, name: str) -> None:
     try:
         section_name(name)
     except BadValue as error:
         raise reading.error(path, f"the name of [{dotted(path)}] {error}") from None
-
-
-def _endpoint(reading: Reading, name: str, path: Path, given: Mapping[str, Any], kind: KindKeys) -> Endpoint:
-    settled = tls.settled if "sslcert" in kind.keys else tls.verified
-    line = settled(reading, path, given) if "sslrootcert" in kind.keys else {}
-    return Endpoint(name=name, password=secret_ref(reading, path, given), **line, **kind.endpoint(given))
 
 
 def _job(
@@ -169,26 +170,29 @@ def _job(
     sources: Mapping[str, SourceEntry],
     sinks: Mapping[str, SinkEntry],
 ) -> JobSpec:
-    _misplaced(reading, path, raw, _binlog_keys(raw, sources))
-    given: Mapping[str, Any] = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
-    _refuse_unknown(reading, path, given, sources, sinks)
+    named = raw.get("source")
+    of_binlog = SETS[source_traits(sources[named].dialect).binlog_keys] if _known(named, sources) else UNTOLD
+    _misplaced(reading, path, raw, of_binlog)
+    given = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
+    for kind, known in (("source", sources), ("sink", sinks)):
+        if given[kind] not in known:
+            what, names = f"{dotted(path)}.{kind} names no [{kind}s.X]", ", ".join(known) or "none"
+            raise reading.error((*path, kind), what, f"known: {names}")
     source, sink = sources[given["source"]], sinks[given["sink"]]
-    binlog = _binlog(reading, path, raw, source.dialect)
     store = sinks[sink.store] if sink.store else sink
+    binlog = _binlog(reading, path, raw, source.dialect)
     channels = _channels(reading, path, raw, given["on_schema_change"])
     options = _sink_options(reading, path, raw, given["on_existing"], channels)
     sync, options = keys_source.read_sync(reading, path, raw, source.dialect, options)
-    keys_source.refuse_cascades(reading, path, source.dialect, channels)
-    _agree(reading, path, given, binlog, channels, options)
-    _refuse_pair(reading, path, source, sink, channels, options)
-    tls.refuse_unwritten(reading, path, source, (sink, store))
-    return JobSpec(
+    job = JobSpec(
         name=name,
         source=replace(source.endpoint, socket_timeout_ms=binlog.connection_socket_timeout),
         sink=sink.endpoint,
-        slot=_slot(reading, name, path, given),
+        slot="",
         channels=channels,
-        **{field: given[key] for field, key in _AS_GIVEN.items()},
+        start=given["start"],
+        on_existing=given["on_existing"],
+        wait_ms=given["wait"],
         progress_schema=store.progress_schema,
         sink_kind=sink.kind,
         source_kind=source.dialect,
@@ -196,55 +200,27 @@ def _job(
         binlog=binlog,
         sink_options=options,
         sync=sync,
-        retry=_retry(reading, path, raw),
-        spark=_spark(reading, path, raw.get("spark", {})),
         store=None if store is sink else store.endpoint,
         store_kind="" if store is sink else store.kind,
     )
+    keys_source.refuse_cascades(reading, path, source.dialect, channels)
+    _agree(reading, path, job, given["on_schema_change"])
+    _refuse_pair(reading, path, job)
+    tls.refuse_unwritten(reading, path, job)
+    slot, retry = _slot(reading, name, path, given), _retry(reading, path, raw)
+    return replace(job, slot=slot, retry=retry, spark=_spark(reading, path, raw.get("spark", {})))
 
 
-def _refuse_unknown(
-    reading: Reading,
-    path: Path,
-    given: Mapping[str, Any],
-    sources: Mapping[str, SourceEntry],
-    sinks: Mapping[str, SinkEntry],
-) -> None:
-    for kind, known in (("source", sources), ("sink", sinks)):
-        if given[kind] not in known:
-            names = ", ".join(known) or "none"
-            raise reading.error((*path, kind), f"{dotted(path)}.{kind} names no [{kind}s.X]", f"known: {names}")
-
-
-def _binlog_keys(raw: Table, sources: Mapping[str, SourceEntry]) -> BinlogKeys:
-    """The keys of the job's kind of source."""
-    name = raw.get("source")
-    if not isinstance(name, str) or name not in sources:
-        return UNTOLD
-    return SETS[source_traits(sources[name].dialect).binlog_keys]
-
-
-_AS_GIVEN = {"start": "start", "on_existing": "on_existing", "wait_ms": "wait"}
-"""Fields of a job that are its keys' values as they are."""
-
-
-def _refuse_pair(
-    reading: Reading,
-    path: Path,
-    source: SourceEntry,
-    sink: SinkEntry,
-    channels: tuple[ChannelSpec, ...],
-    options: SinkOptions,
-) -> None:
-    if options.quarantines and sink.store and not sink_traits(sink.kind).tries_rows:
+def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
+    if job.sink_options.quarantines and job.in_two_parts and not sink_traits(job.sink_kind).tries_rows:
         here: Path = (*path, "sink_options", "on_bad_row")
         what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself, or can try rows'
         raise reading.error(here, what, 'set on_bad_row = "stop"')
-    several_by = source_traits(source.dialect).several_by
-    if several_by and len(channels) > 1:
-        what = f"[{dotted(path)}] has {len(channels)} channels, and a slot of this source is of one table"
+    several_by = source_traits(job.source_kind).several_by
+    if several_by and len(job.channels) > 1:
+        what = f"[{dotted(path)}] has {len(job.channels)} channels, and a slot of this source is of one table"
         raise reading.error(path, what, f'make a job for each table, or read with dialect = "{several_by}"')
-    for channel in channels if _server(source.endpoint) == _server(sink.endpoint) else ():
+    for channel in job.channels if _server(job.source) == _server(job.sink) else ():
         if channel.source_table == channel.target:
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
 
@@ -285,47 +261,35 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
                 )
 
 
-def _agree(
-    reading: Reading,
-    path: Path,
-    given: Mapping[str, Any],
-    binlog: BinlogOptions,
-    channels: tuple[ChannelSpec, ...],
-    options: SinkOptions,
-) -> None:
-    """Refuse options of two tables that contradict each other."""
-    if given["start"] != "initial" and not binlog.binlog:
+def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
+    """Refuse options of two tables that contradict each other; `on_schema_change` is the job's own."""
+    if job.start != "initial" and not job.binlog.binlog:
         what = f"{dotted(path)}.start is not initial, but binlog is false: one full copy"
         raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
-    if binlog.binlog_ignore_update_before and not all(one.keys_never_change for one in channels):
+    without_old = job.binlog.binlog_ignore_update_before
+    if without_old and not all(channel.keys_never_change for channel in job.channels):
         here: Path = (*path, "binlog", "binlog_ignore_update_before")
         what = f"{dotted(here)} drops the old key of a changed one, so that its row would stay"
         raise reading.error(here, what, "set keys_never_change = true in the channel, where that is certain")
-    if binlog.binlog_ignore_update_before and not options.ignore_update_before:
+    if without_old and not job.sink_options.ignore_update_before:
         here = (*path, "sink_options", "ignore_update_before")
         what = f"{dotted(here)} = false has no effect: binlog_ignore_update_before leaves old images at the server"
         raise reading.error(here, what, "set one of them")
-    _refuse_resnapshot(reading, path, given, binlog, channels)
+    _refuse_resnapshot(reading, path, job, on_schema_change)
 
 
-def _refuse_resnapshot(
-    reading: Reading, path: Path, given: Mapping[str, Any], binlog: BinlogOptions, channels: tuple[ChannelSpec, ...]
-) -> None:
+def _refuse_resnapshot(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
     """A job that copies again by itself needs all that a copy over a target with rows needs."""
-    first = next((n for n, one in enumerate(channels) if one.on_schema_change != STOP), None)
+    first = next((n for n, channel in enumerate(job.channels) if channel.on_schema_change != STOP), None)
     if first is None:
         return
-    place: Path = path if given["on_schema_change"] != STOP else (*path, "channels", first)
+    place: Path = path if on_schema_change != STOP else (*path, "channels", first)
     here: Path = (*place, "on_schema_change")
     for wrong, what, hint in (
-        (not binlog.binlog, "has no effect with binlog = false", "each run is a copy, which checks the columns"),
+        (not job.binlog.binlog, "has no effect with binlog = false", "each run is a copy, which checks the columns"),
+        (job.start != "initial", f'copies again, start = "{job.start}" makes no copy', 'set start = "initial"'),
         (
-            given["start"] != "initial",
-            f'copies again, start = "{given["start"]}" makes no copy',
-            'set start = "initial"',
-        ),
-        (
-            given["on_existing"] == "refuse",
+            job.on_existing == "refuse",
             'copies over a target with rows, which on_existing = "refuse" refuses',
             'set on_existing = "replace" (or "merge")',
         ),
@@ -344,27 +308,17 @@ def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> 
         raise reading.error(path, what, 'set slot = "..." of letters, digits, _ and $') from None
 
 
-def _options(
-    reading: Reading, path: Path, raw: Table, name: str, section: keys.Section, made: type[_Options]
-) -> _Options:
-    """A table of options as its dataclass, whose fields are named like the keys."""
-    given: Mapping[str, Any] = read_section(reading, (*path, name), raw.get(name, {}), section)
-    return made(**{field.name: given[field.name] for field in fields(made) if field.name in given})
-
-
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
     its = SETS[source_traits(dialect).binlog_keys]
     if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
         what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
         raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
     options = its.more(
-        binlog_table(reading, path, raw), _options(reading, path, raw, "binlog", its.section, BinlogOptions)
+        binlog_table(reading, path, raw), read_options(reading, path, raw, "binlog", its.section, BinlogOptions)
     )
     if not source_traits(dialect).adopts_shards:
         options = replace(options, need_redistribution=False)
-    if options.binlog_max_sleep_time < options.binlog_sleep_time:
-        what = f"{dotted(path)}.binlog.binlog_max_sleep_time is below binlog_sleep_time"
-        raise reading.error(_set_one(raw, path, "binlog", "binlog_max_sleep_time", "binlog_sleep_time"), what)
+    refuse_below(reading, (*path, "binlog"), options, "binlog_max_sleep_time", "binlog_sleep_time")
     return options
 
 
@@ -373,80 +327,18 @@ def _sink_options(
 ) -> SinkOptions:
     here: Path = (*path, "sink_options")
     _refuse_newer_names(reading, here, raw.get("sink_options", {}))
-    options = _options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
+    options = read_options(reading, path, raw, "sink_options", SINK_OPTIONS, SinkOptions)
     set_here = as_table(reading, here, raw.get("sink_options", {}))
-    mode = f'write_mode = "{options.write_mode}"'
-    if {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(set_here):
-        what = f"{dotted(here)} sets connection_max_use_time_seconds and _threshold, two keys for one thing"
-        raise reading.error((*here, "connection_max_use_time_threshold"), what, "keep one of them")
-    if "copy_write_batch_size" in set_here and options.write_mode not in ("auto", "update_auto"):
-        what = f"{dotted(here)}.copy_write_batch_size has no effect with {mode}"
-        raise reading.error((*here, "copy_write_batch_size"), what, "only auto and update_auto choose by it")
-    if options.ignore_null_when_update and options.conflict_strategy != "update":
-        what = f'{dotted(here)}.ignore_null_when_update needs conflict_strategy = "update"'
-        raise reading.error((*here, "ignore_null_when_update"), what, "the other strategies set no column alone")
-    if options.updates_only:
-        _refuse_update_only(reading, here, mode, options, on_existing, channels)
-    _refuse_quarantine(reading, here, options, set_here)
+    if found := conflict(options, set_here, any(one.create_target for one in channels), on_existing):
+        raise reading.error((*here, found.key), f"{dotted(here)}{found.says}", found.hint)
     return options
-
-
-def _refuse_quarantine(reading: Reading, here: Path, options: SinkOptions, set_here: Table) -> None:
-    """A held row is ended by any later change of its key: so each change has to carry all that becomes of the row."""
-    if not options.quarantines:
-        if "quarantine_limit" in set_here:
-            what = f'{dotted(here)}.quarantine_limit has no effect with on_bad_row = "stop"'
-            raise reading.error((*here, "quarantine_limit"), what, 'set on_bad_row = "quarantine"')
-        return
-    for wrong, what in (
-        (options.conflict_strategy == "ignore", 'conflict_strategy = "ignore": a later change does not write the row'),
-        (options.ignore_null_when_update, "ignore_null_when_update: a later change does not write every column"),
-        (options.updates_only, f'write_mode = "{options.write_mode}": a later change does not make the row'),
-        (not options.ignore_update_before, "ignore_update_before = false: an update would be a delete and an insert"),
-    ):
-        if wrong:
-            hint = "a quarantined row would not come out as if it had been applied in its turn; keep one of the two"
-            raise reading.error((*here, "on_bad_row"), f'{dotted(here)}.on_bad_row = "quarantine" with {what}', hint)
-
-
-def _refuse_update_only(
-    reading: Reading, here: Path, mode: str, options: SinkOptions, on_existing: str, channels: tuple[ChannelSpec, ...]
-) -> None:
-    """A mode that inserts nothing makes sense over rows that are there, which it may also change."""
-    for wrong, what, hint in (
-        (
-            options.conflict_strategy == "ignore",
-            'and conflict_strategy = "ignore" write nothing',
-            "use update or replace",
-        ),
-        (
-            not options.ignore_update_before,
-            "and ignore_update_before = false delete each changed row and write none",
-            "remove ignore_update_before",
-        ),
-        (on_existing != "merge", "updates rows that the target has", 'set on_existing = "merge"'),
-        (
-            any(one.create_target for one in channels),
-            "updates rows that the target has, a new one has none",
-            "remove create_target",
-        ),
-    ):
-        if wrong:
-            raise reading.error((*here, "write_mode"), f"{dotted(here)}: {mode} {what}", hint)
 
 
 def _retry(reading: Reading, path: Path, raw: Table) -> RetryOptions:
-    options = _options(reading, path, raw, "retry", keys.RETRY, RetryOptions)
-    if options.wait_max < options.wait_initial:
-        what = f"{dotted(path)}.retry.wait_max is below wait_initial ({show_duration(options.wait_initial)})"
-        raise reading.error(_set_one(raw, path, "retry", "wait_max", "wait_initial"), what)
+    options = read_options(reading, path, raw, "retry", keys.RETRY, RetryOptions)
+    least = f" ({show_duration(options.wait_initial)})"
+    refuse_below(reading, (*path, "retry"), options, "wait_max", "wait_initial", least)
     return options
-
-
-def _set_one(raw: Table, path: Path, table: str, first: str, second: str) -> Path:
-    """The path of the key that was set, to point at, where the other one is a default."""
-    below = raw.get(table)
-    return (*path, table, first if isinstance(below, dict) and first in below else second)
 
 
 def _server(endpoint: Endpoint) -> tuple[str, int, str]:
@@ -481,23 +373,12 @@ def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -
         raise reading.error(here, f"{dotted(here)} must be a list of tables", f"write [[{dotted(here)}]]")
     found: list[ChannelSpec] = []
     for number, one in enumerate(channels):
-        channel = _channel(read_section(reading, (*here, number), one, keys.CHANNEL), on_schema_change)
+        given = read_section(reading, (*here, number), one, keys.CHANNEL)
+        given["on_schema_change"] = given["on_schema_change"] or on_schema_change
+        channel = ChannelSpec(given["from"], given["into"], **as_fields(ChannelSpec, given))
         _refuse_twice(reading, (*here, number), channel, found)
         found.append(channel)
     return tuple(found)
-
-
-def _channel(given: Mapping[str, Any], on_schema_change: str) -> ChannelSpec:
-    return ChannelSpec(
-        given["from"],
-        given["into"],
-        given["create_target"],
-        given["columns"] or (),
-        given["where"] or "",
-        given["keys_never_change"],
-        given["on_schema_change"] or on_schema_change,
-        given["cascades"],
-    )
 
 
 def _refuse_twice(reading: Reading, here: Path, channel: ChannelSpec, before: list[ChannelSpec]) -> None:
@@ -533,13 +414,17 @@ def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
 
 def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
     here: Path = (*path, "spark")
-    given: Mapping[str, Any] = read_section(reading, here, raw, keys.SPARK)
+    given = read_section(reading, here, raw, keys.SPARK)
     master = Master.parse(given["master"])
     secret = secret_ref(reading, here, given, "secret")
     _only_on_a_cluster(reading, here, given, master, secret)
-    settings = tuple(_settings(reading, (*here, "settings"), given["settings"] or {}))
-    _fits(reading, here, master, dict(settings))
-    return SparkOptions(master.text, given["driver_memory"], settings, secret, str(given["python"] or ""))
+    settings = tuple(_settings(reading, (*here, "settings"), given.pop("settings") or {}))
+    asked = _MEMORY.fullmatch(dict(settings).get("spark.executor.memory", "").lower())
+    if master.memory and asked and int(asked[1]) * (1024 if asked[2] == "g" else 1) > master.memory:
+        # an executor that is larger than its worker is never started, and a job would wait for it for ever
+        what = f"{dotted(here)}.settings: spark.executor.memory is more than a worker of {master.text} has"
+        raise reading.error((*here, "settings"), what, "make it smaller, or the workers larger")
+    return SparkOptions(settings=settings, secret=secret, **as_fields(SparkOptions, given))
 
 
 def _only_on_a_cluster(
@@ -588,11 +473,3 @@ def _flat(reading: Reading, path: Path, raw: object, prefix: str = "") -> list[t
         else:
             found.append((prefix + name, value))
     return found
-
-
-def _fits(reading: Reading, path: Path, master: Master, settings: Mapping[str, str]) -> None:
-    """An executor that is larger than its worker is never started, and a job would wait for it for ever."""
-    asked = _MEMORY.fullmatch(settings.get("spark.executor.memory", "").lower())
-    if master.memory and asked and int(asked[1]) * (1024 if asked[2] == "g" else 1) > master.memory:
-        what = f"{dotted(path)}.settings: spark.executor.memory is more than a worker of {master.text} has"
-        raise reading.error((*path, "settings"), what, "make it smaller, or the workers larger")

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, TypeVar
 
 from slotkeeper.core.config.keys import REQUIRED, Key, Section, snake
 from slotkeeper.core.config.model import Layer, Origin, Path, Setting, nearest_line
 from slotkeeper.core.config.values import BadValue, Reader, show_duration
 from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.spec import BinlogOptions, RetryOptions, SinkOptions, SyncOptions
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError
 
@@ -25,6 +26,7 @@ MASK = "***"
 SECRET_KINDS = ("file", "env", "command")
 """The ways to write a secret: `password_file`, `password_env`, `password_command`."""
 Table = dict[str, object]
+_Options = TypeVar("_Options", BinlogOptions, SinkOptions, SyncOptions, RetryOptions)
 
 
 @dataclass(slots=True)
@@ -77,9 +79,17 @@ def as_table(reading: Reading, path: Path, raw: object) -> Table:
     return raw
 
 
+def table_at(reading: Reading, path: Path) -> Table:
+    """The table at `path` as it is written, which is there."""
+    found: object = reading.tree
+    for length, part in enumerate(path):
+        found = as_table(reading, path[:length], found)[str(part)]
+    return as_table(reading, path, found)
+
+
 def read_section(
     reading: Reading, path: Path, raw: object, section: Section, tables: Iterable[str] = ()
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The values of all keys of a table, defaults filled in; `tables` are the names of tables below it."""
     given = as_table(reading, path, raw)
     for name in given:
@@ -91,7 +101,7 @@ def read_section(
     return {
         key.name: _read_key(reading, (*path, key.name), key, given)
         for key in section.values()
-        if key.name in given or not key.refused
+        if key.name in given or not key.because
     }
 
 
@@ -110,6 +120,27 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
     return value
 
 
+def as_fields(made: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is set of a dataclass's fields, which are named like the keys."""
+    return {field.name: given[field.name] for field in fields(made) if given.get(field.name) is not None}
+
+
+def read_options(
+    reading: Reading, path: Path, raw: Table, name: str, section: Section, made: type[_Options]
+) -> _Options:
+    """The table `name` of the job at `path` as its dataclass."""
+    return made(**as_fields(made, read_section(reading, (*path, name), raw.get(name, {}), section)))
+
+
+def refuse_below(
+    reading: Reading, path: Path, options: object, high: str, low: str, least: str = "", hint: str = ""
+) -> None:
+    """Refuse a limit of the table at `path` that is below the other one; the error is about the one that is set."""
+    if getattr(options, high) < getattr(options, low):
+        here = (*path, high if high in table_at(reading, path) else low)
+        raise reading.error(here, f"{dotted(path)}.{high} is below {low}{least}", hint)
+
+
 def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> object:
     """The value of the key at `path`; raises ConfigError."""
     try:
@@ -121,21 +152,16 @@ def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> objec
 def _read(key: Key, raw: object, origin: Origin) -> object:
     """Read a value; what comes from outside the file is text and may have to become a number or a truth value."""
     assert key.read is not None
-    if origin.layer is Layer.FILE or not isinstance(raw, str):
-        return key.read(raw)
     try:
         return key.read(raw)
     except BadValue:
-        return key.read(_typed(raw))
-
-
-def _typed(raw: str) -> object:
+        if origin.layer is Layer.FILE or not isinstance(raw, str):
+            raise
     word = raw.strip()
     if word in ("true", "false"):
-        return word == "true"
-    if word.removeprefix("-").isascii() and word.removeprefix("-").isdigit() and len(word) < 20:
-        return int(word)
-    return raw
+        return key.read(word == "true")
+    digits = word.removeprefix("-")
+    return key.read(int(word) if digits.isascii() and digits.isdigit() and len(word) < 20 else raw)
 
 
 def _spelled(key: Key, value: object) -> object:

@@ -1,4 +1,4 @@
-"""The keys of `[jobs.X.sink_options]`: the parameters of the vendor's sink connector, 1.x names in snake_case.
+"""The keys of `[jobs.X.sink_options]`, the vendor's sink connector's 1.x names in snake_case, and what they contradict.
 
 Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for `copy_write_batch_size`'s
 meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours.
@@ -6,186 +6,162 @@ meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
 from slotkeeper.core.config import values
-from slotkeeper.core.config.keys import Key, Section, no_meaning, section, vendor
-from slotkeeper.core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES
+from slotkeeper.core.config.keys import Key, defaults, no_meaning, section, vendor
+from slotkeeper.core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_MODES, UPSERT_MODES, SinkOptions
 
-_EFFECT = "tests/integration/test_sink_options.py::"
-_QUARANTINE = "tests/integration/test_quarantine.py::"
-_FLUSH = "tests/unit/engine/test_flush.py::"
 
-SINK_OPTIONS: Section = section(
-    vendor(
-        "autoFlushBatchSize",
-        "rows after which a step commits",
-        values.whole(1, 10_000_000),
-        5_000,
-        _FLUSH + "test_auto_flush_batch_size_ends_a_step",
-        "rows",
-    ),
-    vendor(
-        "autoFlushMaxInterval",
-        "time after which a step commits",
-        values.duration(1, values.DAY),
-        5_000,
-        _FLUSH + "test_auto_flush_max_interval_ends_a_step",
-        "ms",
-    ),
-    vendor(
-        "maxFlushRetryTimes",
-        "tries of a quick series at the sink in total; wait n is 1 s x n",
-        values.whole(1, 1_000),
-        3,
-        "tests/unit/test_retry.py::test_max_flush_retry_times_bounds_the_quick_series",
-    ),
-    vendor(
-        "writeMode",
-        "auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update what is"
-        " there; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE",
-        values.choice(*UPSERT_MODES, *UPDATE_MODES),
-        "auto",
-        _EFFECT + "test_write_mode",
-    ),
-    vendor(
-        "conflictStrategy",
-        "on a key that exists: update sets the mirrored columns, replace makes all others NULL, ignore keeps the row",
-        values.choice(*CONFLICT_STRATEGIES),
-        "update",
-        _EFFECT + "test_conflict_strategy",
-    ),
-    vendor(
-        "copyWriteBatchSize",
-        "rows from which a step counts as large: below, auto is upsert and update_auto is update; from it on, auto is"
-        " copy_upsert and update_auto is copy_update",
-        values.whole(1, 10_000_000),
-        5_000,
-        _EFFECT + "test_copy_write_batch_size",
-        "rows",
-    ),
-    vendor(
-        "ignoreUpdateBefore",
-        "true: drop a B whose U has the same key; false: it is a delete by key; a B with another key always is",
-        values.boolean,
-        True,
-        _EFFECT + "test_ignore_update_before",
-    ),
-    vendor("ignoreDelete", "drop deletes", values.boolean, False, _EFFECT + "test_ignore_delete"),
-    vendor(
-        "ignoreNullWhenUpdate",
-        'leave columns of an existing row alone whose new value is NULL; only with conflict_strategy = "update"',
-        values.boolean,
-        False,
-        _EFFECT + "test_ignore_null_when_update",
-    ),
-    vendor(
-        "connectionSize",
-        "writers of one lane: 1, which keeps the order of writes; lanes write beside each other anyway",
-        values.only(1, "a lane has one writer, or changes of one key could pass each other"),
-        1,
-        _EFFECT + "test_connection_size",
-    ),
-    vendor(
-        "connectionMaxUseTimeSeconds",
-        "age at which a worker's connection to the sink is closed and opened anew",
-        values.whole(1, 31_536_000),
-        3_600,
-        _EFFECT + "test_connection_max_use_time_seconds",
-        "s",
-    ),
-    vendor(
-        "connectionMaxUseTimeThreshold",
-        "the same under its name from connector 2.1.0.2 on; set one of them",
-        values.whole(1, 31_536_000),
-        None,
-        _EFFECT + "test_connection_max_use_time_threshold",
-        "s",
-    ),
-    Key(
-        "on_bad_row",
-        "ours: what becomes of a row that the target refuses (SQLSTATE classes 22 and 23, or a name in a value that the"
-        " sink lacks): stop ends the job as FAILED; quarantine keeps the row apart and goes on with the others",
-        values.choice(*ON_BAD_ROW),
-        "stop",
-        tested=_QUARANTINE + "test_on_bad_row_decides_whether_one_bad_row_ends_it_all",
-    ),
-    Key(
-        "quarantine_limit",
-        "ours: rows of a table that may be in quarantine at once; with one more the job ends as FAILED,"
-        " QUARANTINE FULL",
-        values.whole(1, 100_000),
-        100,
-        "rows",
-        tested=_QUARANTINE + "test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was",
-    ),
-    Key(
-        "optimistic_step",
-        'ours: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts, without'
-        " sorting it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is"
-        " taken again in the general way",
-        values.boolean,
-        True,
-        tested=_EFFECT + "test_optimistic_step",
-    ),
-    no_meaning(
-        "connectionMaxIdleMs",
-        60_000,
-        "ms",
-        "idle time after which a connection is closed",
-        "a lane's session stays while its worker lives, and ends with it",
-    ),
-    no_meaning(
-        "metadataCacheSeconds",
-        180,
-        "s",
-        "how long columns are remembered",
-        "the table's columns are compared in every look, not remembered",
-    ),
-    no_meaning("copyMode", "CSV", "", "format of COPY", "rows travel as COPY text, which carries every character"),
-    no_meaning(
-        "createTempTableMode",
-        "AS",
-        "",
-        "how the temporary table is made",
-        "the staging table has numbered columns and no key, made in one way",
-    ),
-    no_meaning(
-        "numberAsEpochMsForDatetime",
-        False,
-        "",
-        "read numbers as milliseconds of a date",
-        "values are mirrored as they are, never converted",
-    ),
-    no_meaning(
-        "stringToDatetimeFormat",
-        None,
-        "",
-        "format of strings that become dates",
-        "values are mirrored as they are, never converted",
-    ),
-    no_meaning(
-        "sink.parallelism",
-        None,
-        "",
-        "writers at once",
-        "each DN is a lane; [jobs.X.spark] master says how many at once",
-    ),
-    no_meaning("printDataPk", False, "", "log the keys of rows", "values of rows, keys among them, are never logged"),
-    no_meaning(
-        "logSwitch", False, "", "log of the client", "there is no vendor's client; a job's own log is always written"
-    ),
-    no_meaning("logTable", None, "", "table whose rows are logged", "values of rows are never logged"),
-    no_meaning(
-        "caseSensitive", False, "", "whether case counts in names", "names are taken as they are written, in quotes"
-    ),
-    no_meaning("uniqueKeys", None, "", "columns of the key", "the key is the image of the source's primary key"),
-    no_meaning(
-        "compareField",
-        None,
-        "",
-        "column that says which row is newer",
-        "the binlog's own order says which change is newer",
-    ),
-)
+class _SinkOptions:
+    auto_flush_batch_size = vendor(values.whole(1, 10_000_000), "rows")
+    """rows after which a step commits"""
+    auto_flush_max_interval = vendor(values.duration(1, values.DAY), "ms")
+    """time after which a step commits"""
+    max_flush_retry_times = vendor(values.whole(1, 1_000))
+    """tries of a quick series at the sink in total; wait n is 1 s x n"""
+    write_mode = vendor(values.choice(*UPSERT_MODES, *UPDATE_MODES))
+    """auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update what is
+    there; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE"""
+    conflict_strategy = vendor(values.choice(*CONFLICT_STRATEGIES))
+    """on a key that exists: update sets the mirrored columns, replace makes all others NULL, ignore keeps the row"""
+    copy_write_batch_size = vendor(values.whole(1, 10_000_000), "rows")
+    """rows from which a step counts as large: below, auto is upsert and update_auto is update; from it on, auto is
+    copy_upsert and update_auto is copy_update"""
+    ignore_update_before = vendor(values.boolean)
+    """true: drop a B whose U has the same key; false: it is a delete by key; a B with another key always is"""
+    ignore_delete = vendor(values.boolean)
+    """drop deletes"""
+    ignore_null_when_update = vendor(values.boolean)
+    """leave columns of an existing row alone whose new value is NULL; only with conflict_strategy = "update" """
+    connection_size = vendor(values.only(1, "a lane has one writer, or changes of one key could pass each other"))
+    """writers of one lane: 1, which keeps the order of writes; lanes write beside each other anyway"""
+    connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
+    """age at which a worker's connection to the sink is closed and opened anew"""
+    connection_max_use_time_threshold = vendor(values.whole(1, 31_536_000), "s")
+    """the same under its name from connector 2.1.0.2 on; set one of them"""
+    on_bad_row = Key(values.choice(*ON_BAD_ROW))
+    """ours: what becomes of a row that the target refuses (SQLSTATE classes 22 and 23, or a name in a value that the
+    sink lacks): stop ends the job as FAILED; quarantine keeps the row apart and goes on with the others"""
+    quarantine_limit = Key(values.whole(1, 100_000), unit="rows")
+    """ours: rows of a table that may be in quarantine at once; with one more the job ends as FAILED, QUARANTINE FULL"""
+    optimistic_step = Key(values.boolean)
+    """ours: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts, without sorting
+    it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is taken again in
+    the general way"""
+    connection_max_idle_ms = no_meaning("a lane's session stays while its worker lives, and ends with it", 60_000, "ms")
+    """idle time after which a connection is closed"""
+    metadata_cache_seconds = no_meaning("the table's columns are compared in every look, not remembered", 180, "s")
+    """how long columns are remembered"""
+    copy_mode = no_meaning("rows travel as COPY text, which carries every character", "CSV")
+    """format of COPY"""
+    create_temp_table_mode = no_meaning("the staging table has numbered columns and no key, made in one way", "AS")
+    """how the temporary table is made"""
+    number_as_epoch_ms_for_datetime = no_meaning("values are mirrored as they are, never converted", False)
+    """read numbers as milliseconds of a date"""
+    string_to_datetime_format = no_meaning("values are mirrored as they are, never converted")
+    """format of strings that become dates"""
+    sink_parallelism = no_meaning(
+        "each DN is a lane; [jobs.X.spark] master says how many at once", documented="sink.parallelism"
+    )
+    """writers at once"""
+    print_data_pk = no_meaning("values of rows, keys among them, are never logged", False)
+    """log the keys of rows"""
+    log_switch = no_meaning("there is no vendor's client; a job's own log is always written", False)
+    """log of the client"""
+    log_table = no_meaning("values of rows are never logged")
+    """table whose rows are logged"""
+    case_sensitive = no_meaning("names are taken as they are written, in quotes", False)
+    """whether case counts in names"""
+    unique_keys = no_meaning("the key is the image of the source's primary key")
+    """columns of the key"""
+    compare_field = no_meaning("the binlog's own order says which change is newer")
+    """column that says which row is newer"""
+
+
+SINK_OPTIONS = section(_SinkOptions, of=defaults(SinkOptions))
+
+
+class Conflict(NamedTuple):
+    """Two things that contradict each other."""
+
+    key: str
+    """To point at."""
+    says: str
+    """Continues the name of the table."""
+    hint: str
+
+
+_Perhaps = tuple[bool, str, str, str]
+"""Whether there is a conflict, and what it is."""
+
+
+def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_existing: str = "merge") -> Conflict | None:
+    """What the options say against each other, or against a target that is made or that has rows; the first of it.
+
+    `sets` are the keys that are written.
+    """
+    mode = f'write_mode = "{options.write_mode}"'
+    two_ages = {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(sets)
+    found = (
+        (
+            two_ages,
+            "connection_max_use_time_threshold",
+            " sets connection_max_use_time_seconds and _threshold, two keys for one thing",
+            "keep one of them",
+        ),
+        (
+            "copy_write_batch_size" in sets and options.write_mode not in ("auto", "update_auto"),
+            "copy_write_batch_size",
+            f".copy_write_batch_size has no effect with {mode}",
+            "only auto and update_auto choose by it",
+        ),
+        (
+            options.ignore_null_when_update and options.conflict_strategy != "update",
+            "ignore_null_when_update",
+            '.ignore_null_when_update needs conflict_strategy = "update"',
+            "the other strategies set no column alone",
+        ),
+        *_of_update_only(options, mode, creates, on_existing),
+        *_of_quarantine(options, mode, sets),
+    )
+    return next((Conflict(key, says, hint) for wrong, key, says, hint in found if wrong), None)
+
+
+def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing: str) -> Iterator[_Perhaps]:
+    """A mode that inserts nothing makes sense over rows that are there, which it may also change."""
+    for wrong, what, hint in (
+        (
+            options.conflict_strategy == "ignore",
+            'and conflict_strategy = "ignore" write nothing',
+            "use update or replace",
+        ),
+        (
+            not options.ignore_update_before,
+            "and ignore_update_before = false delete each changed row and write none",
+            "remove ignore_update_before",
+        ),
+        (on_existing != "merge", "updates rows that the target has", 'set on_existing = "merge"'),
+        (creates, "updates rows that the target has, a new one has none", "remove create_target"),
+    ):
+        yield options.updates_only and wrong, "write_mode", f": {mode} {what}", hint
+
+
+def _of_quarantine(options: SinkOptions, mode: str, sets: Collection[str]) -> Iterator[_Perhaps]:
+    """A held row is ended by any later change of its key: so each change has to carry all that becomes of the row."""
+    alone = not options.quarantines and "quarantine_limit" in sets
+    what = '.quarantine_limit has no effect with on_bad_row = "stop"'
+    yield alone, "quarantine_limit", what, 'set on_bad_row = "quarantine"'
+    hint = "a quarantined row would not come out as if it had been applied in its turn; keep one of the two"
+    for wrong, what in (
+        (options.conflict_strategy == "ignore", 'conflict_strategy = "ignore": a later change does not write the row'),
+        (options.ignore_null_when_update, "ignore_null_when_update: a later change does not write every column"),
+        (options.updates_only, f"{mode}: a later change does not make the row"),
+        (not options.ignore_update_before, "ignore_update_before = false: an update would be a delete and an insert"),
+    ):
+        yield options.quarantines and wrong, "on_bad_row", f'.on_bad_row = "quarantine" with {what}', hint
+
 
 NEWER = "dws"
 """What the connector's names of 2.x begin with."""

@@ -14,7 +14,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 import tomli
@@ -96,9 +95,10 @@ def load_usable(
     jobs, refused = _with_own_secrets(reading, *build.read_jobs(reading, sources, sinks))
     read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
-    read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
-    _note_state_dir(reading, state_dir)
+    last = reading.settings.pop()  # the folder that is used is shown, whatever it was spelled as
+    reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
+    read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     alerts = read_alerts(reading)
     settings, warnings = tuple(reading.settings), tuple(_warnings(sources, sinks, jobs))
     return Loaded(file, sources, sinks, jobs, state_dir, settings, warnings, refused, alerts)
@@ -120,13 +120,12 @@ def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> 
 def _warnings(
     sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry], jobs: Mapping[str, JobSpec]
 ) -> Iterator[str]:
-    entries = [("sources", one.name, one.endpoint) for one in sources.values()]
-    entries += [("sinks", one.name, one.endpoint) for one in sinks.values()]
-    for kind, name, endpoint in entries:
+    entries = [(f"sources.{one.name}", one.endpoint) for one in sources.values()]
+    for place, endpoint in [*entries, *((f"sinks.{one.name}", one.endpoint) for one in sinks.values())]:
         complaint = secrets.complaint(endpoint.password)
         if complaint:
-            yield f"{kind}.{name}: {complaint}"
-        yield from tls.warnings(f"{kind}.{name}", endpoint)
+            yield f"{place}: {complaint}"
+        yield from tls.warnings(place, endpoint)
     for name, job in jobs.items():
         complaint = secrets.complaint(job.spark.secret)
         if complaint:
@@ -155,13 +154,6 @@ def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]
     if base.startswith("/"):
         return Path(base, "slotkeeper")
     return fallback("slotkeeper", appauthor=False)
-
-
-def _note_state_dir(reading: Reading, state_dir: Path) -> None:
-    """Show the folder that is used, whatever it was spelled as."""
-    last = reading.settings.pop()
-    assert last.key == "state.dir", last.key
-    reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
 
 
 def text_of(file: Path) -> str:
@@ -283,7 +275,7 @@ def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> N
 def read_alerts(reading: Reading) -> AlertOptions:
     """`[alerts]`, or its defaults; raises ConfigError."""
     path = ("alerts",)
-    given: Mapping[str, Any] = read_section(reading, path, reading.tree.get("alerts", {}), keys.ALERTS)
+    given = read_section(reading, path, reading.tree.get("alerts", {}), keys.ALERTS)
     for low, high in (("lag_warning", "lag_critical"), ("silent_warning", "silent_critical")):
         if given[high] < given[low]:
             raise reading.error(

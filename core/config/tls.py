@@ -6,14 +6,14 @@ libpq, "SSL Support", "Database Connection Control Functions" (`sslmode` and the
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 from slotkeeper.core import ownership
 from slotkeeper.core.config import secrets
-from slotkeeper.core.config.check import Reading, beside, dotted, secret_ref
-from slotkeeper.core.config.model import Layer, Origin, Path, Setting, SinkEntry, SourceEntry
+from slotkeeper.core.config.check import Reading, beside, dotted, secret_ref, table_at
+from slotkeeper.core.config.model import Layer, Origin, Path, Setting
 from slotkeeper.core.domain.endpoint import INSISTING, SAFEST, VERIFYING, Endpoint, default_mode, weakness
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
@@ -26,9 +26,15 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
     """What the TLS keys of the table at `path` are of an `Endpoint`; raises ConfigError where they contradict."""
     mode = given["sslmode"] or default_mode(given["host"])
     if not given["sslmode"]:
-        _note_mode(reading, path, mode)
+        key = dotted((*path, "sslmode"))  # the default depends on the host: the mode that is used is shown
+        for place, setting in enumerate(reading.settings):
+            if setting.key == key:
+                reading.settings[place] = Setting(key, mode, Origin(Layer.DEFAULT))
     password = secret_ref(reading, path, given, "sslpassword")
-    _refuse_without_effect(reading, path, given, mode)
+    for name in _FILES:  # a certificate where the line may go on without TLS gives a safety that is none
+        if given[name] and mode not in INSISTING:
+            what = f'{dotted(path)}.{name} protects nothing with sslmode = "{mode}"'
+            raise reading.error((*path, name), what, f'set sslmode = "{SAFEST}"')
     if mode in VERIFYING and not given["sslrootcert"]:
         what = f'{dotted(path)}.sslmode = "{mode}" needs the certificate of an authority'
         raise reading.error((*path, "sslmode"), what, "set sslrootcert to its file")
@@ -51,40 +57,15 @@ def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str
     return {"sslmode": mode, "sslrootcert": str(beside(reading.file, root)) if root else ""}
 
 
-def _refuse_without_effect(reading: Reading, path: Path, given: Mapping[str, Any], mode: str) -> None:
-    """A certificate where the line may go on without TLS gives a safety that is none."""
-    for name in _FILES:
-        if given[name] and mode not in INSISTING:
-            what = f'{dotted(path)}.{name} protects nothing with sslmode = "{mode}"'
-            raise reading.error((*path, name), what, f'set sslmode = "{SAFEST}"')
-
-
-def _note_mode(reading: Reading, path: Path, mode: str) -> None:
-    """Show the mode that is used: the default rests on the host."""
-    key = dotted((*path, "sslmode"))
-    for place, setting in enumerate(reading.settings):
-        if setting.key == key:
-            reading.settings[place] = Setting(key, mode, Origin(Layer.DEFAULT))
-
-
-def refuse_unwritten(reading: Reading, path: Path, source: SourceEntry, sinks: Iterable[SinkEntry]) -> None:
+def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
     """A job of PROD is refused where a server's line is less than safe by a default: a weaker one is to be a choice."""
-    if source.environment.upper() != PROD:
+    if job.environment.upper() != PROD:
         return
-    servers = [(("sources", source.name), source.endpoint), *((("sinks", one.name), one.endpoint) for one in sinks)]
-    for place, endpoint in servers:
-        if weakness(endpoint) and not _written(reading, (*place, "sslmode")):
+    for table, endpoint in (("sources", job.source), ("sinks", job.sink), ("sinks", job.store_at[0])):
+        place = (table, endpoint.name)
+        if weakness(endpoint) and "sslmode" not in table_at(reading, place):
             what = f"[{dotted(path)}] is of PROD, and [{dotted(place)}] does not say sslmode"
             raise reading.error(place, what, f'set sslmode = "{SAFEST}" and sslrootcert, or write a weaker mode out')
-
-
-def _written(reading: Reading, path: Path) -> bool:
-    table: object = reading.tree
-    for part in path:
-        if not isinstance(table, dict) or part not in table:
-            return False
-        table = table[part]
-    return True
 
 
 def warnings(where: str, endpoint: Endpoint) -> Iterator[str]:

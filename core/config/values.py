@@ -21,6 +21,7 @@ DAY = 86_400_000
 WEEK = 7 * DAY
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": DAY}
 _DURATION = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-z]*)")
+_A_DURATION = 'must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds'
 _SIZE = re.compile(r"([0-9]{1,12})\s*(m|g|MiB|GiB|)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -69,7 +70,7 @@ def duration(low: int, high: int) -> Reader:
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise BadValue('must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds')
+            raise BadValue(_A_DURATION)
         amount = _milliseconds(str(value))
         if not low <= amount <= high:
             raise BadValue(f"must be from {show_duration(low)} to {show_duration(high)}")
@@ -81,7 +82,7 @@ def duration(low: int, high: int) -> Reader:
 def _milliseconds(text: str) -> int:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise BadValue('must be a duration such as "500ms", "5s" or "10m", or a number of milliseconds')
+        raise BadValue(_A_DURATION)
     number, unit = match[1], match[2] or "ms"
     if unit not in _UNITS:
         raise BadValue(f"has an unknown unit: use one of {', '.join(_UNITS)}")
@@ -107,8 +108,6 @@ def memory(low: int, high: int) -> Reader:
     """A reader of memory sizes in MiB ("512m", "1g", "512MiB", or a bare number of MiB); gives Spark's spelling."""
 
     def read(value: object) -> str:
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise BadValue('must be a size such as "512MiB" or "1g", or a number of MiB')
         match = _SIZE.fullmatch(str(value).strip())
         if match is None:
             raise BadValue('must be a size such as "512MiB" or "1g", or a number of MiB')
@@ -243,6 +242,11 @@ def identifier(value: object) -> str:
     return name
 
 
+def _refuse_long(*names: str) -> None:
+    if any(len(name.encode()) > IDENTIFIER_MAX for name in names):
+        raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+
+
 def table(value: object) -> str:
     """A `schema.table` of the source, as it is written.
 
@@ -257,8 +261,7 @@ def table(value: object) -> str:
         raise BadValue("must be schema.table, with exactly one dot: the table's own name cannot hold one")
     if not all(part.strip() for part in parts):
         raise BadValue("must be schema.table")
-    if any(len(part.encode()) > IDENTIFIER_MAX for part in parts):
-        raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+    _refuse_long(*parts)
     return name
 
 
@@ -271,8 +274,7 @@ def target(value: object) -> str:
     for part in (schema, own):
         if part.startswith('"') and part.endswith('"'):
             raise BadValue("must be schema.table without quotes: each name is taken as it is written")
-        if len(part.encode()) > IDENTIFIER_MAX:
-            raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+        _refuse_long(part)
     if own.startswith("slotkeeper_") or own.endswith("__slotkeeper_copy"):
         raise BadValue("must not be named like a table of ours: slotkeeper_..., or ...__slotkeeper_copy")
     return name
@@ -285,8 +287,7 @@ def mapping(value: object) -> tuple[tuple[str, str], ...]:
     if not value:
         raise BadValue("must name at least one column, the key's among them")
     pairs = tuple((str(text()(source)), str(text()(into))) for source, into in value.items())
-    if any(len(name.encode()) > IDENTIFIER_MAX for pair in pairs for name in pair):
-        raise BadValue(f"must have names of at most {IDENTIFIER_MAX} bytes")
+    _refuse_long(*(name for pair in pairs for name in pair))
     if len({into for _, into in pairs}) < len(pairs):
         raise BadValue("must not let two columns go into one")
     return pairs

@@ -10,7 +10,7 @@ from tests.architecture.weight import Weight, weights
 MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
-    "core/config": 4_000,
+    "core/config": 3_400,
     "core/dataframe": 3_200,
     "core/domain": 7_700,
     "core/drivers": 4_200,
@@ -37,7 +37,7 @@ MOST_LINES = {
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 470, 20, 74, 395
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 470, 20, 75, 395
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
 
 

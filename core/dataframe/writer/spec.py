@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slotkeeper.core.config import values
-from slotkeeper.core.config.check import Reading, read_section
-from slotkeeper.core.config.keys import REQUIRED, Key, Section, section
-from slotkeeper.core.config.keys_sink import SINK_OPTIONS
+from slotkeeper.core.config.check import Reading, as_fields, read_section
+from slotkeeper.core.config.keys import REQUIRED, Key, section
+from slotkeeper.core.config.keys_sink import SINK_OPTIONS, conflict
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.config.model import Layer, Origin, SinkEntry
 from slotkeeper.core.config.secrets import login
@@ -42,15 +42,24 @@ _TAKEN = (
     "ignore_null_when_update",
 )
 """Those of a job's sink that say what becomes of a row; the others are about steps, sessions and quarantine."""
-OPTIONS: Section = section(
-    Key("config", "configuration file; else $SLOTKEEPER_CONFIG, else the default", values.text(4096)),
-    Key("sink", "name of a [sinks.X] of it", values.text(values.NAME_MAX), REQUIRED),
-    Key("table", "the target, schema.table", values.target, REQUIRED),
-    Key("key", "the key's columns, separated by commas; else those that the reader says", values.text(4096)),
-    Key("create_target", "make the target where it is missing", values.boolean, False),
-    Key("successor_of", "id of the query that wrote the target before, and is ended for good", values.text(64)),
-    *(SINK_OPTIONS[name] for name in _TAKEN),
-)
+
+
+class _Options:
+    config = Key(values.text(4_096))
+    """configuration file; else $SLOTKEEPER_CONFIG, else the default"""
+    sink = Key(values.text(values.NAME_MAX), REQUIRED)
+    """name of a [sinks.X] of it"""
+    table = Key(values.target, REQUIRED)
+    """the target, schema.table"""
+    key = Key(values.text(4_096))
+    """the key's columns, separated by commas; else those that the reader says"""
+    create_target = Key(values.boolean, False)
+    """make the target where it is missing"""
+    successor_of = Key(values.text(64))
+    """id of the query that wrote the target before, and is ended for good"""
+
+
+OPTIONS = section(_Options) | {name: SINK_OPTIONS[name] for name in _TAKEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,33 +165,11 @@ def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:
 
 def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkOptions:
     """The options of a sink, refused where two of them contradict each other."""
-    named = {one.name for one in fields(SinkOptions)} & set(_TAKEN)
-    made = SinkOptions(**{name: given[name] for name in named})
+    made = SinkOptions(**as_fields(SinkOptions, given))
     sets = {re.sub(r"\W", "", name).lower() for name in options}
-    for wrong, what in (
-        (
-            "copy_write_batch_size" in sets and made.write_mode not in ("auto", "update_auto"),
-            f"copy_write_batch_size has no effect with write_mode = {made.write_mode}",
-        ),
-        (
-            made.ignore_null_when_update and made.conflict_strategy != "update",
-            "ignore_null_when_update needs conflict_strategy = update",
-        ),
-        (
-            made.updates_only and made.conflict_strategy == "ignore",
-            f"write_mode = {made.write_mode} and conflict_strategy = ignore write nothing",
-        ),
-        (
-            made.updates_only and not made.ignore_update_before,
-            f"write_mode = {made.write_mode} and ignore_update_before = false delete each changed row and write none",
-        ),
-        (
-            made.updates_only and bool(given["create_target"]),
-            f"write_mode = {made.write_mode} updates rows that the target has, a new one has none",
-        ),
-    ):
-        if wrong:
-            raise ConfigError(f"options: {what}", "keep one of the two")
+    if found := conflict(made, sets, bool(given["create_target"])):
+        says = found.says.lstrip(".: ").replace('"', "")
+        raise ConfigError(f"options: {says}", "keep one of the two")
     return made
 
 

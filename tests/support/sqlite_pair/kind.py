@@ -293,7 +293,11 @@ def register(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(keys.SERVERS, traits.FILE, FILE)
 
 
+class _File:
+    file = keys.Key(values.text(4096), keys.REQUIRED)
+
+
 FILE = keys.KindKeys(
-    keys.section(keys.Key("file", "the SQLite file", values.text(4096), keys.REQUIRED)),
+    keys.section(_File),
     lambda given: {"host": "localhost", "port": 1, "database": given["file"], "user": "nobody"},
 )

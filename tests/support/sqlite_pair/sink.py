@@ -349,8 +349,12 @@ KINDS: dict[str, SinkKind] = {
 SQLITE_ADDS_UP, SQLITE_BY_KEY, SQLITE_TOKENS = KINDS.values()
 
 
+class _File:
+    file = keys.Key(values.text(4096), keys.REQUIRED)
+
+
 FILE = keys.KindKeys(
-    keys.section(keys.Key("file", "the SQLite file", values.text(4096), keys.REQUIRED)),
+    keys.section(_File),
     lambda given: {"host": "localhost", "port": 1, "database": given["file"], "user": "nobody"},
 )
 

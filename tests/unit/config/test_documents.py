@@ -5,18 +5,27 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import tomli
 
-from slotkeeper.core.config.document import TABLES, page, spelled_default
+from bench.parameters import TABLES, its_test, page, spelled_default
+from slotkeeper.core.config import keys
 from slotkeeper.core.config.keys import CHANNEL, Key, Section, snake
 from slotkeeper.core.config.keys_sink import SINK_OPTIONS
-from slotkeeper.core.config.keys_source import BINLOG, OWN
+from slotkeeper.core.config.keys_source import BINLOG, HOLOGRES, OWN, SYNC
 from slotkeeper.core.config.load import load
-from slotkeeper.core.domain.spec import BinlogOptions, SinkOptions
+from slotkeeper.core.domain.spec import (
+    BinlogOptions,
+    ChannelSpec,
+    JobSpec,
+    RetryOptions,
+    SinkOptions,
+    SparkOptions,
+    SyncOptions,
+)
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "config.example.toml"
@@ -44,8 +53,11 @@ SEED = [
 ]
 """The parameters of "Real-Time Binlog Consumption by Flink", table 1."""
 
-ELSEWHERE = ("binlog_slot_name", "binlog_start_time")
-"""Keys that are another name of one of [jobs.X]."""
+ELSEWHERE = {
+    *("binlog_slot_name", "binlog_start_time"),
+    *("binlog_start_up_mode", "start_time", "start_lsn", "cdc_mode", "retry_count"),
+}
+"""Keys of [jobs.X.binlog] that are another name of one of [jobs.X], or are counted or checked otherwise."""
 
 
 def _table_of_example(title: str) -> str:
@@ -78,7 +90,7 @@ def test_every_key_stands_in_the_example_with_a_comment(title: str, section: Sec
 def test_commented_defaults_of_the_example_are_the_defaults(title: str, section: Section) -> None:
     for name, value in re.findall(r"^# ([a-z][a-z_0-9]*) = (.*?) +#", _table_of_example(title), flags=re.MULTILINE):
         key = section[name]
-        if not key.refused and key.default is not None and key.read is not None:
+        if not key.because and key.default is not None and key.read is not None:
             assert key.read(tomli.loads(f"v = {value}")["v"]) == key.read(key.default), name
 
 
@@ -95,16 +107,18 @@ def test_every_key_has_a_row_with_meaning_and_test_or_a_reason() -> None:
         assert cells[2] and cells[4] and cells[5]
 
 
-@pytest.mark.parametrize("key", [key for _, s in TABLES for key in s.values() if key.tested], ids=lambda key: key.name)
+@pytest.mark.parametrize(
+    "key", [key for _, s in TABLES for key in s.values() if not key.because], ids=lambda key: key.name
+)
 def test_a_named_test_exists(key: Key) -> None:
-    assert (ROOT / key.tested.partition("::")[0]).exists()
+    assert (ROOT / its_test(key).partition("::")[0]).exists()
 
 
-def without_effect_test(key: Key) -> str:
+def without_effect_test(key: Key, test: str) -> str:
     """Why a key counts as not tested for its effect; nothing where it is, or where it cannot be set."""
-    if key.refused:
+    if key.because:
         return ""
-    file, _, name = key.tested.partition("::")
+    file, _, name = test.partition("::")
     if not name:
         return f"{key.name}: no test is named"
     tree = ast.parse((ROOT / file).read_text("utf-8"))
@@ -122,16 +136,15 @@ EFFECTS = (SINK_OPTIONS, {name: key for name, key in CHANNEL.items() if name != 
 
 @pytest.mark.parametrize("key", [key for section in EFFECTS for key in section.values()], ids=lambda key: key.name)
 def test_a_parameter_without_an_effect_test_is_refused(key: Key) -> None:
-    assert not without_effect_test(key)
+    assert not without_effect_test(key, its_test(key))
 
 
 def test_a_key_without_an_effect_test_is_reported() -> None:
     key = SINK_OPTIONS["ignore_delete"]
-    assert without_effect_test(replace(key, tested="tests/unit/config")) == "ignore_delete: no test is named"
-    file = key.tested.partition("::")[0]
-    assert "has no test_nothing" in without_effect_test(replace(key, tested=f"{file}::test_nothing"))
-    other = SINK_OPTIONS["connection_size"].tested
-    assert "does not speak of it" in without_effect_test(replace(key, tested=other))
+    assert without_effect_test(key, "tests/unit/config") == "ignore_delete: no test is named"
+    file = its_test(key).partition("::")[0]
+    assert "has no test_nothing" in without_effect_test(key, f"{file}::test_nothing")
+    assert "does not speak of it" in without_effect_test(key, its_test(SINK_OPTIONS["connection_size"]))
 
 
 def test_all_parameters_of_the_seed_are_known() -> None:
@@ -149,9 +162,28 @@ def test_a_documented_parameter_has_its_own_name_in_snake_case(key: Key) -> None
     assert snake(key.documented) == key.name
 
 
-@pytest.mark.parametrize(("section", "options"), [(BINLOG, BinlogOptions()), (SINK_OPTIONS, SinkOptions())])
-def test_what_works_is_what_the_engine_gets(section: Section, options: BinlogOptions | SinkOptions) -> None:
-    works = {key.name: key for key in section.values() if not key.refused and key.name not in ELSEWHERE}
-    assert set(works) == {field.name for field in fields(options)} - set(OWN)
-    for name, key in works.items():
-        assert getattr(options, name) == key.default, spelled_default(key)
+@pytest.mark.parametrize(
+    ("section", "options"),
+    [
+        (BINLOG | OWN, BinlogOptions),
+        (HOLOGRES, BinlogOptions),
+        (SINK_OPTIONS, SinkOptions),
+        (SYNC, SyncOptions),
+        (keys.RETRY, RetryOptions),
+        (keys.SPARK, SparkOptions),
+        (CHANNEL, ChannelSpec),
+        (keys.JOB, JobSpec),
+    ],
+)
+def test_what_works_is_what_the_engine_gets(section: Section, options: type) -> None:
+    works = {name: key for name, key in section.items() if not key.because}
+    defaults = {field.name: field.default for field in fields(options) if field.name in works}
+    if section not in (HOLOGRES, CHANNEL, keys.JOB, keys.SPARK):  # which are narrowed to one kind, or made into more
+        assert set(works) - set(defaults) == (ELSEWHERE if options is BinlogOptions else set())
+        assert set(defaults) == {field.name for field in fields(options)}
+    for name, default in defaults.items():
+        if name not in ("source", "sink", "slot") and (options, name) != (ChannelSpec, "on_schema_change"):
+            assert works[name].default == (None if default in ("", ()) else default), spelled_default(works[name])
+    if options is JobSpec:
+        assert keys.JOB["wait"].read is not None
+        assert keys.JOB["wait"].read(keys.JOB["wait"].default) == JobSpec.__dataclass_fields__["wait_ms"].default

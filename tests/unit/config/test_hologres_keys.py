@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.config.keys_source import OWN
 from slotkeeper.core.config.load import load
-from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
+from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import ConfigError
 from tests.unit.config.samples import VALID
 
@@ -33,13 +32,6 @@ def test_defaults_are_those_of_its_own_client(tmp_path: Path) -> None:
     assert not (options.binlog_ignore_delete or options.binlog_ignore_before_update or options.binlog_visibility_lag)
     assert options.binlog_max_retry_times == 2, "retry_count counts the first try"
     assert not options.need_redistribution
-
-
-def test_its_fields_have_the_defaults_of_its_keys() -> None:
-    options = BinlogOptions()
-    for name, key in OWN.items():
-        if hasattr(options, name):
-            assert getattr(options, name) == key.default, name
 
 
 @pytest.mark.parametrize(

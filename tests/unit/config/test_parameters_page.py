@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slotkeeper.core.config.document import page
+from bench.parameters import READING, page
 
 ROOT = Path(__file__).parents[3]
 WALKED = ("[jobs.X.binlog]",)
 """The tables whose every row has to name a test of what the key does, not only of how it is read."""
-
-READING = "tests/unit/config"
 
 
 def _rows(title: str) -> list[list[str]]:

@@ -1,0 +1,199 @@
+"""`docs/parameters.md` from the model, so that the page cannot say anything else than the program does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slotkeeper.core.codec import attribute_texts
+from slotkeeper.core.config import keys
+from slotkeeper.core.config.keys import REQUIRED, Key, Section
+from slotkeeper.core.config.keys_sink import NEWER_NAMES, SINK_OPTIONS
+from slotkeeper.core.config.keys_source import BINLOG, HOLOGRES, OWN, SYNC
+from slotkeeper.core.config.values import show_duration
+
+TABLES: tuple[tuple[str, Section], ...] = (
+    ("[sources.X]", keys.SOURCE),
+    ("[sinks.X]", keys.SINK),
+    ("[jobs.X]", keys.JOB),
+    ("[[jobs.X.channels]]", keys.CHANNEL),
+    ("[jobs.X.binlog]", BINLOG),
+    ("[jobs.X.sink_options]", SINK_OPTIONS),
+    ("[jobs.X.sync]", SYNC),
+    ("[jobs.X.retry]", keys.RETRY),
+    ("[jobs.X.spark]", keys.SPARK),
+    ("[logging]", keys.LOGGING),
+    ("[state]", keys.STATE),
+    ("[console]", keys.CONSOLE),
+    ("[alerts]", keys.ALERTS),
+)
+"""Every table of a configuration, in the order of the page and of `config.example.toml`."""
+
+_EFFECTS = "tests/integration/test_binlog_parameters.py"
+_CHANNEL = "tests/integration/test_channels.py::"
+_RETRY = "tests/unit/test_retry.py"
+_FLUSH = "tests/unit/engine/test_flush.py::"
+_QUARANTINE = "tests/integration/test_quarantine.py::"
+_OF_TEST = {
+    "tests/integration/test_tls.py": "sslmode sslrootcert sslcert sslkey sslpassword_file",
+    "tests/integration/test_dws_sink.py::test_kind_dws_mirrors_without_what_a_dws_refuses": "kind",
+    "tests/integration/test_starts.py": "start binlog_start_time",
+    "tests/fault/test_schema_changes.py::test_a_job_that_may_alters_its_target_and_copies_again": "on_schema_change",
+    _CHANNEL + "test_columns_are_mapped_and_others_left_alone": "from columns",
+    _CHANNEL + "test_into_takes_names_as_they_are_written": "into",
+    _CHANNEL + "test_create_target_makes_the_mapped_columns": "create_target",
+    _CHANNEL + "test_where_is_asked_of_the_row_as_it_is": "where",
+    f"{_EFFECTS}::test_a_changed_key_would_leave_its_old_row_behind": "keys_never_change",
+    "tests/integration/test_mysql_inventory.py"
+    "::test_a_foreign_key_with_cascades_is_refused_by_name_unless_it_is_allowed": "cascades",
+    _RETRY: "wait_initial wait_max wait_jitter give_up_after binlog_max_retry_times binlog_retry_interval",
+    "tests/spark/test_clusters.py::test_a_standalone_cluster_mirrors_through_the_kill_of_an_executor": (
+        "master secret_file python"
+    ),
+    "tests/unit/alerts/test_limits.py": (
+        "lag_warning lag_critical stuck_critical silent_warning silent_critical crashes disk_free verify_age"
+    ),
+    "tests/unit/alerts/test_rules.py": "gap",
+    "tests/integration/test_alert_command.py": "command command_timeout",
+    "tests/integration/test_alerting.py": "metrics_file",
+    _EFFECTS: (
+        "binlog binlog_slot_name binlog_batch_read_size full_sync_binlog_batch_read_size binlog_read_timeout"
+        " full_sync_binlog_read_timeout binlog_sleep_time binlog_max_sleep_time new_system_value"
+        " connection_socket_timeout binlog_sync_point_size connection_pool_size binlog_ignore_update_before"
+    ),
+    "tests/fault/test_fairness.py": "binlog_parallel_num",
+    "tests/fault/test_topology_rules.py": "need_redistribution check_node_change_interval",
+    "tests/integration/test_hologres_by_stream.py": "read_by enable_compression",
+    "tests/integration/test_hologres_parameters.py": " ".join(OWN.keys() - {"read_by", "enable_compression"}),
+    "tests/unit/config/test_mysql_keys.py": "sync_commit_interval_second min_sync_commit_size",
+    "tests/unit/sources/mysql/test_thresholds.py": "min_bytes_sync_commit max_bytes_sync_commit stream_read_timeout",
+    _FLUSH + "test_auto_flush_batch_size_ends_a_step": "auto_flush_batch_size",
+    _FLUSH + "test_auto_flush_max_interval_ends_a_step": "auto_flush_max_interval",
+    f"{_RETRY}::test_max_flush_retry_times_bounds_the_quick_series": "max_flush_retry_times",
+    _QUARANTINE + "test_on_bad_row_decides_whether_one_bad_row_ends_it_all": "on_bad_row",
+    _QUARANTINE + "test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was": "quarantine_limit",
+}
+TESTED: Mapping[str, str] = {
+    **{name: f"tests/integration/test_sink_options.py::test_{name}" for name in SINK_OPTIONS},
+    **{name: test for test, names in _OF_TEST.items() for name in names.split()},
+}
+"""Where the effect of a key is tested, by its name; how every one is read, and its limits, in `READING`."""
+READING = "tests/unit/config"
+
+_INTRODUCTION = """\
+# Parameters
+
+Made from the model (`core/config/keys.py`, `keys_source.py`, `keys_sink.py`) and compared with it by a test.
+
+- Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
+- Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
+- *Documented name* is the vendor's; write the key as given here. The camelCase name gets an error that says so.
+- *Test*: `tests/unit/config` tests how a key is read and its limits; any other file tests what the key does.
+- *No meaning here*: known and refused by name, also with its default value.
+- Above the file stand environment variables (`SLOTKEEPER_SOURCES__DWS1__HOST`,
+  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`), above those typed options;
+  `slotkeeper config show --origin` tells where each value came from.
+- A job with an error in its own tables is refused alone: the others of the file go on. `slotkeeper config check` names
+  every one and ends with 2, as any command on such a job does; `jobs list`, `status` and `doctor` show it.
+- The sink's parameters stand in `[jobs.X.sink_options]`, because `sink` in `[jobs.X]` is the name of a sink.
+"""
+
+
+_LINE = """
+- An `sslmode` below `verify-full` is warned of where the host is another machine. In a job whose source is PROD it is
+  an error for each of its servers, unless it is written out. What each mode leaves open: [security](security.md).
+- Only these keys say where a session goes and how safe its line is: no `PG...` variable, service file, `.pgpass` or
+  file of `~/.postgresql` is read. Files are read on the host that connects, which may be a Spark worker's.
+"""
+_DORIS = (
+    "A sink of kind `doris` has `host`, `user` and its password, and in the place of the other keys of a server:\n\n"
+)
+_HOLOGRES = (
+    "### `[jobs.X.binlog]` of a hologres source\n",
+    "Of the keys above it has "
+    + ", ".join(f"`{name}`" for name in HOLOGRES if name not in OWN)
+    + "; and those of its own client and connector:\n",
+)
+
+
+def _more() -> Mapping[str, tuple[str, ...]]:
+    """What follows a table."""
+    return {
+        "[sinks.X]": (
+            _DORIS
+            + "".join(
+                f"- `{name}`: {meaning(key)}"
+                + ("\n" if key.default in (None, REQUIRED) else f" (default {key.default})\n")
+                for name, key in keys.DORIS.keys.items()
+                if not name.startswith("password_") and name not in ("host", "user", "connect_timeout")
+            ),
+        ),
+        "[sources.X]": (
+            _LINE.lstrip(),
+            "A source of kind `mysql` has these keys but `database`; `port` is 3306 where it is not set. Keys of canal,"
+            " through which Doris Binlog Load reads a MySQL, are refused by name:\n\n"
+            + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in keys.CANAL),
+        ),
+        "[jobs.X.sync]": (
+            "Of a source of kind `mysql` only; names and defaults are those of Doris Binlog Load, but for"
+            " `stream_read_timeout`, which is Slotkeeper's own.\n",
+        ),
+        "[[jobs.X.channels]]": (
+            "One of these for each source table; a job reads no table and writes no target twice. All of its channels"
+            " have its slot name, its start and its options.\n",
+        ),
+    }
+
+
+def page() -> str:
+    """The whole page."""
+    parts, more = [_INTRODUCTION], _more()
+    for title, section in TABLES:
+        parts.append(f"## `{title}`\n")
+        parts.append(_table(section) if section else "Nothing can be set here yet.\n")
+        parts.extend(more.get(title, ()))
+        if section is BINLOG:
+            parts += [*_HOLOGRES, _table(OWN)]
+    parts.append("## Names of the sink connector's 2.x\n")
+    parts.append("Refused; what to write for each:\n")
+    parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))
+    parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
+    noted = sorted(keys.SPARK_SETTINGS.items())
+    parts.append("".join(f"- `{name}`{': ' + note if note else ''}\n" for name, note in noted))
+    return "\n".join(parts)
+
+
+def _table(section: Section) -> str:
+    lines = ["| key | documented name | default | unit | meaning | test |", "| --- | --- | --- | --- | --- | --- |"]
+    lines += [_row(key) for key in section.values()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(key: Key) -> str:
+    documented = f"`{key.documented}`" if key.documented else ""
+    test = f"no meaning here: {key.because}" if key.because else f"`{its_test(key)}`"
+    return f"| `{key.name}` | {documented} | {spelled_default(key)} | {key.unit} | {meaning(key)} | {test} |"
+
+
+def meaning(key: Key) -> str:
+    """What a key says, by the text below it."""
+    texts = attribute_texts(key.table)
+    return texts.get(key.name) or texts[f"{key.name}_"]
+
+
+def its_test(key: Key) -> str:
+    """Where is tested what a key does, or how it is read; empty for one that cannot be set."""
+    return "" if key.because else TESTED.get(key.name, READING)
+
+
+def spelled_default(key: Key) -> str:
+    """The default as one would write it in the file; in the vendor's unit where it is the vendor's."""
+    if key.default is REQUIRED:
+        return "required"
+    if key.default is None:
+        return "not set"
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    if isinstance(key.default, int) and key.default and key.unit == "ms":
+        time = show_duration(key.default)
+        return f"`{key.default}` ({time})" if key.documented else f'`"{time}"`'
+    return f'`"{key.default}"`' if isinstance(key.default, str) else f"`{key.default}`"
