@@ -105,11 +105,7 @@ def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
         why = foreign or ("" if one.number else "it is over already: nothing would be done")
         found = [
             Entry(
-                verb.does.key,
-                verb.value,
-                f"{verb.value} {entries_in_words(one.number)}: {verb.does.label}",
-                why,
-                over,
+                verb.does.key, verb.value, f"{verb.value} {entries_in_words(one.number)}: {verb.does.label}", why, over
             )
             for verb in EntryVerb
         ]

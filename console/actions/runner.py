@@ -225,10 +225,5 @@ def _spawn(words: Sequence[str], out: int, err: int) -> int:
     ]
     with handover.passed() as given:
         return os.posix_spawn(
-            words[0],
-            list(words),
-            given.environment,
-            file_actions=files,
-            setsid=True,
-            setsigdef=defaults,
+            words[0], list(words), given.environment, file_actions=files, setsid=True, setsigdef=defaults
         )

@@ -17,10 +17,7 @@ app = typer.Typer(help="Check and show the configuration.")
 
 
 @app.command()
-def check(
-    ctx: typer.Context,
-    as_json: OneJson = False,
-) -> None:
+def check(ctx: typer.Context, as_json: OneJson = False) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = context.of(ctx).load()
     StateFolder.existing(loaded.state_dir)

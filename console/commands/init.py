@@ -77,15 +77,13 @@ Into = Annotated[
 ]
 Name = Annotated[str, typer.Option("--job", metavar="NAME", help="the job's name, and its slot's")]
 SourcePassword = Annotated[
-    Path | None,
-    typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files),
+    Path | None, typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files)
 ]
 SinkPassword = Annotated[
     Path | None, typer.Option("--sink-password-file", help="file with the password", autocompletion=completion.files)
 ]
 SourceCertificate = Annotated[
-    Path | None,
-    typer.Option("--source-rootcert", help="file with its CA certificate", autocompletion=completion.files),
+    Path | None, typer.Option("--source-rootcert", help="file with its CA certificate", autocompletion=completion.files)
 ]
 SinkCertificate = Annotated[
     Path | None, typer.Option("--sink-rootcert", help="file with its CA certificate", autocompletion=completion.files)

@@ -479,12 +479,7 @@ def _brief(view: JobStatus) -> dict[str, object]:
     """A job's view as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {
-        "job": found.pop("name"),
-        **found,
-        "tables": view.living_tables,
-        "queries": (),
-    }
+    return {"job": found.pop("name"), **found, "tables": view.living_tables, "queries": ()}
 
 
 def _why_never(name: str, silent: Container[str]) -> str:

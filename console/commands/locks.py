@@ -22,11 +22,7 @@ app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at 
 
 
 @app.command()
-def locks(
-    ctx: typer.Context,
-    job: OneJob = "",
-    as_json: OneJson = False,
-) -> None:
+def locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> None:
     """Which sessions of ours wait for a lock at the sinks, since when, and who is in front. Only looks.
 
     0: every sink answered; 5: one did not.

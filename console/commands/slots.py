@@ -72,9 +72,7 @@ def list_slots(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="[TABLE]",
-            help="schema.table; default: every configured one",
-            autocompletion=completion.tables_read,
+            metavar="[TABLE]", help="schema.table; default: every configured one", autocompletion=completion.tables_read
         ),
     ] = "",
     source: OnlySource = "",

@@ -35,12 +35,7 @@ _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
 
 
 @app.command()
-def verify(
-    ctx: typer.Context,
-    job: Job,
-    table: OneTable = "",
-    as_json: OneJson = False,
-) -> None:
+def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson = False) -> None:
     """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 
     A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.

@@ -44,11 +44,7 @@ _STYLES = {Level.CRITICAL: "red", Level.WARNING: "yellow", Level.UNKNOWN: "magen
 
 
 @app.command()
-def watch(
-    ctx: typer.Context,
-    job: Job,
-    state_dir: StateDir = None,
-) -> None:
+def watch(ctx: typer.Context, job: Job, state_dir: StateDir = None) -> None:
     """Follow a job until it ends or Ctrl-C; the job does not notice. 0: left or stopped; 1: it FAILED."""
     loaded, folder = select.state_of(ctx, state_dir)
     with Store.open(folder) as store:

@@ -183,10 +183,7 @@ def binlog_columns(page: Page, rows: Sequence[Row], width: int, gap: int = 1) ->
         columns.append(Column("time", "TIME", 12))
     names = [column.name for column in page.identity.columns]
     changed = {name for one in shown_rows(page) for name in one.changed or ()}
-    order = sorted(
-        range(len(names)),
-        key=lambda n: (names[n] not in page.identity.key, names[n] not in changed, n),
-    )
+    order = sorted(range(len(names)), key=lambda n: (names[n] not in page.identity.key, names[n] not in changed, n))
     for number in order:
         numeric = page.identity.columns[number].type.startswith(_NUMBERS)
         made = _fitted(f"v{number}", safe(names[number], _WIDEST), rows, numeric)

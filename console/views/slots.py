@@ -65,11 +65,7 @@ SHARD_COLUMNS = (
     Column("bar", "OF TTL", 8, least=WIDE),
     Column("deadline", "EXPIRES UTC", 12),
 )
-OWN_COLUMNS = (
-    Column("mark", "", 1),
-    Column("dn", "DN", 0, name=True),
-    Column("unread", "UNREAD", 6, right=True),
-)
+OWN_COLUMNS = (Column("mark", "", 1), Column("dn", "DN", 0, name=True), Column("unread", "UNREAD", 6, right=True))
 OWN_PLACE = Column("live", "POSITION", 20, right=True)
 """Of a source that keeps nothing: where our own row stands; nothing of it expires. Else what its one mark is called."""
 AGE_COLUMNS = (

@@ -55,7 +55,7 @@ class GraphsScreen(TableScreen):
     """The graphs of one job."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "span", "time span", id="span", tooltip="10 minutes, 1 hour, 6 hours, 24 hours"),
+        Binding("t", "span", "time span", id="span", tooltip="10 minutes, 1 hour, 6 hours, 24 hours")
     ]
     its_name = "Lines"
     columns = LINE_COLUMNS

@@ -181,7 +181,7 @@ class QuarantineEntryScreen(AskingScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "mask", "mask", id="quarantine-mask", tooltip="unmasking a PROD source is audited"),
+        Binding("v", "mask", "mask", id="quarantine-mask", tooltip="unmasking a PROD source is audited")
     ]
     its_name = "Columns"
     number = "4"

@@ -132,7 +132,7 @@ class Menu(ActScreen):
     """A list of letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately"),
+        Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately")
     ]
     its_place = "Actions   a letter chooses, nothing is done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-recent")

@@ -42,11 +42,7 @@ class SlotPreview(FieldsScreen):
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
         Binding(
-            "o",
-            "existing",
-            "its rows",
-            id="act-existing",
-            tooltip="of a snapshot: replace, merge, or as configured",
+            "o", "existing", "its rows", id="act-existing", tooltip="of a snapshot: replace, merge, or as configured"
         ),
         Binding("y", "copy", "copy CLI", id="act-copy"),
     ]

@@ -103,7 +103,7 @@ class Cancelled(Progress):
     """Actions that change nothing, so that they may be broken off at any time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing"),
+        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing")
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this")
 
