@@ -156,7 +156,6 @@ class Navigation(Shell):
             self.pop_screen()
 
     def action_keys(self) -> None:
-        """The keys of this screen."""
         if isinstance(self.screen, Frame) and self.screen.subject:
             self.push_screen(lazily("slotkeeper.console.tui.screens.help", "HelpScreen", self.screen)())
 
@@ -273,7 +272,6 @@ class ConsoleApp(Navigation):
         self._renew(replace(self._latest, local=local))
 
     def on_slots_seen(self, message: SlotsSeen) -> None:
-        """Slots of some tables were looked at."""
         seen = {(one.source, one.table): one for one in message.tables}
         self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
@@ -344,7 +342,6 @@ class ConsoleApp(Navigation):
         self.redrawn()
 
     def action_renew(self) -> None:
-        """Read the state store now, and what the screen itself has read."""
         self.services.sinks.hurry()
         self.arrived()
         if isinstance(self.screen, Frame):
@@ -358,7 +355,6 @@ class ConsoleApp(Navigation):
         return self.history is not None if action == "step" else super().check_action(action, parameters)
 
     def action_history(self) -> None:
-        """Show the recorded past, or leave it."""
         if self.history is None:
             self.show_past()
         else:
@@ -389,7 +385,6 @@ class ConsoleApp(Navigation):
         self.redrawn()
 
     def action_step(self, direction: int) -> None:
-        """One recorded moment earlier or later."""
         if self.history is not None:
             self.history.step(direction)
 

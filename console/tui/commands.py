@@ -282,16 +282,13 @@ class PaletteScreen(ModalScreen[str]):
         self._offer()
 
     def on_key(self, event: events.Key) -> None:
-        """What was typed faster than this came up."""
         catch(self.query_one(Input), event)
 
     def on_input_changed(self) -> None:
-        """Other completions."""
         self._chosen = -1
         self._offer()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Run what is chosen, else what is typed; where that is wrong say so and stay."""
         offered = completions(self._owner, event.value)
         typed = offered[self._chosen][0] if 0 <= self._chosen < len(offered) else event.value
         said = wrong(typed) if typed.strip(": ") else ""
@@ -303,7 +300,6 @@ class PaletteScreen(ModalScreen[str]):
             self._offer(said)
 
     def action_close(self) -> None:
-        """Do nothing."""
         self._end("")
 
     def _end(self, typed: str) -> None:
@@ -312,7 +308,6 @@ class PaletteScreen(ModalScreen[str]):
             self.dismiss(typed)
 
     def action_choose(self, step: int) -> None:
-        """Another completion."""
         number = len(completions(self._owner, self.query_one(Input).value))
         self._chosen = (
             (self._chosen + step) % number if number and self._chosen >= 0 else (0 if step > 0 else number - 1)
@@ -320,7 +315,6 @@ class PaletteScreen(ModalScreen[str]):
         self._offer()
 
     def action_complete(self) -> None:
-        """The chosen completion, else the first."""
         offered = completions(self._owner, self.query_one(Input).value)
         if offered:
             self._fill(offered[max(0, self._chosen)][0])

@@ -43,11 +43,9 @@ class AckTable(TableScreen):
         raise NotImplementedError
 
     def action_ack(self) -> None:
-        """Somebody is on it: it counts no more until it changes."""
         self._put(None, "acknowledged; it counts no more until it changes")
 
     def action_unack(self) -> None:
-        """Take an acknowledgement or a silence back."""
         key = self._key()
         if key:
             self._change(lambda file: file.remove(key, self.console.now), "taken back; it counts again")
@@ -103,7 +101,6 @@ class ErrorsScreen(AckTable):
         self.job = job
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with what a lane reads called as the jobs' sources call it."""
         return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def rows(self) -> list[Row]:
@@ -115,12 +112,10 @@ class ErrorsScreen(AckTable):
         return error_rows(self.console.shown.local, self._acks(), self.console.now, self.job)
 
     def about(self) -> str:
-        """How many kinds, how often in all; how many rows are held."""
         number = sum(one.number or 0 for one in self._quarantines())
         return summary(self._errors()) + (f", {rows_quarantined(number)}" if number else "")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The message, what it does, what is known."""
         quarantined = self._quarantine_at(key)
         if quarantined is not None:
             return f"{safe(quarantined.job or quarantined.sink, 60)}  quarantine", group_lines(
@@ -137,7 +132,6 @@ class ErrorsScreen(AckTable):
         return events_below(self, room)
 
     def opened(self, key: str) -> None:
-        """The rows that are held, or the job."""
         quarantined, one = self._quarantine_at(key), self._error(key)
         if quarantined is not None:
             self.console.open_quarantine(quarantined.job, quarantined.key)
@@ -200,7 +194,6 @@ class AlertsScreen(AckTable):
         return figures(self._alerts, self._acks(), self.console.now) + slots
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What it means and what can be done."""
         one = self._alert(key)
         if one is None:
             gone = "the alert that was chosen has ended; j or k chooses another"
@@ -231,7 +224,6 @@ class AlertsScreen(AckTable):
         return next((each for each in keys if each in acks), next(iter(keys), ""))
 
     def action_snooze(self) -> None:
-        """Silent for an hour."""
         self.put_silence(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
 
     def _alert(self, key: str | None) -> Alert | None:

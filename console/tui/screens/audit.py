@@ -84,7 +84,6 @@ class SlotHistoryScreen(TableScreen):
         return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What a line says, in full, and what can be done with it."""
         place = typed(self._table, self._slot)
         lines = [(Level.UNKNOWN, safe(self._fault, 300))] if self._fault else []
         row = next((one for one in self.rows() if one.key == key), None)

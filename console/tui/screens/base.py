@@ -209,7 +209,6 @@ class Frame(Screen[None]):
         self.redraw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose what a terminal of this size shows."""
         width, height = event.size.width, event.size.height
         self.set_class(width < SMALLEST[0] or height < SMALLEST[1], "-tiny")
         self.set_class(not has_tabs(width, height), "-untabbed")
@@ -255,7 +254,6 @@ class Frame(Screen[None]):
         return bool(self.neighbours()) if action == "sibling" else True
 
     def action_back(self) -> None:
-        """Leave."""
         self.close_screen()
 
     def close_screen(self) -> bool:
@@ -273,11 +271,9 @@ class Frame(Screen[None]):
         return True
 
     def action_sibling(self, step: int) -> None:
-        """The next one of its kind, or the one before."""
         self.sibling(step)
 
     def action_pane(self, step: int) -> None:
-        """The next pane that can be gone to, or the one before."""
         panes = [one for one in self.panes() if one.display and one.can_focus]
         if len(panes) < 2:
             self.console.say(ONE_PANE)

@@ -63,7 +63,6 @@ class GraphBelow(TableScreen):
         raise NotImplementedError
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """The graphs of the last hour, or of the last minutes of a young job."""
         job, lane = self.graphed(key)
         if room < LEAST_ROOM or not job:
             return []
@@ -91,7 +90,6 @@ class GraphBelow(TableScreen):
         return [self.text(""), title, *parts_of(self, both(series, lane, shape))]
 
     def on_graph_read(self) -> None:
-        """Draw what was read."""
         self._read()
 
     def _read(self) -> None:

@@ -74,7 +74,6 @@ class LocksScreen(AskingScreen):
         self._seen = cast("list[SinkWaits]", found)
 
     def tick(self) -> None:
-        """Ask again after a while, unless the picture is to stand still."""
         super().tick()
         at = self._begun_at
         old = at is None or self.console.instant().since(at) >= LOCKS_EVERY
@@ -100,7 +99,6 @@ class LocksScreen(AskingScreen):
         return "asking the sinks" if self._seen is None and self.asked_at is not None else ""
 
     def strip(self) -> Lines:
-        """What was asked, and what could not be."""
         if self.fault:
             return [(Level.UNKNOWN, safe(self.fault, 300))]
         if self.console.in_history or self.console.services.loaded is None:
@@ -108,7 +106,6 @@ class LocksScreen(AskingScreen):
         return seen_lines(self.seen()) or [(Level.REST, "no sink was asked yet")]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Who is in front, and what is safe to do."""
         one = self.wait(key)
         if one is None:
             return "What this means", [(Level.REST, "no row is chosen" if self.rows() else NOBODY)]

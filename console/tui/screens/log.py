@@ -57,7 +57,6 @@ class LogScreen(Frame):
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
 
     def on_mount(self) -> None:
-        """The lines have all the room there is; nothing blinks."""
         try:
             self._tail = Tail(log_of(self.console.services.folder, self.job))
         except StateError as error:
@@ -86,7 +85,6 @@ class LogScreen(Frame):
         return [line for line in lines if line.number in numbers]
 
     def draw(self) -> None:
-        """What was written meanwhile, and where one is in it."""
         if self._tail is None:
             self.say("log", self.text(f" {self._refused}", Level.CRITICAL))
             return
@@ -129,34 +127,27 @@ class LogScreen(Frame):
         self.redraw()
 
     def action_page(self, by: int) -> None:
-        """Pages up or down."""
         self.action_move(by * max(1, self.room - 1))
 
     def action_first(self) -> None:
-        """The oldest line that is kept."""
         self.action_move(-len(self.listed()))
 
     def action_follow(self) -> None:
-        """The end, as it grows."""
         self.top = None
         self.redraw()
 
     def action_level(self) -> None:
-        """All lines, from warnings on, errors only."""
         self.least = LEVELS[(LEVELS.index(self.least) + 1) % len(LEVELS)]
         self.redraw()
 
     def action_filter(self) -> None:
-        """Type a filter."""
         self._show_filter(True)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """The filter works while it is typed."""
         self.wanted = event.value
         self.redraw()
 
     def on_input_submitted(self) -> None:
-        """Keep the filter."""
         self._show_filter(False)
 
     def _place(self, listed: list[LogLine]) -> int:

@@ -64,7 +64,6 @@ class _OfSlots(TableScreen):
         self.console.open_slot_menu([one for key in keys if (one := self.slot(key)) is not None])
 
     def action_binlog(self) -> None:
-        """The rows that this slot has not read, or the last ones."""
         from slotkeeper.console.tui.screens.binlog import BinlogScreen
 
         one, dn = self.meant()
@@ -74,7 +73,6 @@ class _OfSlots(TableScreen):
             self.app.push_screen(BinlogScreen.at(one.seen.source, one.seen.table, dn, slot=one.slot.name))
 
     def action_history(self) -> None:
-        """What was done to it from this machine."""
         from slotkeeper.console.tui.screens.audit import SlotHistoryScreen
 
         one, _ = self.meant()
@@ -106,13 +104,11 @@ class SlotsScreen(_OfSlots, GraphBelow):
     )  # fmt: skip
 
     def rows(self) -> list[Row]:
-        """The slots, the first to be cleared on top."""
         return slot_rows(
             self.console.shown.tables.values(), self.console.now, self.console.shown.local, self.console.ascii_only
         )
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with what a lane reads called as the sources call it."""
         return slot_columns(self.console.shown.tables.values())
 
     def about(self) -> str:
@@ -126,7 +122,6 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return self.detail_of(key)
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """The slot DN by DN, the graphs of its job, then what happened last."""
         one = self.slot(key)
         rows = shard_rows(one, self.console.now, self.console.ascii_only) if one is not None else []
         some: list[Text] = []
@@ -164,11 +159,9 @@ class SlotScreen(_OfSlots):
         self.key = key
 
     def every_column(self) -> Sequence[Column]:
-        """Those of what its source keeps, or of our own position."""
         return shard_columns(self.slot(self.key))
 
     def rows(self) -> list[Row]:
-        """The DNs, the first to be cleared on top."""
         one = self.slot(self.key)
         return shard_rows(one, self.console.now, self.console.ascii_only) if one else []
 
@@ -177,11 +170,9 @@ class SlotScreen(_OfSlots):
         return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot is gone"
 
     def meant(self) -> tuple[SlotFacts | None, str]:
-        """This slot, on the DN under the cursor."""
         return self.slot(self.key), self.table.cursor_key or ""
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to this slot, whichever DNs are marked."""
         super().act([self.key])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:

@@ -174,7 +174,6 @@ class TableScreen(Frame):
         super().on_mount()
 
     def on_resize(self, event: events.Resize) -> None:
-        """There is room for more or fewer lines."""
         self._size_panel()
         super().on_resize(event)
 
@@ -277,7 +276,6 @@ class TableScreen(Frame):
             self.redraw()
 
     def on_live_table_moved(self) -> None:
-        """Explain the new row."""
         if self.is_current:
             self._draw_title()
             self.draw_panel()
@@ -287,7 +285,6 @@ class TableScreen(Frame):
         self.opened(message.key)
 
     def on_descendant_focus(self) -> None:
-        """Show which pane has the keys."""
         if self.is_mounted and self.is_current:
             self.draw_panel()
 
@@ -317,31 +314,25 @@ class TableScreen(Frame):
         self.redraw()
 
     def action_filter(self) -> None:
-        """Type a filter."""
         self._show_filter(True)
 
     def action_faults(self) -> None:
-        """Only rows in trouble, or all."""
         self.faults_only = not self.faults_only
         self.rearranged()
 
     def action_sort(self) -> None:
-        """By the next column; after the last one as it was at first."""
         self.order = following(self.order, self.columns_now())
         self.rearranged()
 
     def action_turn(self) -> None:
-        """The other way round."""
         self.order = turned(self.order)
         self.rearranged()
 
     def action_wide(self) -> None:
-        """The columns that this width hides, or those that it shows."""
         self.wide = not self.wide
         self.redraw()
 
     def action_columns(self) -> None:
-        """Choose which columns are shown."""
         from slotkeeper.console.tui.screens.columns import ColumnsScreen
 
         def changed() -> Sequence[Column]:
@@ -351,7 +342,6 @@ class TableScreen(Frame):
         self.app.push_screen(ColumnsScreen(type(self).__name__, self.every_column(), changed))
 
     def action_mark(self) -> None:
-        """Mark the row under the cursor, or not any more; then the next row."""
         key = self.table.cursor_key
         if key is not None:
             self._marks ^= {key}
@@ -359,12 +349,10 @@ class TableScreen(Frame):
             self.table.action_cursor_down()
 
     def action_unmark(self) -> None:
-        """No row is marked any more."""
         self._marks.clear()
         self.redraw()
 
     def action_act(self) -> None:
-        """What can be done with the marked rows, or with this one."""
         if self.console.in_history:
             self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
             return
@@ -373,7 +361,6 @@ class TableScreen(Frame):
             self.act(keys)
 
     def action_copy(self) -> None:
-        """The words of the row."""
         row = next((row for row in self.rows() if row.key == self.table.cursor_key), None)
         if row is None:
             self.console.say("no row is chosen", Level.WARNING)
@@ -381,7 +368,6 @@ class TableScreen(Frame):
             self.app.copy_to_clipboard(self.copied(row))
 
     def action_copy_json(self) -> None:
-        """The marked rows, or this one, as JSON."""
         from slotkeeper.console.cli.output import json_text
 
         keys = self._meant()
@@ -394,7 +380,6 @@ class TableScreen(Frame):
             self.app.copy_to_clipboard(json_text(found[0] if len(found) == 1 else found))
 
     def action_export(self) -> None:
-        """The rows that are listed, with all of their columns, into files."""
         from slotkeeper.console.tui.export import exported
 
         name, folder, at = self.heading(), self.console.services.folder, self.console.now_real()
@@ -443,7 +428,6 @@ class TableScreen(Frame):
             self.leave()
 
     def action_pane(self, step: int) -> None:
-        """The other pane; from the filter back to the table."""
         if self.query_one(Input).display:
             self._end_filter()
         else:
@@ -454,7 +438,6 @@ class TableScreen(Frame):
         self.close_screen()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """The filter works while it is typed."""
         self.wanted = event.value
         self.rearranged()
 
@@ -525,7 +508,6 @@ class AskingScreen(TableScreen):
         self.redraw()
 
     def on_answered(self, message: Answered) -> None:
-        """Show what was found; where nothing could be, the last rows stay and the sentence says why."""
         if message.number != self._number or self.asked_at is None:
             return
         self.took, self.asked_at = time.monotonic() - self.asked_at, None

@@ -132,7 +132,6 @@ class Line(Drawn):
             self._made(layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Wrap anew."""
         self._made(False)
 
     def _made(self, layout: bool) -> None:
@@ -199,15 +198,12 @@ class Panel(Line):
         self._show(self.top)
 
     def action_move(self, by: int) -> None:
-        """Lines up or down."""
         self._scroll(self.top + by)
 
     def action_page(self, by: int) -> None:
-        """Pages up or down."""
         self._scroll(self.top + by * max(1, self.room - 1))
 
     def action_jump(self, end: int) -> None:
-        """To the beginning or the end."""
         self._scroll(end * len(self._lines))
 
     def _scroll(self, top: int) -> None:

@@ -127,7 +127,6 @@ class LiveTable(Drawn, can_focus=True):
     # Keys and mouse
 
     def action_open(self) -> None:
-        """Open what the cursor is on, if it is on anything."""
         if self.cursor_key is not None:
             self.post_message(self.Opened(self.cursor_key))
 
@@ -136,27 +135,21 @@ class LiveTable(Drawn, can_focus=True):
         self._go(self.cursor_row + self.show_cursor)
 
     def action_cursor_up(self) -> None:
-        """Up; from nowhere to where the cursor would be."""
         self._go(self.cursor_row - self.show_cursor)
 
     def action_scroll_top(self) -> None:
-        """The first row."""
         self._go(0)
 
     def action_scroll_bottom(self) -> None:
-        """The last row."""
         self._go(len(self._rows))
 
     def action_page_down(self) -> None:
-        """As many rows down as are seen."""
         self._go(self.cursor_row + self._room)
 
     def action_page_up(self) -> None:
-        """As many rows up as are seen."""
         self._go(self.cursor_row - self._room)
 
     def on_click(self, event: events.Click) -> None:
-        """The row under the mouse."""
         if event.y > 0 and self._top + event.y <= len(self._rows):
             self._go(self._top + event.y - 1)
 
@@ -165,11 +158,9 @@ class LiveTable(Drawn, can_focus=True):
         self._show_from(self._top + _WHEEL)
 
     def on_mouse_scroll_up(self) -> None:
-        """Look further up; the cursor stays."""
         self._show_from(self._top - _WHEEL)
 
     def on_resize(self) -> None:
-        """Other rows are seen."""
         self._forget()
         self._reveal()
         self._draw()

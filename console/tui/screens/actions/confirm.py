@@ -77,7 +77,6 @@ class Confirm(FieldsScreen):
     # How it is drawn
 
     def body(self) -> Iterator[Widget]:
-        """What it means, and what is asked for."""
         armed = self.console.armed
         yield Line("act-title")
         yield Sheet()
@@ -90,7 +89,6 @@ class Confirm(FieldsScreen):
         self.enable()
 
     def first(self) -> Widget:
-        """The first empty field; Cancel where there is nothing to type."""
         return self.to_type() or self.query_one("#act-cancel")
 
     def draw(self) -> None:
@@ -114,12 +112,10 @@ class Confirm(FieldsScreen):
         return super().check_action(action, parameters)
 
     def action_do(self) -> None:
-        """Do it, if this console may and all is typed."""
         if self.may_change() and not self._missing():
             self.begin(self.why() | self.query_one(Fields).typed)
 
     def action_copy(self) -> None:
-        """The command as typed."""
         self.copied(self.command(self.why() | with_placeholders(self.wants, self.query_one(Fields).typed)))
 
     def why(self) -> dict[Part, str]:
@@ -135,12 +131,10 @@ class Confirm(FieldsScreen):
         return bool(left)
 
     def enable(self) -> None:
-        """Where all is typed and this console may."""
         fields = self.query_one(Fields)
         fields.enable(not missing(self.wants, fields.typed) and self.console.armed is not None)
 
     def apply(self) -> None:
-        """Where something was typed; where not, `y` is the key."""
         if self.wants:
             self.action_do()
         else:
@@ -168,7 +162,6 @@ class JobConfirm(Confirm):
         return f"{self.verb().capitalize()} {len(self.names)} job{'s' if len(self.names) > 1 else ''}"
 
     def lines(self) -> Lines:
-        """The jobs as they are now, and what the verb means."""
         for name in self.names:
             job = self.console.shown.job(name)
             state = job.state.value if job and job.state else "never started"
@@ -181,7 +174,6 @@ class JobConfirm(Confirm):
             yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"
 
     def begin(self, typed: dict[Part, str]) -> None:
-        """Do it to each of the jobs, each in a command of its own."""
         fields: dict[Part, str] = {part: text for part, text in typed.items() if part is not Part.NUMBER}
         ids = []
         for name in self.names:

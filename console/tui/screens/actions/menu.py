@@ -62,20 +62,17 @@ class TargetForm(ActScreen):
         self.wanted = wanted
 
     def body(self) -> Iterator[Widget]:
-        """The targets, and a field for a value."""
         yield Line("act-title")
         yield Sheet()
         yield Line("act-head")
         yield Input(id="act-value", select_on_focus=False, max_length=500)
 
     def on_mount(self) -> None:
-        """A line for the value, where one is needed."""
         self.query_one(Input).cursor_blink = False
         super().on_mount()
         self._show(self.wanted)
 
     def first(self) -> Widget:
-        """The letters; the value where its target was chosen in the menu."""
         return self.query_one(Input) if self.wanted else self.sheet
 
     def draw(self) -> None:
@@ -98,19 +95,16 @@ class TargetForm(ActScreen):
         return super().check_action(action, parameters)
 
     def action_choose(self, name: str) -> None:
-        """Plan at once, or ask for the value."""
         if name in _ASKS:
             self._show(name)
         else:
             self._plan(Target(name))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The value is there."""
         if event.value.strip():
             self._plan(Target(self.wanted, event.value.strip()))
 
     def action_back(self) -> None:
-        """From the value to the targets, from there away."""
         if isinstance(self.focused, Input):
             self._show("")
         else:
@@ -168,7 +162,6 @@ class Menu(ActScreen):
         return found + self.wrapped([(Level.REST if entry.why_not else Level.WARNING, f"       {why}")] if why else [])
 
     def action_choose(self, key: str) -> None:
-        """Take an entry, or say why it cannot be had."""
         entry = next((one for one in self.entries() if one.key == key), None)
         if entry is None:
             self.console.say(f"{key} is not offered here now", Level.WARNING)
@@ -178,7 +171,6 @@ class Menu(ActScreen):
             self.taken(entry)
 
     def action_recent(self) -> None:
-        """What is on its way."""
         self.app.switch_screen(ActionsScreen())
 
 
@@ -253,7 +245,6 @@ class SlotMenu(Menu):
         return f"slot {safe(self.place.text, 120)}   {holder}"
 
     def taken(self, entry: Entry) -> None:
-        """A form, a preview, or for what changes nothing the answer."""
         if entry.key == "s":
             self.app.switch_screen(JobConfirm(JobVerb.STOP, [self.facts.slot.job or ""]))
         elif entry.what in (SlotVerb.RESET.value, "time"):

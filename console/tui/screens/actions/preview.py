@@ -64,14 +64,12 @@ class SlotPreview(FieldsScreen):
     # Planning
 
     def body(self) -> Iterator[Widget]:
-        """Title, what it is about, lanes, what it means; the fields come with the plan."""
         yield Line("act-title")
         yield Line("act-head")
         yield Sheet()
         yield Line("act-tail")
 
     def on_mount(self) -> None:
-        """Ask for the plan; ending an unfinished reset has none."""
         super().on_mount()
         if self.doing.ending:
             self._show(preview.ending(self.doing.place))
@@ -203,7 +201,6 @@ class SlotPreview(FieldsScreen):
         self.headline(f"{plan.title}   {safe(where, 20)}   {left}")
 
     def on_sheet_scrolled(self) -> None:
-        """Which lines are seen is said above them."""
         self._draw_head()
 
     def panel_moved(self) -> None:
@@ -228,12 +225,10 @@ class SlotPreview(FieldsScreen):
         return super().check_action(action, parameters)
 
     def action_words(self) -> None:
-        """Everything in words, with the SQL; or the lanes again."""
         self._full = not self._full
         self.redraw()
 
     def action_again(self) -> None:
-        """Another plan, of what is there now."""
         if self._timer is None or self.plan is not None or self.fault:
             self.app.switch_screen(SlotPreview(self.doing, self._kept()))
 
@@ -247,7 +242,6 @@ class SlotPreview(FieldsScreen):
         return self.doing.target is not None and self.doing.target.to == "snapshot"
 
     def action_existing(self) -> None:
-        """The plan of the same snapshot with the next word for the target's rows."""
         if self.doing.target is None or (self.plan is None and not self.fault):
             return
         place = ON_EXISTING.index(self.doing.target.value) + 1
@@ -271,11 +265,9 @@ class SlotPreview(FieldsScreen):
             self.action_again()
 
     def _holder(self) -> JobFacts | None:
-        """The job that owns the slot, as it is now."""
         return self.console.shown.job(self.doing.place.job)
 
     def action_copy(self) -> None:
-        """The command that carries this plan out, with placeholders for what is not typed yet."""
         plan = self.plan
         if plan is None or self.doing.ending:
             self.copied(slot_words(self.origin, self.doing))
@@ -299,7 +291,6 @@ class SlotPreview(FieldsScreen):
         return f"nothing is changed yet; to be typed as asked: {', '.join(left)}" if left else ""
 
     def enable(self) -> None:
-        """Where all is typed, the plan is young and this console may."""
         for fields in self.query(Fields):
             if fields.is_mounted:
                 fields.enable(not self._why_not() and self.console.armed is not None)
