@@ -24,6 +24,7 @@ from slotkeeper.console.cli.select import Job, StateDir
 from slotkeeper.console.monitor.health import LEVELS, facts, said
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
+from slotkeeper.console.views.lanes import worst_lane
 from slotkeeper.console.views.rows import age, beside, count, plain, rank
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
@@ -137,9 +138,8 @@ def _behind(job: JobFacts) -> str:
     lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
     applied = count(report.changes) if report else "?"
     unit = f" {report.unit}" if report and report.unit else ""
-    return (
-        f"behind  {count(job.behind)}{unit}, worst {part_in(job)} {worst_dn(job)} of {lanes}; events applied {applied}"
-    )
+    part, worst = part_in(job), worst_dn(job, worst_lane(job))
+    return f"behind  {count(job.behind)}{unit}, worst {part} {worst} of {lanes}; events applied {applied}"
 
 
 def _copied(job: JobFacts) -> str:

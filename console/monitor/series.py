@@ -1,7 +1,6 @@
 """Lag and rate of a job and of its lanes over a stretch of time, as a value per point, from its frames. Pure.
 
-Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded. Next
-door: `slotkeeper.console.monitor.history` reads the frames, `slotkeeper.console.views.graphs` draws.
+Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded.
 """
 
 from __future__ import annotations
@@ -135,7 +134,10 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
                 if each < place:
                     _put(lags[name], each, before.lags.get(name))
     if samples and 0 <= wanted.last.timestamp() - samples[-1].at <= GAP_SECONDS:
-        _still(lags, rates, int(samples[-1].at // wanted.every) - first)
+        place = int(samples[-1].at // wanted.every) - first
+        for values in (*lags.values(), *rates.values()):  # what was so a moment ago is so until the next frame
+            for each in range(place + 1, len(values)):
+                _put(values, each, values[place] if 0 <= place < len(values) else None)
     happened = [Happened(row.at.timestamp(), row.event, row.text) for row in events]
     happened += _faults(samples)
     end = (wanted.number + 1) * wanted.every
@@ -147,13 +149,6 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
         {name: Line(tuple(lags[name]), tuple(rates[name])) for name in names},
         tuple(sorted(inside, key=lambda one: one.at)),
     )
-
-
-def _still(lags: Mapping[str, list[float | None]], rates: Mapping[str, list[float | None]], place: int) -> None:
-    """What was so a moment ago is so until the next frame."""
-    for values in (*lags.values(), *rates.values()):
-        for each in range(place + 1, len(values)):
-            _put(values, each, values[place] if 0 <= place < len(values) else None)
 
 
 def _put(values: list[float | None], place: int, value: float | None) -> None:

@@ -194,16 +194,21 @@ class TableScreen(Frame):
         if self.has_strip:
             self._draw_strip(parts)
         listed = self._listed(every)
-        calm = self._calm(listed)
+        # shortly after a key, rows stay where they are, unless the key was pressed to order them
+        moved_on, self._moved_on = self._moved_on, False
+        calm = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
+        self._late = calm != listed
         self.table.show(calm, self._fitted(calm), self._marks)
         number = str(len(every)) if len(listed) == len(every) else f"{len(listed)} of {len(every)}"
         how = [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
         how += ["faults only"] if self.faults_only else []
-        how += [f"marked {self._marked_in_words(every, listed)}"] if self._marks else []
+        known = {row.key for row in every} & self._marks
+        hidden = len(known - {row.key for row in listed})
+        marked = f"{len(known)}" + (f" ({hidden} not shown)" if hidden else "")
+        how += [f"marked {marked}"] if self._marks else []
         how += ["wide"] if self.wide else []
         about = [self.about()] if self.about() else []
-        words = "   ".join([f"{self.heading()} {number}", *about, *how])
-        self._title = words
+        self._title = "   ".join([f"{self.heading()} {number}", *about, *how])
         self._draw_title()
         self.draw_panel()
 
@@ -290,18 +295,6 @@ class TableScreen(Frame):
 
     def _is_calm(self) -> bool:
         return self.console.instant().since(self.console.touched) < CALM_SECONDS
-
-    def _calm(self, listed: list[Row]) -> list[Row]:
-        """Shortly after a key, rows stay where they are, unless the key was pressed to order them."""
-        moved_on, self._moved_on = self._moved_on, False
-        still = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
-        self._late = still != listed
-        return still
-
-    def _marked_in_words(self, every: Sequence[Row], listed: Sequence[Row]) -> str:
-        known = {row.key for row in every} & self._marks
-        hidden = len(known - {row.key for row in listed})
-        return f"{len(known)}" + (f" ({hidden} not shown)" if hidden else "")
 
     # Keys
 

@@ -227,16 +227,13 @@ class Fields(Vertical):
 
     def compose(self) -> ComposeResult:
         for want in self._wants:
-            yield Horizontal(*self._row(want))
+            asked = plain(safe(want.answer or want.about, 200), self._ascii_only)
+            label = f" {want.part.value:<7} {asked}"
+            if len(label) > _LABEL - 3:
+                label = f" {want.part.value:<7} as above: {want.about}"[: _LABEL - 3]
+            said = Static(f"{label:<{_LABEL - 3}} > ", classes="act-label", markup=False)
+            yield Horizontal(said, Typing(want, self._given.get(want.part, "")))
         yield Horizontal(Press("Cancel  Esc", "act-cancel"), Press(self._does, "act-apply"))
-
-    def _row(self, want: Want) -> Iterator[Widget]:
-        asked = plain(safe(want.answer or want.about, 200), self._ascii_only)
-        label = f" {want.part.value:<7} {asked}"
-        if len(label) > _LABEL - 3:
-            label = f" {want.part.value:<7} as above: {want.about}"[: _LABEL - 3]
-        yield Static(f"{label:<{_LABEL - 3}} > ", classes="act-label", markup=False)
-        yield Typing(want, self._given.get(want.part, ""))
 
     @property
     def typed(self) -> dict[Part, str]:

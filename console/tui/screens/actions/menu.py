@@ -147,19 +147,15 @@ class Menu(ActScreen):
         self.headline(f"ACTIONS   {self.named()}")
         lines: list[Text] = [self.text("")]
         for entry in self.entries():
-            lines += self._entry(entry)
+            off, why = bool(entry.why_not), entry.why_not or entry.warns
+            words = f"{'-' if off else ' '} {entry.key}  {entry.label}"
+            lines += self.wrapped([(Level.REST if off else Level.FINE, words)])
+            lines += self.wrapped([(Level.REST if off else Level.WARNING, f"       {why}")] if why else [])
         lines += [self.text(""), self.text("  o  what is on its way, and what ended lately", Level.REST)]
         if self.console.armed is None:
             lines += [self.text(""), self.text(f"  {READ_ONLY}", Level.WARNING)]
             lines.append(self.text("  the same keys work and end before anything is done: rehearse"))
         self.sheet.fill("menu", lines)
-
-    def _entry(self, entry: Entry) -> list[Text]:
-        why = entry.why_not or entry.warns
-        level = Level.REST if entry.why_not else Level.FINE
-        mark = "-" if entry.why_not else " "
-        found = self.wrapped([(level, f"{mark} {entry.key}  {entry.label}")])
-        return found + self.wrapped([(Level.REST if entry.why_not else Level.WARNING, f"       {why}")] if why else [])
 
     def action_choose(self, key: str) -> None:
         entry = next((one for one in self.entries() if one.key == key), None)
@@ -252,16 +248,12 @@ class SlotMenu(Menu):
         elif entry.what == "end":
             self.app.switch_screen(SlotPreview(Doing(SlotVerb.RESET, self.place, ending=True)))
         elif entry.what == SlotVerb.PREFLIGHT.value:
-            self._preflight()
+            doing, table = Doing(SlotVerb.PREFLIGHT, self.place), self.place.table
+            id = self.set_going(Order(slot_words(self.origin, doing), f"preflight {table}", table, listed=False))
+            if id is not None:
+                self.app.switch_screen(SlotProgress(doing, id))
         else:
             self.app.switch_screen(SlotPreview(Doing(SlotVerb(entry.what), self.place)))
-
-    def _preflight(self) -> None:
-        doing = Doing(SlotVerb.PREFLIGHT, self.place)
-        order = Order(slot_words(self.origin, doing), f"preflight {self.place.table}", self.place.table, listed=False)
-        id = self.set_going(order)
-        if id is not None:
-            self.app.switch_screen(SlotProgress(doing, id))
 
 
 class EntryMenu(Menu):
