@@ -184,7 +184,7 @@ def _key(name: str) -> Callable[[Host, str], object]:
 def _job(app: Host, name: str) -> None:
     known = jobs_known(app)
     if name in known:
-        app.open_job(name, "2")
+        app.open("job", name, "2")
         return
     near = get_close_matches(name, known, n=1)
     app.say(f"there is no job {name}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -193,7 +193,7 @@ def _job(app: Host, name: str) -> None:
 def _slot(app: Host, name: str) -> None:
     found = slots_called(app, name)
     if len(found) == 1:
-        app.open_slot(found[0].key)
+        app.open("slot", found[0].key)
     elif not slots_known(app):
         app.say("no slot was looked at yet: 3 looks")
     else:
@@ -203,7 +203,7 @@ def _slot(app: Host, name: str) -> None:
 def _graphs(app: Host, name: str) -> None:
     named = [name] if name else app.frame.jobs_meant() if app.frame is not None else []
     if named and named[0] in jobs_known(app):
-        app.open_graphs(named[0])
+        app.open("graphs", named[0], "2")
     else:
         app.say(f"there is no job {name}" if name else "no job is chosen: :graphs JOB")
 
@@ -234,8 +234,8 @@ add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
 _MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
-add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open_locks()))
-add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))
+add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open("locks")))
+add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open("actions")))
 add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
 add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))
 add(Command("copy", "copy the row", _key("copy")))

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from slotkeeper.console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
@@ -37,6 +35,7 @@ class AckTable(TableScreen):
         Binding("x", "ack", "acknowledge", id="ack"),
         Binding("u", "unack", "take back", id="unack"),
     ]
+    tells_events = True
 
     def ack_of(self, key: str) -> str:
         """The key of what is acknowledged with a row; "" where there is nothing to acknowledge."""
@@ -128,21 +127,18 @@ class ErrorsScreen(AckTable):
             one, self.console.shown.job(one.job), self.console.now
         )
 
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
-
     def opened(self, key: str) -> None:
         quarantined, one = self._quarantine_at(key), self._error(key)
         if quarantined is not None:
-            self.console.open_quarantine(quarantined.job, quarantined.key)
+            self.console.open("quarantine", quarantined.job, quarantined.key)
         elif one is not None:
-            self.console.open_job(one.job, self.number)
+            self.console.open("job", one.job, self.number)
 
     def act(self, keys: list[str]) -> None:
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
         found = [quarantined for key in keys if (quarantined := self._quarantine_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
-            self.console.open_quarantine_menu(found[0].choice)
+            self.console.open("quarantine menu", found[0].choice)
         else:
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
@@ -200,20 +196,17 @@ class AlertsScreen(AckTable):
             return "What this means", [(Level.REST, gone if self._alerts else "nothing fires")]
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
-
     def opened(self, key: str) -> None:
         one = self._alert(key)
         if one is None:
             return
         kind, name = one.goes_to
         if kind == "job" and name:
-            self.console.open_job(name, self.number)
+            self.console.open("job", name, self.number)
         elif kind == "quarantined":
-            self.console.open_quarantine(name)
+            self.console.open("quarantine", name)
         elif kind == "slot" and name:
-            self.console.open_slot(name)
+            self.console.open("slot", name)
         else:
             self.console.say("this is about no single job or slot", Level.REST)
 

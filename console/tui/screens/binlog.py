@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -19,7 +18,6 @@ from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import AskingScreen, TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
@@ -38,6 +36,7 @@ class BinlogScreen(TableScreen):
     its_name = "Binlog"
     number = "5"
     columns = models.PLACE_COLUMNS
+    tells_events = True
     usual_order = "by name"
 
     @classmethod
@@ -58,9 +57,6 @@ class BinlogScreen(TableScreen):
             ),
             (Level.FINE, "No slot is made and no point is moved by looking."),
         ]
-
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         place = next((one for one in self._places() if one.key == key), None)

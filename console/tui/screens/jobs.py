@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import GraphBelow, events_below
+from slotkeeper.console.tui.screens.below import GraphBelow
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
@@ -64,7 +64,7 @@ class _LeadsToLocks(GraphBelow):
     BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
 
     def action_locks(self) -> None:
-        self.console.open_locks()
+        self.console.open("locks")
 
     def keys_now(self) -> Mapping[str, str]:
         first, *others = self.keys_shown
@@ -94,14 +94,14 @@ class _OfJobs(_LeadsToLocks):
         if key is None:
             self.console.say("no job is chosen", Level.WARNING)
         else:
-            self.console.open_graphs(key, self.number)
+            self.console.open("graphs", key, self.number)
 
     def action_errors_of(self) -> None:
         key = self.table.cursor_key
         if key is None:
             self.console.say("no job is chosen", Level.WARNING)
         else:
-            self.console.open_errors(key)
+            self.console.open("errors", key)
 
     def jobs_meant(self) -> list[str]:
         key = self.table.cursor_key
@@ -172,7 +172,7 @@ class OverviewScreen(_OfJobs):
         return allowed and self.console.services.loaded is None if action == "welcome" else allowed
 
     def action_welcome(self) -> None:
-        self.console.open_welcome()
+        self.console.open("welcome")
 
     def strip(self) -> Lines:
         local = self.console.shown.local
@@ -208,7 +208,7 @@ class JobsScreen(_OfJobs):
 
     def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room)
-        return [*graphs, *events_below(self, room - len(graphs))]
+        return [*graphs, *self.last_events(room - len(graphs))]
 
 
 class JobScreen(_LeadsToLocks):
@@ -305,9 +305,7 @@ class JobScreen(_LeadsToLocks):
         self.console.open_job_menu([self.job])
 
     def action_log(self) -> None:
-        from slotkeeper.console.tui.screens.log import LogScreen
-
-        self.app.push_screen(LogScreen(self.job, self.number))
+        self.console.open("log", self.job, self.number)
 
     def action_describe(self) -> None:
 
@@ -317,10 +315,10 @@ class JobScreen(_LeadsToLocks):
         return any(one.job == self.job for one in self.lock_faults())
 
     def action_graphs(self) -> None:
-        self.console.open_graphs(self.job, self.number, self.table.cursor_key or "")
+        self.console.open("graphs", self.job, self.number, self.table.cursor_key or "")
 
     def action_errors_of(self) -> None:
-        self.console.open_errors(self.job)
+        self.console.open("errors", self.job)
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from rich.text import Text
 from textual import events
 
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views.locks import (
@@ -40,6 +38,7 @@ class LocksScreen(AskingScreen):
     its_place = "Jobs > waiting and blocking   read-only: no session is ended from here"
     number = "2"
     columns = LOCK_COLUMNS
+    tells_events = True
     has_strip = True
     panel_height = 8
     usual_order = "longest first"
@@ -111,13 +110,10 @@ class LocksScreen(AskingScreen):
             return "What this means", [(Level.REST, "no row is chosen" if self.rows() else NOBODY)]
         return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
 
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
-
     def opened(self, key: str) -> None:
         one = self.wait(key)
         if one is not None and self.console.shown.job(one.job) is not None:
-            self.console.open_job(one.job, self.number)
+            self.console.open("job", one.job, self.number)
 
     def wait(self, key: str | None) -> LockWait | None:
         """The wait of a row."""

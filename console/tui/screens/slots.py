@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import LEAST_EVENTS, LEAST_ROOM, GraphBelow, events_below
-from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
+from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
 from slotkeeper.console.views.rows import Column, Row, age, columns_for
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
@@ -73,13 +73,11 @@ class _OfSlots(TableScreen):
             self.app.push_screen(BinlogScreen.at(one.seen.source, one.seen.table, dn, slot=one.slot.name))
 
     def action_history(self) -> None:
-        from slotkeeper.console.tui.screens.audit import SlotHistoryScreen
-
         one, _ = self.meant()
         if one is None:
             self.console.say("no slot is chosen", Level.WARNING)
         else:
-            self.app.push_screen(SlotHistoryScreen(one.seen.table, one.slot.name))
+            self.console.open("slot history", one.seen.table, one.slot.name)
 
     def detail_of(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
         """What a slot's figures mean."""
@@ -134,7 +132,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
             ]
         room -= len(some)
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
-        return [*some, *graphs, *events_below(self, room - len(graphs))]
+        return [*some, *graphs, *self.last_events(room - len(graphs))]
 
     def graphed(self, key: str | None) -> tuple[str, str]:
         one = self.slot(key)
@@ -149,6 +147,7 @@ class SlotScreen(_OfSlots):
 
     its_name = "Lanes"
     columns = SHARD_COLUMNS
+    tells_events = True
     panel_height = 10
     keys_shown: ClassVar[tuple[str, ...]] = (
         "help", "back", "filter", "faults", "act", "slot-binlog", "slot-history", "previous", "next", "pane",
@@ -177,9 +176,6 @@ class SlotScreen(_OfSlots):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return self.detail_of(self.key, key)
-
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
 
     def crumb(self) -> str:
         one = self.slot(self.key)

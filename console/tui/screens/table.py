@@ -22,6 +22,7 @@ from slotkeeper.console.tui.screens.base import Frame, Line, Lines, rows_of, sha
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.console.views.fitting import Chosen, fitted, needs
+from slotkeeper.console.views.overview import event_lines
 from slotkeeper.console.views.rows import (
     CALM_SECONDS,
     Column,
@@ -37,6 +38,9 @@ from slotkeeper.console.views.rows import (
 )
 from slotkeeper.core.domain.text import safe
 
+LEAST_EVENTS = 4
+BETWEEN = 2
+"""What stands between a panel's own lines and those below them."""
 _AROUND_TITLE = 6
 """The cells of a title's rule besides its words and those at its end."""
 
@@ -65,6 +69,8 @@ class TableScreen(Frame):
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
     has_strip = False
+    tells_events = False
+    """Whether the panel ends with what happened last, where there is room."""
     has_actions = False
     """Whether `act` does anything; where it does not, the key for it is not shown."""
     panel_height = 4
@@ -112,7 +118,15 @@ class TableScreen(Frame):
 
     def more(self, key: str | None, room: int) -> list[Text]:
         """What the panel shows below its own lines where it has so many rows left."""
-        return []
+        return self.last_events(room) if self.tells_events else []
+
+    def last_events(self, room: int) -> list[Text]:
+        """What happened last anywhere, as many lines as there is room for; none where that is next to nothing."""
+        found = event_lines(self.console.shown.local, room - BETWEEN) if room >= LEAST_EVENTS + BETWEEN else []
+        if not found:
+            return []
+        heading = [self.text(""), self.text(" last events (UTC)", Level.REST)]
+        return [*heading, *(self.text(self.cut(f" {one}")) for one in found)]
 
     def strip(self) -> Lines:
         """Lines above the table."""
@@ -339,7 +353,7 @@ class TableScreen(Frame):
         if key is not None:
             self._marks ^= {key}
             self.redraw()
-            self.table.action_cursor_down()
+            self.table.action_move(1)
 
     def action_unmark(self) -> None:
         self._marks.clear()

@@ -42,12 +42,12 @@ class LiveTable(Drawn, can_focus=True):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"live-table--header", "live-table--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "cursor_down", "down", id="down", key_display="j"),
-        Binding("k,up", "cursor_up", "up", id="up", key_display="k"),
-        Binding("g,home", "scroll_top", "first row", id="top", key_display="g"),
-        Binding("G,end", "scroll_bottom", "last row", id="bottom", key_display="G"),
-        Binding("pagedown", "page_down", "page down", id="page-down", key_display="PgDn"),
-        Binding("pageup", "page_up", "page up", id="page-up", key_display="PgUp"),
+        Binding("j,down", "move(1)", "down", id="down", key_display="j"),
+        Binding("k,up", "move(-1)", "up", id="up", key_display="k"),
+        Binding("g,home", "jump(0)", "first row", id="top", key_display="g"),
+        Binding("G,end", "jump(1)", "last row", id="bottom", key_display="G"),
+        Binding("pagedown", "page(1)", "page down", id="page-down", key_display="PgDn"),
+        Binding("pageup", "page(-1)", "page up", id="page-up", key_display="PgUp"),
         Binding("enter", "open", "open", id="open", key_display="Enter"),
     ]
 
@@ -130,24 +130,17 @@ class LiveTable(Drawn, can_focus=True):
         if self.cursor_key is not None:
             self.post_message(self.Opened(self.cursor_key))
 
-    def action_cursor_down(self) -> None:
-        """Down; from nowhere to where the cursor would be."""
-        self._go(self.cursor_row + self.show_cursor)
+    def action_move(self, by: int) -> None:
+        """Down or up; from nowhere to where the cursor would be."""
+        self._go(self.cursor_row + by * self.show_cursor)
 
-    def action_cursor_up(self) -> None:
-        self._go(self.cursor_row - self.show_cursor)
+    def action_jump(self, end: int) -> None:
+        """To the first row or the last."""
+        self._go(end * len(self._rows))
 
-    def action_scroll_top(self) -> None:
-        self._go(0)
-
-    def action_scroll_bottom(self) -> None:
-        self._go(len(self._rows))
-
-    def action_page_down(self) -> None:
-        self._go(self.cursor_row + self._room)
-
-    def action_page_up(self) -> None:
-        self._go(self.cursor_row - self._room)
+    def action_page(self, by: int) -> None:
+        """As many rows down or up as are seen."""
+        self._go(self.cursor_row + by * self._room)
 
     def on_click(self, event: events.Click) -> None:
         if event.y > 0 and self._top + event.y <= len(self._rows):
