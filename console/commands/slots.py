@@ -323,8 +323,11 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
     by_shard = {one.shard: one for one in retained.shards}
     shards = {one.shard: one for one in slot.shards}
     keeps = bool(table.words.marks)
-    made = _dn if keeps else _own_dn
-    dns = [made(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
+    seen = [(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
+    dns: list[dict[str, object]] = [  # of a source that keeps nothing: where our own row stands
+        _dn(one, kept) if keeps else {"shard": one.shard, "position": kept.live if kept else None, "unread": one.unread}
+        for one, kept in seen
+    ]
     back = retained.furthest_back
     return {
         "slot": slot.name,
@@ -361,11 +364,6 @@ def purge_values(slot: str, table: TableRetained) -> dict[str, object] | None:
         "seconds_left": one.left,
         "gtids": one.gtids or None,
     }
-
-
-def _own_dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
-    """A DN of a source that keeps nothing: where our own row stands."""
-    return {"shard": one.shard, "position": retained.live if retained else None, "unread": one.unread}
 
 
 def _dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:

@@ -123,36 +123,24 @@ def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
     glyph = "" if job.level is Level.FINE else f"{job.level.value} "
-    return [
-        (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
-        (job.level, f"wrong   {what_is_wrong(job)}"),
-        (Level.FINE, f"do      {what_is_safe(job)}"),
-        (Level.FINE, _behind(job)),
-        (Level.FINE, _copied(job)),
-        (Level.REST, _last(events)),
-    ]
-
-
-def _behind(job: JobFacts) -> str:
-    report = job.report
+    report, copied, last = job.report, "copy    none in this run", "last    nothing happened yet"
     lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
     applied = count(report.changes) if report else "?"
     unit = f" {report.unit}" if report and report.unit else ""
     part, worst = part_in(job), worst_dn(job, worst_lane(job))
-    return f"behind  {count(job.behind)}{unit}, worst {part} {worst} of {lanes}; events applied {applied}"
-
-
-def _copied(job: JobFacts) -> str:
-    report = job.report
-    if report is None or not report.chunks_total:
-        return "copy    none in this run"
-    rows = count(report.snapshot_rows)
-    return f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
-
-
-def _last(events: Sequence[EventRow]) -> str:
-    if not events:
-        return "last    nothing happened yet"
-    one = events[0]
-    said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
-    return f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"
+    behind = f"behind  {count(job.behind)}{unit}, worst {part} {worst} of {lanes}; events applied {applied}"
+    if report is not None and report.chunks_total:
+        rows = count(report.snapshot_rows)
+        copied = f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
+    if events:
+        one = events[0]
+        said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
+        last = f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"
+    return [
+        (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
+        (job.level, f"wrong   {what_is_wrong(job)}"),
+        (Level.FINE, f"do      {what_is_safe(job)}"),
+        (Level.FINE, behind),
+        (Level.FINE, copied),
+        (Level.REST, last),
+    ]

@@ -18,6 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from slotkeeper.console.cli.context import with_config
 from slotkeeper.console.monitor.snapshot import Level
@@ -392,3 +393,48 @@ class Frame(Screen[None]):
                 break
             text.append(key, style=self.style("accent")).append(f" {does}  ")
         return text
+
+
+class Filtered(Frame):
+    """A screen whose lines a filter leaves: it works while it is typed, and Esc clears it before it leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = ""
+
+    def unfiltered(self) -> Widget | None:
+        """What has the keys while no filter is typed."""
+        return None
+
+    def rearranged(self) -> None:
+        """The filter leaves other lines."""
+        self.redraw()
+
+    def leave(self) -> None:
+        """Back to where it was opened, if anything is below it."""
+        self.close_screen()
+
+    def action_filter(self) -> None:
+        self.show_filter(True)
+
+    def action_back(self) -> None:
+        if self.query_one(Input).display or self.wanted:
+            self.query_one(Input).value = self.wanted = ""
+            self.end_filter()
+        else:
+            self.leave()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.wanted = event.value
+        self.rearranged()
+
+    def end_filter(self) -> None:
+        """Keep what was typed, and let the lines have the keys again."""
+        self.show_filter(False)
+        self.rearranged()
+
+    def show_filter(self, shown: bool) -> None:
+        """At once, not at the next refresh: what is typed next must not be taken for a key."""
+        self.query_one(Input).display = shown
+        self.query_one("#crumb").display = not shown
+        self.set_focus(self.query_one(Input) if shown else self.unfiltered())

@@ -63,6 +63,20 @@ class _LeadsToLocks(GraphBelow):
 
     BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
 
+    def action_graphs(self) -> None:
+        job, lane = self.graphed(self.table.cursor_key)
+        if job:
+            self.console.open("graphs", job, self.number, lane)
+        else:
+            self.console.say("no job is chosen", Level.WARNING)
+
+    def action_errors_of(self) -> None:
+        job, _ = self.graphed(self.table.cursor_key)
+        if job:
+            self.console.open("errors", job)
+        else:
+            self.console.say("no job is chosen", Level.WARNING)
+
     def action_locks(self) -> None:
         self.console.open("locks")
 
@@ -88,20 +102,6 @@ class _OfJobs(_LeadsToLocks):
     """A table of jobs; Enter opens one."""
 
     has_actions = True
-
-    def action_graphs(self) -> None:
-        key = self.table.cursor_key
-        if key is None:
-            self.console.say("no job is chosen", Level.WARNING)
-        else:
-            self.console.open("graphs", key, self.number)
-
-    def action_errors_of(self) -> None:
-        key = self.table.cursor_key
-        if key is None:
-            self.console.say("no job is chosen", Level.WARNING)
-        else:
-            self.console.open("errors", key)
 
     def jobs_meant(self) -> list[str]:
         key = self.table.cursor_key
@@ -313,12 +313,6 @@ class JobScreen(_LeadsToLocks):
 
     def locked(self) -> bool:
         return any(one.job == self.job for one in self.lock_faults())
-
-    def action_graphs(self) -> None:
-        self.console.open("graphs", self.job, self.number, self.table.cursor_key or "")
-
-    def action_errors_of(self) -> None:
-        self.console.open("errors", self.job)
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"

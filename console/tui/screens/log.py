@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from slotkeeper.console.monitor.log_tail import LogLine, Tail
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.base import Frame, Line
+from slotkeeper.console.tui.screens.base import Filtered, Line
 from slotkeeper.console.views.lanes import line_level
 from slotkeeper.console.views.rows import Row, kept
 from slotkeeper.core.domain.text import many, safe
@@ -23,7 +23,7 @@ LEVELS = ("", "WARN", "ERROR")
 _LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}
 
 
-class LogScreen(Frame):
+class LogScreen(Filtered):
     """The log of one job; `top` is the number of the first line that is shown, None while it follows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,7 +44,6 @@ class LogScreen(Frame):
         super().__init__()
         self.job = job
         self.number = number
-        self.wanted = ""
         self.least = ""
         self.top: int | None = None
         self._seen = 0
@@ -63,7 +62,7 @@ class LogScreen(Frame):
             self._refused = error.message
         self.query_one("#log").styles.height = "1fr"
         self.query_one(Input).cursor_blink = False
-        self._show_filter(False)
+        self.show_filter(False)
         super().on_mount()
 
     @property
@@ -109,14 +108,6 @@ class LogScreen(Frame):
     def crumb(self) -> str:
         return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > log"
 
-    def action_back(self) -> None:
-        if self.query_one(Input).display or self.wanted:
-            self.query_one(Input).value = self.wanted = ""
-            self._show_filter(False)
-            self.redraw()
-        else:
-            self.close_screen()
-
     def action_move(self, by: int) -> None:
         """Lines up or down; at the end it follows again."""
         listed = self.listed()
@@ -140,21 +131,8 @@ class LogScreen(Frame):
         self.least = LEVELS[(LEVELS.index(self.least) + 1) % len(LEVELS)]
         self.redraw()
 
-    def action_filter(self) -> None:
-        self._show_filter(True)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self.wanted = event.value
-        self.redraw()
-
     def on_input_submitted(self) -> None:
-        self._show_filter(False)
+        self.show_filter(False)
 
     def _place(self, listed: list[LogLine]) -> int:
         return next((place for place, line in enumerate(listed) if line.number >= (self.top or 0)), len(listed))
-
-    def _show_filter(self, shown: bool) -> None:
-        """At once, not at the next refresh: what is typed next must not be taken for a key."""
-        self.query_one(Input).display = shown
-        self.query_one("#crumb").display = not shown
-        self.set_focus(self.query_one(Input) if shown else None)

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.base import Frame, Line, Lines, rows_of, share
+from slotkeeper.console.tui.screens.base import Filtered, Line, Lines, rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.console.views.fitting import Chosen, fitted, needs
@@ -45,7 +45,7 @@ _AROUND_TITLE = 6
 """The cells of a title's rule besides its words and those at its end."""
 
 
-class TableScreen(Frame):
+class TableScreen(Filtered):
     """Rows, and what they mean."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,7 +78,6 @@ class TableScreen(Frame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wanted = ""
         self.faults_only = False
         self.order = Order()
         self.wide = False
@@ -320,9 +319,6 @@ class TableScreen(Frame):
         self._moved_on = True
         self.redraw()
 
-    def action_filter(self) -> None:
-        self._show_filter(True)
-
     def action_faults(self) -> None:
         self.faults_only = not self.faults_only
         self.rearranged()
@@ -426,45 +422,22 @@ class TableScreen(Frame):
         below = stack[stack.index(self) - 1] if self in stack[1:] else None
         return below if isinstance(below, TableScreen) else None
 
-    def action_back(self) -> None:
-        if self.query_one(Input).display or self.wanted:
-            self.query_one(Input).value = ""
-            self.wanted = ""
-            self._end_filter()
-        else:
-            self.leave()
-
     def action_pane(self, step: int) -> None:
         if self.query_one(Input).display:
-            self._end_filter()
+            self.end_filter()
         else:
             super().action_pane(step)
-
-    def leave(self) -> None:
-        """Back to where it was opened, if anything is below it."""
-        self.close_screen()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self.wanted = event.value
-        self.rearranged()
 
     def on_input_submitted(self) -> None:
         """Keep the filter; the cursor may go to what is left. A second Enter, typed before that was done, opens."""
         if not self.query_one(Input).display:
             self.table.action_open()
             return
-        self._end_filter()
+        self.end_filter()
         self.table.move_to_first()
 
-    def _end_filter(self) -> None:
-        self._show_filter(False)
-        self.rearranged()
-
-    def _show_filter(self, shown: bool) -> None:
-        """At once, not at the next refresh: what is typed next must not be taken for a key."""
-        self.query_one(Input).display = shown
-        self.query_one("#crumb").display = not shown
-        self.set_focus(self.query_one(Input) if shown else self.table)
+    def unfiltered(self) -> Widget:
+        return self.table
 
 
 class Answered(Message):
