@@ -106,13 +106,13 @@ class _Lines:
 
     def drawn(self, view: JobStatus, width: int) -> Group:
         """The lines, none wider than the terminal: a wrapped line could not be redrawn."""
-        return Group(*(self._text(level, words, width - 1) for level, words in self.of(view)))
-
-    def _text(self, level: Level, words: str, width: int) -> Text:
-        shown = plain(words, self._ascii)
-        if cell_len(shown) > width:
-            shown = set_cell_size(shown, width - 2) + ".."
-        return Text(shown, style=_STYLES.get(level, ""), no_wrap=True)
+        lines = []
+        for level, words in self.of(view):
+            shown = plain(words, self._ascii)
+            if cell_len(shown) > width - 1:
+                shown = set_cell_size(shown, width - 3) + ".."
+            lines.append(Text(shown, style=_STYLES.get(level, ""), no_wrap=True))
+        return Group(*lines)
 
 
 LINES = 6

@@ -128,7 +128,10 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
             continue
         begin = int(before.at // wanted.every) - first
         for name in lags:
-            rate = _rate(before, one, name)
+            old, new = before.events.get(name), one.events.get(name)
+            rate = None
+            if old is not None and new is not None and new >= old and one.at > before.at:
+                rate = (new - old) / (one.at - before.at)
             for each in range(min(begin + 1, place), place + 1):
                 _put(rates[name], each, rate)
                 if each < place:
@@ -154,13 +157,6 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
 def _put(values: list[float | None], place: int, value: float | None) -> None:
     if 0 <= place < len(values):
         values[place] = value
-
-
-def _rate(before: Sample, one: Sample, name: str) -> float | None:
-    old, new = before.events.get(name), one.events.get(name)
-    if old is None or new is None or new < old or one.at <= before.at:
-        return None
-    return (new - old) / (one.at - before.at)
 
 
 def _faults(samples: Sequence[Sample]) -> list[Happened]:

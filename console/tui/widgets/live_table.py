@@ -206,18 +206,15 @@ class LiveTable(Drawn, can_focus=True):
         if not self._header and self._fields:
             style = self.get_component_rich_style("live-table--header")
             self._header = Strip([Segment("".join(self._text(one.label, one) for one in self._fields), style)])
-        seen = range(self._top, min(self._top + self._room, len(self._rows)))
-        made = {place: self._line(place) for place in seen}
+        made: dict[int, _Made] = {}
+        for place in range(self._top, min(self._top + self._room, len(self._rows))):
+            row, old = self._rows[place], self._made.get(place)
+            under, marked = place == self.cursor_row and self.show_cursor, row.key in self._marked
+            if old is None or old[0] is not row or old[1:3] != (under, marked):
+                old = row, under, marked, self._strip(row, under, marked)
+            made[place] = old
         self._made = made
         self.put([self._header, *(one[3] for one in made.values())])
-
-    def _line(self, place: int) -> _Made:
-        row = self._rows[place]
-        under, marked = place == self.cursor_row and self.show_cursor, row.key in self._marked
-        old = self._made.get(place)
-        if old is not None and old[0] is row and old[1:3] == (under, marked):
-            return old
-        return row, under, marked, self._strip(row, under, marked)
 
     def _strip(self, row: Row, under: bool, marked: bool) -> Strip:
         parts: list[tuple[str, str]] = []
