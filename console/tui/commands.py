@@ -85,16 +85,6 @@ def on_slot(verb: str) -> Callable[[Host, str], object]:
     return act
 
 
-def values_of_jobs(app: Host) -> Iterable[str]:
-    """What can follow a verb for jobs."""
-    return jobs_known(app)
-
-
-def values_of_slots(app: Host) -> Iterable[str]:
-    """What can follow a verb for slots."""
-    return slots_known(app)
-
-
 _SECONDS = {f"{one:g}": one for one in INTERVALS}
 _THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}
 
@@ -224,9 +214,9 @@ def _theme(app: Host, name: str) -> None:
 
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
     add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
-add(Command("job", "open one job", _job, "NAME", values_of_jobs))
-add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", values_of_slots))
-add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", values_of_jobs))
+add(Command("job", "open one job", _job, "NAME", jobs_known))
+add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", slots_known))
+add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", jobs_known))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
@@ -247,11 +237,11 @@ add(Command("help", "the keys of this screen", lambda app, rest: app.action_keys
 add(Command("quit", "leave", _key("quit")))
 for _verb in JobVerb:
     if _verb.does.typed:
-        add(Command(_verb.value, _verb.does.typed, on_jobs(_verb.value), "[JOB ...]", values_of_jobs))
+        add(Command(_verb.value, _verb.does.typed, on_jobs(_verb.value), "[JOB ...]", jobs_known))
 for _slot_verb in SlotVerb:
     if _slot_verb.does.typed:
         does = _slot_verb.does
-        add(Command(does.name, does.typed, on_slot(does.name), "[TABLE SLOT]", values_of_slots))
+        add(Command(does.name, does.typed, on_slot(does.name), "[TABLE SLOT]", slots_known))
 
 
 _MOST = 8

@@ -42,21 +42,18 @@ class AckTable(TableScreen):
         raise NotImplementedError
 
     def action_ack(self) -> None:
-        self._put(None, "acknowledged; it counts no more until it changes")
+        self.put(None, "acknowledged; it counts no more until it changes")
 
     def action_unack(self) -> None:
         key = self._key()
         if key:
             self._change(lambda file: file.remove(key, self.console.now), "taken back; it counts again")
 
-    def put_silence(self, until: datetime, said: str) -> None:
-        """Silent until then."""
-        self._put(until, said)
-
     def _acks(self) -> Mapping[str, Ack]:
         return self.console.shown.local.acks
 
-    def _put(self, until: datetime | None, said: str) -> None:
+    def put(self, until: datetime | None, said: str) -> None:
+        """Acknowledge what the cursor is on, or silence it until then."""
         key = self._key()
         if key:
             ack = Ack(getpass.getuser(), self.console.now, until)
@@ -217,7 +214,7 @@ class AlertsScreen(AckTable):
         return next((each for each in keys if each in acks), next(iter(keys), ""))
 
     def action_snooze(self) -> None:
-        self.put_silence(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
+        self.put(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
 
     def _alert(self, key: str | None) -> Alert | None:
         return next((one for one in self._alerts if one.key == key), None)

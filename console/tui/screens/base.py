@@ -194,7 +194,7 @@ class Frame(Screen[None]):
         """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""
         return []
 
-    def sibling(self, step: int) -> None:
+    def action_sibling(self, step: int) -> None:
         """Show the next thing of this kind, or the one before."""
         raise NotImplementedError
 
@@ -270,9 +270,6 @@ class Frame(Screen[None]):
             return False
         app.pop_screen()
         return True
-
-    def action_sibling(self, step: int) -> None:
-        self.sibling(step)
 
     def action_pane(self, step: int) -> None:
         panes = [one for one in self.panes() if one.display and one.can_focus]

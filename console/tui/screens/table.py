@@ -400,7 +400,7 @@ class TableScreen(Filtered):
         below = self._below()
         return below.table.keys() if below is not None else []
 
-    def sibling(self, step: int) -> None:
+    def action_sibling(self, step: int) -> None:
         """Open the next row of the table that this was opened from, with the same filter and order here."""
         below, keys = self._below(), self.neighbours()
         here = below.table.cursor_key if below is not None else None
