@@ -135,7 +135,7 @@ class ErrorsScreen(AckTable):
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
         found = [quarantined for key in keys if (quarantined := self._quarantine_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
-            self.console.open("quarantine menu", found[0].choice)
+            self.console.open("quarantine-menu", found[0].choice)
         else:
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 

@@ -146,7 +146,7 @@ class QuarantineScreen(AskingScreen):
 
     def act(self, keys: list[str]) -> None:
         choice = models.choice_of(self.quarantined(), self.entries, [int(key) for key in keys])
-        self.console.open("quarantine menu", choice)
+        self.console.open("quarantine-menu", choice)
 
     # Keys
 
@@ -253,7 +253,7 @@ class QuarantineEntryScreen(AskingScreen):
         return f"Errors > {safe(self._choice.job, 60)} > quarantine > {self.entry.id}"
 
     def act(self, keys: list[str]) -> None:
-        self.console.open("quarantine menu", models.as_it_is(self._choice, self.entry))
+        self.console.open("quarantine-menu", models.as_it_is(self._choice, self.entry))
 
     # Keys
 

@@ -77,7 +77,7 @@ class _OfSlots(TableScreen):
         if one is None:
             self.console.say("no slot is chosen", Level.WARNING)
         else:
-            self.console.open("slot history", one.seen.table, one.slot.name)
+            self.console.open("slot-history", one.seen.table, one.slot.name)
 
     def detail_of(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
         """What a slot's figures mean."""

@@ -44,13 +44,13 @@ class Confirm(FieldsScreen):
     keys_shown: ClassVar[tuple[str, ...]] = ("act-do", "back", "act-copy")
     APART = "it runs apart from this console: leaving or losing the line changes nothing"
 
-    def __init__(self, wants: Sequence[Want], verb: str, what: str, things: str) -> None:
-        """`verb` is the word of the command line, `what` the title's, `things` the button's behind the verb."""
+    def __init__(self, wants: Sequence[Want], verb: str, what: str, does: str) -> None:
+        """`verb` is the word of the command line, `what` follows it in the title; `does` is on the button."""
         super().__init__()
         self.wants = tuple(wants)
         self.verb = verb
         self._what = what
-        self._does = f"{verb.capitalize()} {things}"
+        self._does = does
 
     # What a question of this kind says
 
@@ -139,8 +139,8 @@ class JobConfirm(Confirm):
 
     def __init__(self, verb: JobVerb, names: Sequence[str]) -> None:
         what = f"JOB {safe(names[0], 60)}" if len(names) == 1 else f"{len(names)} JOBS"
-        things = f"{len(names)} job{'s' if len(names) > 1 else ''}"
-        super().__init__(job_wants(names, final=verb.does.final), verb.does.name, what, things)
+        does = f"{verb.does.name.capitalize()} {len(names)} job{'s' if len(names) > 1 else ''}"
+        super().__init__(job_wants(names, final=verb.does.final), verb.does.name, what, does)
         self._verb = verb
         self.names = tuple(names)
 
@@ -176,7 +176,8 @@ class EntryConfirm(Confirm):
     def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
         entries = entries_in_words(number)
         what = f"{entries.upper()} of job {safe(job, 60)}"
-        super().__init__(entry_wants(job, number or 0, final=verb.does.final), verb.does.name, what, entries)
+        wants, name = entry_wants(job, number or 0, final=verb.does.final), verb.does.name
+        super().__init__(wants, name, what, f"{name.capitalize()} {entries}")
         self._verb = verb
         self._job = job
         self._ids = tuple(ids)
