@@ -10,11 +10,10 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import chart, parameters, report
+from bench import chart, keymap_page, parameters, report
 from slotkeeper.console.cli import context, schemas
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
-from slotkeeper.console.tui import keymap_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMAS = DOCS / "schemas"

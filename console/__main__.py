@@ -6,7 +6,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 INTERRUPTED = 130
 
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         diagnostics.note("interrupted")
         return INTERRUPTED
     except Exception as error:  # the top of a front end
-        code = int(_unwritten(error) or diagnostics.report(error, _log()))
+        code = int(_unwritten(error) or diagnostics.report(error, default_state_dir(os.environ) / "console.log"))
     finally:
         context.config_given("")
     return UNJUDGED if judges(args) else code
@@ -69,10 +68,6 @@ def _run(args: Sequence[str]) -> int:
     with interrupts_heard():
         main_cli.warn_of_resets(args)
         return main_cli.run(args)
-
-
-def _log() -> Path:
-    return default_state_dir(os.environ) / "console.log"
 
 
 def _unwritten(error: Exception) -> int:

@@ -9,7 +9,7 @@ from slotkeeper.console.actions.verbs import NOT_CONFIGURED, EntryVerb, JobVerb,
 from slotkeeper.console.monitor.snapshot import JobFacts
 from slotkeeper.console.views.quarantine import Choice
 from slotkeeper.console.views.slots import SlotFacts
-from slotkeeper.core.domain.job import JobState, TableReport
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
 from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.text import safe
@@ -53,11 +53,6 @@ def _lives(name: str, holder: JobFacts) -> str:
     return f"a process of job {name} still lives"
 
 
-def _tables(holder: JobFacts | None) -> Sequence[TableReport]:
-    """How the tables of a job of several stand by its living driver's word."""
-    return holder.report.tables if holder and holder.report and holder.current and holder.alive else ()
-
-
 def _line(verb: SlotVerb, why: str = "", warns: str = "") -> Entry:
     return Entry(verb.does.key, verb.value, verb.does.label, why, warns)
 
@@ -71,7 +66,9 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     query = bool(holder and holder.queries)
     stops = f": {WHERE_TO_ACT}" if query else ": s stops it first"
     busy = f"{_lives(name, holder)}{stops}" if lives and holder else ""
-    rests = bool(holder) and any(each.source_table == one.seen.table and each.rests for each in _tables(holder))
+    # how its tables stand by the word of a driver that lives
+    tables = holder.report.tables if holder and holder.report and holder.current and holder.alive else ()
+    rests = any(each.source_table == one.seen.table and each.rests for each in tables)
     resets = "" if rests else busy
     half = "a reset of it is unfinished: e ends it" if open_ else ""
     absent = "the slot does not exist" if there is False else ""
@@ -105,11 +102,7 @@ def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
         why = foreign or ("" if one.number else "it is over already: nothing would be done")
         found = [
             Entry(
-                verb.does.key,
-                verb.value,
-                f"{verb.value} {entries_in_words(one.number)}: {verb.does.label}",
-                why,
-                over,
+                verb.does.key, verb.value, f"{verb.value} {entries_in_words(one.number)}: {verb.does.label}", why, over
             )
             for verb in EntryVerb
         ]

@@ -189,7 +189,9 @@ def outcome_lines(action: Action, said: Said, now: datetime) -> Lines:
         return [(level, text)]
     found = parsed(said.out) or {}
     lines: Lines = [(level, f"{text}   {_ended(action, now)}")]
-    lines += [_entry_line(one) for one in sorted(_entries(found), key=lambda one: one.get("state") != _STILL)]
+    for one in sorted(_entries(found), key=lambda one: one.get("state") != _STILL):
+        still = Level.WARNING if one.get("state") == _STILL else Level.FINE
+        lines.append((still, f"#{safe(one.get('id', '?'), 20)}  {safe(one.get('outcome', '?'), 400)}"))
     return lines + _next(action, said)
 
 
@@ -206,11 +208,6 @@ def _next(action: Action, said: Said) -> Lines:
 def _entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     given = found.get("entries")
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-
-
-def _entry_line(one: Mapping[str, Any]) -> tuple[Level, str]:
-    level = Level.WARNING if one.get("state") == _STILL else Level.FINE
-    return level, f"#{safe(one.get('id', '?'), 20)}  {safe(one.get('outcome', '?'), 400)}"
 
 
 def _summed(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -109,9 +109,12 @@ class Runner:
     def start(self, order: Order) -> str:
         """Write the record, then start the command; its id. Raises Refused while the same action runs."""
         records = Records(StateFolder.open(self._folder))
-        if order.listed:
-            self._refuse_second(order)
-        record = self._record(order)
+        for one in self.running() if order.listed else ():
+            if one.record.what == order.what:
+                raise Refused(f"{one.record.what} is on its way already, since {one.record.started_at:%H:%M:%S}Z")
+        now, argv = self._clock.utc(), tuple(masked(word) for word in order.words)
+        id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        record = Record(id, argv, order.what, order.key, actor().text, order.listed, now)
         records.save(record)
         words = [*CHILD, str(records.folder.path), record.id, *self._command, *order.words]
         streams = [records.stream(record.id, name) for name in ("out", "err")]
@@ -121,8 +124,8 @@ class Runner:
             records.save(replace(record, ended_at=self._clock.utc(), code=-1))
             raise Refused(f"{order.what}: the command cannot be started: {error}", "nothing was changed") from error
         finally:
-            for one in streams:
-                os.close(one)
+            for stream in streams:
+                os.close(stream)
         self._forget_old(records)
         return record.id
 
@@ -169,17 +172,6 @@ class Runner:
         """The running actions, without dry runs."""
         return [one for one in self.recent() if not one.over]
 
-    def _record(self, order: Order) -> Record:
-        now = self._clock.utc()
-        argv = tuple(masked(word) for word in order.words)
-        id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        return Record(id, argv, order.what, order.key, actor().text, order.listed, now)
-
-    def _refuse_second(self, order: Order) -> None:
-        for one in self.running():
-            if one.record.what == order.what:
-                raise Refused(f"{one.record.what} is on its way already, since {one.record.started_at:%H:%M:%S}Z")
-
     def _records(self) -> Records | None:
         return Records(StateFolder.open(self._folder)) if self._folder.exists() else None
 
@@ -225,10 +217,5 @@ def _spawn(words: Sequence[str], out: int, err: int) -> int:
     ]
     with handover.passed() as given:
         return os.posix_spawn(
-            words[0],
-            list(words),
-            given.environment,
-            file_actions=files,
-            setsid=True,
-            setsigdef=defaults,
+            words[0], list(words), given.environment, file_actions=files, setsid=True, setsigdef=defaults
         )

@@ -23,10 +23,6 @@ NEVER_STARTED = "it was never started"
 _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
 
 
-def _nothing(state: JobState, lives: bool) -> str:
-    return ""
-
-
 class OfJob(NamedTuple):
     """What is done to a job."""
 
@@ -44,7 +40,7 @@ class OfJob(NamedTuple):
     """What is said of it behind `:`, where it cannot be typed, nothing."""
     means: str = ""
     """What the last question says; nothing where it changes nothing and starts at once."""
-    why_not: Callable[[JobState, bool], str] = _nothing
+    why_not: Callable[[JobState, bool], str] = lambda state, lives: ""
     """Why a job in that state, whose process lives here or does not, cannot have it; nothing where it can."""
     before_first_start: str = NEVER_STARTED
     """The same of a job that was never started."""
@@ -66,40 +62,6 @@ class OfJob(NamedTuple):
     """Whether its effect is seen, where the shell waits for it."""
 
 
-def _start(state: JobState, lives: bool) -> str:
-    if lives:
-        return f"it is {state.value}"
-    return _refused(state if not state.has_process else JobState.STOPPED, JobEvent.START)
-
-
-def _stop(state: JobState, lives: bool) -> str:
-    return "" if lives or state.is_open else f"it is {state.value}"
-
-
-def _cancel(state: JobState, lives: bool) -> str:
-    return "a process of it lives: stop it first" if lives else _refused(state, JobEvent.CANCELLED)
-
-
-def _drain(state: JobState, lives: bool) -> str:
-    return "" if lives and state in _STREAMING else f"it is {state.value}: only a job that follows can drain"
-
-
-def _retry(state: JobState, lives: bool) -> str:
-    return "" if lives and state is not JobState.PAUSED else f"it is {state.value}: it tries nothing"
-
-
-def _pause(state: JobState, lives: bool) -> str:
-    if not lives:
-        return f"it is {state.value}: no process"
-    return f"it is {state.value}" if state is JobState.PAUSED else ""
-
-
-def _resume(state: JobState, lives: bool) -> str:
-    if not lives:
-        return f"it is {state.value}: no process"
-    return "" if state is JobState.PAUSED else f"it is {state.value}"
-
-
 def _refused(state: JobState, event: JobEvent) -> str:
     try:
         transition(state, event)
@@ -118,7 +80,7 @@ class JobVerb(Enum):
         typed="stop it: goes on later where it was",
         means="its processes end; started again it goes on where it was, as long as its binlog is there",
         requested="STOPPED",
-        why_not=_stop,
+        why_not=lambda state, lives: "" if lives or state.is_open else f"it is {state.value}",
         many=True,
         help="Stop a job and its processes; a later start resumes at its position, while the source retains the"
         " binlog.",
@@ -131,7 +93,11 @@ class JobVerb(Enum):
         typed="start the job of this row, or those that are named",
         means="goes on where the sink's progress rows stand; a job that never ran begins with its copy",
         requested="a living process",
-        why_not=_start,
+        why_not=lambda state, lives: (
+            f"it is {state.value}"
+            if lives
+            else _refused(state if not state.has_process else JobState.STOPPED, JobEvent.START)
+        ),
         before_first_start="",
         configured=True,
         many=True,
@@ -156,7 +122,13 @@ class JobVerb(Enum):
         typed="its process lives and applies nothing",
         means="its process lives and applies nothing; what it has not read may expire at the source",
         requested="PAUSED",
-        why_not=_pause,
+        why_not=lambda state, lives: (
+            f"it is {state.value}: no process"
+            if not lives
+            else f"it is {state.value}"
+            if state is JobState.PAUSED
+            else ""
+        ),
         many=True,
         help="Pause a job: its processes keep running and apply nothing.",
         reached=lambda view: view.state is JobState.PAUSED,
@@ -168,7 +140,13 @@ class JobVerb(Enum):
         typed="it applies again",
         means="it applies again from where it is",
         requested="not PAUSED",
-        why_not=_resume,
+        why_not=lambda state, lives: (
+            f"it is {state.value}: no process"
+            if not lives
+            else ""
+            if state is JobState.PAUSED
+            else f"it is {state.value}"
+        ),
         many=True,
         help="Resume a paused job, and wait until it runs or copies.",
         reached=lambda view: view.goes_on,
@@ -180,7 +158,9 @@ class JobVerb(Enum):
         label="try now: what waits for its next try, or its next poll",
         means="what waits is tried at once; the try counts as any other, and a refused login waits its time",
         requested="a try at once",
-        why_not=_retry,
+        why_not=lambda state, lives: (
+            "" if lives and state is not JobState.PAUSED else f"it is {state.value}: it tries nothing"
+        ),
         many=True,
     )
     DRAIN = OfJob(
@@ -189,7 +169,9 @@ class JobVerb(Enum):
         label="drain: wait until nothing is unread; changes nothing",
         typed="wait until nothing is unread; changes nothing",
         requested="drained",
-        why_not=_drain,
+        why_not=lambda state, lives: (
+            "" if lives and state in _STREAMING else f"it is {state.value}: only a job that follows can drain"
+        ),
         configured=True,
     )
     VERIFY = OfJob(
@@ -210,7 +192,9 @@ class JobVerb(Enum):
         typed="for good: it can never be started again",
         means="FINAL: it can never be started again under this name; slot and rows stay as they are",
         requested="CANCELLED",
-        why_not=_cancel,
+        why_not=lambda state, lives: (
+            "a process of it lives: stop it first" if lives else _refused(state, JobEvent.CANCELLED)
+        ),
         final=True,
     )
 

@@ -84,7 +84,8 @@ def table(
 
     `spare` are headers whose columns are left out first, in that order, as long as something would be cut.
     """
-    for each in table_lines(headers, rows, ascii_only, width or _terminal_width(), spare):
+    terminal = max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else sys.maxsize
+    for each in table_lines(headers, rows, ascii_only, width or terminal, spare):
         _write(each + "\n")
 
 
@@ -133,10 +134,6 @@ def table_lines(
     widths = _fit([[_cell(h, ascii_only) for h in headers], *cells], width)
     shown = [list(headers), ["-" * each for each in widths], *cells]
     return [_GAP.join(_pad(cell, widths[i], numeric[i]) for i, cell in enumerate(row)).rstrip() for row in shown]
-
-
-def _terminal_width() -> int:
-    return max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else sys.maxsize
 
 
 def _write(text: str) -> None:

@@ -32,10 +32,7 @@ OneJob = Annotated[
 Source = Annotated[
     str,
     typer.Option(
-        "--source",
-        metavar="NAME",
-        help="the table's source, where several have it",
-        autocompletion=completion.sources,
+        "--source", metavar="NAME", help="the table's source, where several have it", autocompletion=completion.sources
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]

@@ -25,7 +25,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.core.judgement.judge import judge
 from slotkeeper.core.launch.alert_sender import Sender
 from slotkeeper.core.launch.seen import gather
-from slotkeeper.core.state.alerts import BESIDE, AckFile, Acks, AlertFile
+from slotkeeper.core.state.alerts import BESIDE, AckFile, AlertFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
@@ -47,6 +47,7 @@ class Shown:
     fault: Fault
     firing: Firing | None
     ack: Ack | None
+    """What covers it now."""
 
 
 @app.callback()
@@ -130,13 +131,8 @@ def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], dateti
         files = (AlertFile(store.folder), AlertFile(store.folder, BESIDE))
         firing, acks = {k: one for file in files for k, one in file.read().firing.items()}, AckFile(store.folder).read()
     standing = {key: one for key, one in firing.items() if not one.over}
-    return [Shown(one, standing.get(one.key), _ack(one, acks, now)) for one in faults], now
-
-
-def _ack(fault: Fault, acks: Acks, now: datetime) -> Ack | None:
-    """The acknowledgement or silence that covers the fault now."""
-    found = ack_in(acks, fault.ack_keys)
-    return found if is_quiet(found, now, fault.since) else None
+    said = ((one, ack_in(acks, one.ack_keys)) for one in faults)
+    return [Shown(one, standing.get(one.key), ack if is_quiet(ack, now, one.since) else None) for one, ack in said], now
 
 
 def _change(
@@ -164,11 +160,6 @@ def _named(fault: Fault) -> str:
     return f"{fault.id} {fault.severity.value} {fault.rule}{of_job}: {fault.said(SystemClock().utc())}"
 
 
-def _about(fault: Fault) -> str:
-    parts = (fault.job, fault.table, fault.thing if fault.thing != fault.table else "")
-    return " ".join(part for part in parts if part) or fault.name
-
-
 def _since(one: Shown) -> datetime | None:
     return one.fault.since or (one.firing.began if one.firing else None)
 
@@ -183,7 +174,9 @@ def _row(one: Shown, now: datetime) -> list[object]:
         said = f"{until}{one.ack.by}{': ' + one.ack.reason if one.ack.reason else ''}"
     for_ = None if lasts is None else in_brief(lasts)
     fault = one.fault
-    return [fault.id, fault.severity.value, fault.rule, _about(fault), for_, output.second(sent), said]
+    parts = (fault.job, fault.table, fault.thing if fault.thing != fault.table else "")
+    about = " ".join(filter(None, parts)) or fault.name
+    return [fault.id, fault.severity.value, fault.rule, about, for_, output.second(sent), said]
 
 
 def _values(one: Shown, now: datetime) -> dict[str, object]:

@@ -17,14 +17,16 @@ app = typer.Typer(help="Check and show the configuration.")
 
 
 @app.command()
-def check(
-    ctx: typer.Context,
-    as_json: OneJson = False,
-) -> None:
+def check(ctx: typer.Context, as_json: OneJson = False) -> None:
     """Read the configuration and say whether it can be used; connects to nothing."""
     loaded = context.of(ctx).load()
     StateFolder.existing(loaded.state_dir)
-    refused, warnings = select.refused(loaded), [*loaded.warnings, *_too_plain(loaded)]
+    # of passwords too plain to be masked in a server's texts; commands for passwords are not run
+    places = {f"sources.{name}": entry.endpoint.password for name, entry in loaded.sources.items()}
+    places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
+    places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
+    plain = [f"{place}: {said}" for place, ref in places.items() if (said := secrets.too_plain(ref))]
+    refused, warnings = select.refused(loaded), [*loaded.warnings, *plain]
     if as_json:
         output.as_json(
             {
@@ -69,14 +71,6 @@ def show(
         value = "(not set)" if setting.value is None else output.json_text(setting.value)
         output.line(f"{setting.key} = {value}{came}", shared.ascii_only)
     _refuse(loaded)
-
-
-def _too_plain(loaded: Loaded) -> list[str]:
-    """A warning for each password too plain to be masked in a server's texts; commands for passwords are not run."""
-    places = {f"sources.{name}": entry.endpoint.password for name, entry in loaded.sources.items()}
-    places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
-    places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
-    return [f"{place}: {said}" for place, ref in places.items() if (said := secrets.too_plain(ref))]
 
 
 def _refuse(loaded: Loaded) -> None:

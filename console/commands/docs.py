@@ -122,8 +122,7 @@ _WIDEST = 100
 def docs(
     ctx: typer.Context,
     page: Annotated[
-        str,
-        typer.Argument(metavar="[PAGE]", help="a page, or PAGE#SECTION to start there", autocompletion=names),
+        str, typer.Argument(metavar="[PAGE]", help="a page, or PAGE#SECTION to start there", autocompletion=names)
     ] = "",
     as_json: select.Json = False,
 ) -> None:

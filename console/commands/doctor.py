@@ -330,7 +330,10 @@ def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, asci
         else:
             _show_plan(found, probe_service.asked(loaded.sources[found.source]), ascii_only)
         return
-    _refuse_without_consent(found, given)
+    if found.prod and not given.reason.strip():
+        raise Refused(f"a probe of {found.source}, which is PROD, needs a reason", "--reason TEXT")
+    if given.confirm != found.source and (found.prod or given.confirm):
+        raise Refused(f"the name typed is not {found.source!r}", f"--confirm {found.source}")
     with _ended_by_signals():
         report = probe_service.probe(
             loaded, found, given.reason, lambda said: diagnostics.note(f"probe: {said}"), diagnostics.warn
@@ -343,13 +346,6 @@ def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, asci
         diagnostics.warn(f"left behind: {left.table} ({left.why}); cure: {left.cure}")
     if report.wrong or report.left:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-
-
-def _refuse_without_consent(found: ProbePlan, given: Consent) -> None:
-    if found.prod and not given.reason.strip():
-        raise Refused(f"a probe of {found.source}, which is PROD, needs a reason", "--reason TEXT")
-    if given.confirm != found.source and (found.prod or given.confirm):
-        raise Refused(f"the name typed is not {found.source!r}", f"--confirm {found.source}")
 
 
 @contextmanager
@@ -388,7 +384,8 @@ def _tell(report: Report, ascii_only: bool) -> None:
     if report.plan.stand_in:
         output.line("a stand-in, not the real server", ascii_only)
     rows = [
-        [one.question.name, one.finding.answer, one.question.documented or None, _reader(one)] for one in report.answers
+        [one.question.name, one.finding.answer, one.question.documented or None, one.finding.reader.value]
+        for one in report.answers
     ]
     output.table(["question", "answer", "documented", "our reader"], rows, ascii_only)
     topic = ""
@@ -411,10 +408,6 @@ def _detail(one: Answer, ascii_only: bool) -> None:
     output.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
     if one.finding.because:
         output.paragraph("    because", one.finding.because, ascii_only)
-    output.paragraph("    reader ", f"{_reader(one)}: {one.question.rule}", ascii_only)
+    output.paragraph("    reader ", f"{one.finding.reader.value}: {one.question.rule}", ascii_only)
     for seen in one.evidence:
         output.paragraph("    seen   ", seen, ascii_only)
-
-
-def _reader(one: Answer) -> str:
-    return one.finding.reader.value

@@ -61,7 +61,12 @@ def list_entries(
     elif found:
         columns = ["id", "quarantined", "job", "lane", "position", "kind", "key", "state", "code", "where", "message"]
         known = [name for name, one in (("job", bool(job)), ("state", state != _ALL)) if one]
-        output.table(columns, map(_row, found), select.ascii_only(ctx), spare=[*known, *_SPARE])
+        rows = [
+            [e.id, both(e.quarantined_at, SHORT), e.job, e.shard, e.position, e.kind, ", ".join(e.key), e.state.value,
+             e.sqlstate, e.where, e.message]
+            for e in found
+        ]  # fmt: skip
+        output.table(columns, rows, select.ascii_only(ctx), spare=[*known, *_SPARE])
     elif not failed:
         output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
     for error in dict.fromkeys(map(diagnostics.with_hint, failed)):
@@ -213,11 +218,6 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
     output.line(f"{some} would be given up: the target stays without those rows", ascii_only)
     output.line("dry run: nothing was changed; to do it:", ascii_only)
     output.line(f"  {how}", ascii_only)
-
-
-def _row(entry: QuarantineEntry) -> list[object]:
-    place = [entry.id, both(entry.quarantined_at, SHORT), entry.job, entry.shard, entry.position, entry.kind]
-    return [*place, ", ".join(entry.key), entry.state.value, entry.sqlstate, entry.where, entry.message]
 
 
 def _values(entry: QuarantineEntry) -> dict[str, object]:

@@ -77,15 +77,13 @@ Into = Annotated[
 ]
 Name = Annotated[str, typer.Option("--job", metavar="NAME", help="the job's name, and its slot's")]
 SourcePassword = Annotated[
-    Path | None,
-    typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files),
+    Path | None, typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files)
 ]
 SinkPassword = Annotated[
     Path | None, typer.Option("--sink-password-file", help="file with the password", autocompletion=completion.files)
 ]
 SourceCertificate = Annotated[
-    Path | None,
-    typer.Option("--source-rootcert", help="file with its CA certificate", autocompletion=completion.files),
+    Path | None, typer.Option("--source-rootcert", help="file with its CA certificate", autocompletion=completion.files)
 ]
 SinkCertificate = Annotated[
     Path | None, typer.Option("--sink-rootcert", help="file with its CA certificate", autocompletion=completion.files)
@@ -142,7 +140,10 @@ def init(
         diagnostics.warn(_LATE)
     targets, names = others.targets(second.place), others.names(first.place)
     into = _free("target table (schema.table)", "--into", into, values.target, f"mart.{own}", targets, "writes it")
-    job = _free("name of the job", "--job", job, _read_name, _name_of(own), names, "has this name or slot")
+    job = _free(
+        "name of the job", "--job", job, lambda value: values.section_name(str(value)), _name_of(own), names,
+        "has this name or slot",
+    )  # fmt: skip
     try:
         asked.write()
         text = text_of(first, second, job, table, into)
@@ -260,10 +261,6 @@ def _name_of(table: str) -> str:
     """
     words = "_".join(re.findall("[a-z0-9]+", table.lower()))
     return (words if words[:1].isalpha() else f"job_{words}")[: values.NAME_MAX - 4].strip("_")
-
-
-def _read_name(value: object) -> str:
-    return values.section_name(str(value))
 
 
 def _readable(question: str, option: str, given: str, read: values.Reader, default: str | None = None) -> str:

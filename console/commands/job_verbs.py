@@ -7,7 +7,7 @@ keep it running.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -85,7 +85,7 @@ def _write(audit: Audit, line: AuditLine) -> None:
         diagnostics.warn(f"not in the audit: {error.message}")
 
 
-_GOES_ON = {Ask.PAUSE: (JobState.PAUSED,), Ask.STOP: (JobState.STOPPED,)}
+_GOALS = {Ask.PAUSE: JobState.PAUSED, Ask.STOP: JobState.STOPPED}
 _STAYS = ((WantedState.STOP, "stopped", "start"), (WantedState.PAUSE, "paused", "resume"))
 
 
@@ -105,7 +105,7 @@ def steer(
         refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
-        patience = TablePatience(wait, partial(_progress, job))
+        patience = TablePatience(wait, lambda seen: diagnostics.note(f"{job} {seen.source_table}: {seen.state}"))
         act = partial(ask, store, job, table, what, patience)
         found = noted_table(store, f"jobs {what.value}", job, table, reason, act)
     if as_json:
@@ -115,17 +115,10 @@ def steer(
         output.line(
             f"{job} {table}: {found.state}{f' ({found.reason})' if found.reason else ''}", select.ascii_only(ctx)
         )
-    if not (wait == 0 or _reached(what, found)):
+    goal = _GOALS.get(what)
+    reached = found.state != JobState.FAILED.value if goal is None else found.state == goal.value
+    if not (wait == 0 or reached):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
-
-
-def _reached(what: Ask, found: TableReport) -> bool:
-    goals = _GOES_ON.get(what)
-    return found.state != JobState.FAILED.value if goals is None else found.state in [one.value for one in goals]
-
-
-def _progress(job: str, table: TableReport) -> None:
-    diagnostics.note(f"{job} {table.source_table}: {table.state}")
 
 
 def refuse_whole(spec: JobSpec) -> None:
@@ -211,17 +204,14 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
     """Ask for a retry, wait for the answer and print it; audited. Raises the errors of `launch.tables.try_now`."""
     found = noted_try(store, job, table, reason, partial(try_now, store, job, table, wait))
     if as_json:
-        output.as_json(_tried_values(job, table, found))
+        lanes = {name: [lane for one in found for lane in getattr(one, name)] for name in ("tried", "polled", "busy")}
+        refused = {lane: why for one in found for lane, why in one.refused.items()}
+        said = in_words(found) if found else ""
+        whole = {"job": job, "table": table or None, "answered": bool(found)}
+        output.as_json({**whole, **lanes, "refused": refused, "said": said})
     else:
         said = in_words(found) if found else "asked for; nothing is waited for"
         output.line(f"{' '.join(filter(None, (job, table)))}: {said}", select.ascii_only(ctx))
-
-
-def _tried_values(job: str, table: str, found: Sequence[TryAnswer]) -> dict[str, object]:
-    lanes = {name: [lane for one in found for lane in getattr(one, name)] for name in ("tried", "polled", "busy")}
-    refused = {lane: why for one in found for lane, why in one.refused.items()}
-    said = in_words(found) if found else ""
-    return {"job": job, "table": table or None, "answered": bool(found), **lanes, "refused": refused, "said": said}
 
 
 POLL_SECONDS = 0.5

@@ -22,7 +22,7 @@ from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
-from slotkeeper.core.domain.report import Identity, JobStatus, LaneReport, why_of
+from slotkeeper.core.domain.report import Identity, JobStatus, why_of
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
@@ -105,8 +105,8 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
     refused = select.tell_refused(loaded)
     silent: set[str] = set()
     read = job_queries.of(loaded, idle, silent) if loaded and idle else {}
+    never = [*idle, *(name for name in refused if name not in known)]
     if as_json:
-        never = [*idle, *(name for name in refused if name not in known)]
         found = [*map(_brief, views), *(_never_started(name, read.get(name, {}), silent) for name in never)]
         by_job = ((one, str(one["job"])) for one in found)
         output.as_json([{**one, "verified": verified.get(job), "refused": refused.get(job)} for one, job in by_job])
@@ -121,9 +121,9 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
         ]
         for view in views
     ]
-    rows += [job_queries.row(name, read[name]) for name in idle if name in read]
-    rows += [[name, None, "no", None, _why_never(name, silent)] for name in idle if name not in read]
-    rows += [[name, None, "no", None, _REFUSED] for name in refused if name not in known]
+    for name in never:
+        why = _REFUSED if name in refused else _why_never(name, silent)
+        rows.append(job_queries.row(name, read[name]) if name in read else [name, None, "no", None, why])
     head = ["job", "state", "alive", "compared", "reason"]
     output.table(head, sorted(rows, key=lambda row: str(row[0])), select.ascii_only(ctx))
 
@@ -151,7 +151,12 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         table = any(lane.label for lane in view.report.lanes)
         of_lane = ["state", "activity", "position", "latest", "delay", "retry"]
         heads = [*(["table"] if table else []), view.report.part.lower(), *of_lane]
-        output.table(heads, [_lane(lane, table) for lane in view.report.lanes], select.ascii_only(ctx))
+        lanes = [
+            [*([lane.source_table] if table else []), lane.shard, lane.state, lane.activity, lane.position, lane.latest,
+             "" if lane.delay is None else f"{lane.delay:.0f} s", lane.retry]
+            for lane in view.report.lanes
+        ]  # fmt: skip
+        output.table(heads, lanes, select.ascii_only(ctx))
     job_verbs.show(view, select.ascii_only(ctx))
     if errors:
         rows = [[error.count, error.side, error.code, error.message] for error in errors]
@@ -161,12 +166,6 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         [[output.second(e.at), e.event, e.text] for e in reversed(events)],
         select.ascii_only(ctx),
     )
-
-
-def _lane(lane: LaneReport, table: bool) -> list[object]:
-    named = [lane.source_table] if table else []
-    delay = "" if lane.delay is None else f"{lane.delay:.0f} s"
-    return [*named, lane.shard, lane.state, lane.activity, lane.position, lane.latest, delay, lane.retry]
 
 
 @app.command()
@@ -377,7 +376,11 @@ def cancel(
         observe(store, job)
         with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
             view = observe(store, job)
-            _refuse_unless_at_rest(view)
+            transition(view.state, JobEvent.CANCELLED)
+            if view.elsewhere:
+                raise Refused(f"job {job} was started elsewhere and may live there", "stop it there first")
+            if view.lives:
+                raise Refused(f"a process of job {job} still lives", f"`slotkeeper jobs stop {job}` first")
             control.refuse_open_reset(store, job)
 
             def act() -> Done:
@@ -390,13 +393,13 @@ def cancel(
     if as_json:
         output.as_json({"job": job, "state": done.outcome})
     else:
-        output.line(f"{job}: {done.outcome}; {_what_stays(view)}", select.ascii_only(ctx))
-
-
-def _what_stays(view: JobStatus) -> str:
-    if view.report is not None and not view.report.keeps_positions:
-        return "its progress rows stay, its source holds nothing back for it"
-    return "its slot stays until its TTL ends or `slots drop`"
+        slotless = view.report is not None and not view.report.keeps_positions
+        stays = (
+            "its progress rows stay, its source holds nothing back for it"
+            if slotless
+            else "its slot stays until its TTL ends or `slots drop`"
+        )
+        output.line(f"{job}: {done.outcome}; {stays}", select.ascii_only(ctx))
 
 
 @app.command()
@@ -479,12 +482,7 @@ def _brief(view: JobStatus) -> dict[str, object]:
     """A job's view as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {
-        "job": found.pop("name"),
-        **found,
-        "tables": view.living_tables,
-        "queries": (),
-    }
+    return {"job": found.pop("name"), **found, "tables": view.living_tables, "queries": ()}
 
 
 def _why_never(name: str, silent: Container[str]) -> str:
@@ -511,11 +509,3 @@ def _alive(view: JobStatus) -> str:
 
 def _bracketed(text: str) -> str:
     return f" ({text})" if text else ""
-
-
-def _refuse_unless_at_rest(view: JobStatus) -> None:
-    transition(view.state, JobEvent.CANCELLED)
-    if view.elsewhere:
-        raise Refused(f"job {view.name} was started elsewhere and may live there", "stop it there first")
-    if view.lives:
-        raise Refused(f"a process of job {view.name} still lives", f"`slotkeeper jobs stop {view.name}` first")

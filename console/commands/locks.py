@@ -13,7 +13,7 @@ from slotkeeper.console.cli import context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJob, OneJson
 from slotkeeper.console.views.locks import NOBODY, shown, values
 from slotkeeper.core.clock import SystemClock
-from slotkeeper.core.domain.locks import LockWait, locked
+from slotkeeper.core.domain.locks import locked
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.services import looking
 from slotkeeper.core.services.looking import LocksSeen, SinkLocks
@@ -22,11 +22,7 @@ app = typer.Typer(add_completion=False, help="Which sessions wait for a lock at 
 
 
 @app.command()
-def locks(
-    ctx: typer.Context,
-    job: OneJob = "",
-    as_json: OneJson = False,
-) -> None:
+def locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> None:
     """Which sessions of ours wait for a lock at the sinks, since when, and who is in front. Only looks.
 
     0: every sink answered; 5: one did not.
@@ -61,16 +57,14 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
         return
     output.line(f"sink {one.place}:", ascii_only)
     heads = ["waiting", "waits for", "for", "blocker", "user", "it is"]
-    output.table(heads, [_row(wait, now) for wait in one.waits], ascii_only)
+    rows: list[list[object]] = []
+    for wait in one.waits:
+        root, lasts = wait.root, in_words(max(0.0, now - wait.since))
+        blocker: list[object] = [None, None, None]
+        if root is not None:
+            blocker = [root.pid, shown(root.user), "prepared" if root.pid is None else shown(root.state)]
+        rows.append([wait.session, wait.thing, lasts, *blocker])
+    output.table(heads, rows, ascii_only)
     for each in locked(one.waits, now):
         output.paragraph("wrong", each.cause, ascii_only)
         output.paragraph("do   ", each.do, ascii_only)
-
-
-def _row(wait: LockWait, now: float) -> list[object]:
-    root = wait.root
-    lasts = in_words(max(0.0, now - wait.since))
-    if root is None:
-        return [wait.session, wait.thing, lasts, None, None, None]
-    state = "prepared" if root.pid is None else shown(root.state)
-    return [wait.session, wait.thing, lasts, root.pid, shown(root.user), state]

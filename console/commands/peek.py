@@ -82,7 +82,14 @@ def peek(
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
     slot = slot or ("" if given else own_slot(loaded, *place))
-    only = Filter(_kinds(types), dict(map(_pair, key or ())))
+    if not types or set(types) - set(TYPES):
+        raise ConfigError(f"{types!r} are no types of rows", f"some of {TYPES} (d is delete, B before update)")
+    kinds = () if set(types) == set(TYPES) else tuple(sorted(set(types)))
+    pairs = [text.partition("=") for text in key or ()]
+    for name, equals, value in pairs:
+        if not name or not equals:
+            raise ConfigError(f"{name + equals + value!r} is no key", "COLUMN=VALUE, as in --key id=4711")
+    only = Filter(kinds, {name: value for name, _, value in pairs})
     after = binlog_rows.place(loaded, place[0], start) if start else None
     up_to = None if to == LATEST else binlog_rows.place(loaded, place[0], to).place
     since = select.moment(time).astimezone(timezone.utc).isoformat() if time else ""
@@ -161,17 +168,3 @@ def _print(page: Page, ascii_only: bool) -> None:
         output.paragraph("note", note, ascii_only)
     if not page.whole and page.begun and page.on:
         output.line(f"there may be more: --dn {page.shard} --from {page.on.shown}", ascii_only)
-
-
-def _kinds(types: str) -> tuple[str, ...]:
-    wrong = set(types) - set(TYPES)
-    if wrong or not types:
-        raise ConfigError(f"{types!r} are no types of rows", f"some of {TYPES} (d is delete, B before update)")
-    return () if set(types) == set(TYPES) else tuple(sorted(set(types)))
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ConfigError(f"{text!r} is no key", "COLUMN=VALUE, as in --key id=4711")
-    return name, value

@@ -72,9 +72,7 @@ def list_slots(
     table: Annotated[
         str,
         typer.Argument(
-            metavar="[TABLE]",
-            help="schema.table; default: every configured one",
-            autocompletion=completion.tables_read,
+            metavar="[TABLE]", help="schema.table; default: every configured one", autocompletion=completion.tables_read
         ),
     ] = "",
     source: OnlySource = "",
@@ -86,13 +84,26 @@ def list_slots(
     found, failed, left, read = _everywhere(loaded, source, table)
     if as_json:
         errors = [{"place": place, "error": str(reason)} for place, reason in failed]
-        listed = [_as_json(each, read) for each in found]
+        listed = [
+            {
+                "source": each.slots.source,
+                "table": each.slots.table,
+                "slots": [_slot(one, each.retained, _its(one, each, read)) for one in each.slots.slots],
+                "retained": _table(each.retained),
+                "untold": each.slots.untold,
+            }
+            for each in found
+        ]
         output.as_json({"tables": listed, "taken_out": [dict(one) for one in left], "errors": errors})
     else:
         for each in found:
             _print(ctx, each, read)
         for one in left:
-            output.paragraph("taken out", _of_left(one), select.ascii_only(ctx))
+            place = typed(one["table"], one["slot"])
+            what = f"slot {one['slot']} of {one['source']} {one['table']} keeps its changes until its TTL ends"
+            cure = f"job {one['job']} has that table no more: put back it goes on where it stood"
+            drop = f"`slotkeeper slots drop {place} --source {typed(one['source'])}` lets the changes go"
+            output.paragraph("taken out", f"{what}; {cure}; {drop}", select.ascii_only(ctx))
     for place, reason in failed:
         diagnostics.warn(f"{place}: {diagnostics.with_hint(reason)}")
     if failed:
@@ -168,14 +179,6 @@ def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]
                 if slot in slots and slots[slot].exists is not False:
                     kept.append({"source": place[0], "table": place[1], "slot": slot, "job": job})
     return kept
-
-
-def _of_left(one: dict[str, str]) -> str:
-    place = typed(one["table"], one["slot"])
-    what = f"slot {one['slot']} of {one['source']} {one['table']} keeps its changes until its TTL ends"
-    cure = f"job {one['job']} has that table no more: put back it goes on where it stood"
-    drop = f"`slotkeeper slots drop {place} --source {typed(one['source'])}` lets the changes go"
-    return f"{what}; {cure}; {drop}"
 
 
 def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[object]]]:
@@ -302,12 +305,6 @@ def _presence(slot: SlotView, table: TableRetained) -> str:
     return "" if slot.exists else "; it does not exist (and was not created by looking)"
 
 
-def _as_json(each: Polled, read: slot_commands.Queries) -> dict[str, object]:
-    slots = [_slot(one, each.retained, _its(one, each, read)) for one in each.slots.slots]
-    place = {"source": each.slots.source, "table": each.slots.table}
-    return {**place, "slots": slots, "retained": _table(each.retained), "untold": each.slots.untold}
-
-
 def _table(retained: TableRetained) -> dict[str, object]:
     shards = sorted({one.shard for slot in retained.slots for one in slot.shards})
     return {
@@ -326,8 +323,11 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
     by_shard = {one.shard: one for one in retained.shards}
     shards = {one.shard: one for one in slot.shards}
     keeps = bool(table.words.marks)
-    made = _dn if keeps else _own_dn
-    dns = [made(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
+    seen = [(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
+    dns: list[dict[str, object]] = [  # of a source that keeps nothing: where our own row stands
+        _dn(one, kept) if keeps else {"shard": one.shard, "position": kept.live if kept else None, "unread": one.unread}
+        for one, kept in seen
+    ]
     back = retained.furthest_back
     return {
         "slot": slot.name,
@@ -364,11 +364,6 @@ def purge_values(slot: str, table: TableRetained) -> dict[str, object] | None:
         "seconds_left": one.left,
         "gtids": one.gtids or None,
     }
-
-
-def _own_dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
-    """A DN of a source that keeps nothing: where our own row stands."""
-    return {"shard": one.shard, "position": retained.live if retained else None, "unread": one.unread}
 
 
 def _dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:

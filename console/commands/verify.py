@@ -6,7 +6,6 @@ What was found is kept in the state store.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from pathlib import Path
 
 import typer
@@ -35,12 +34,7 @@ _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
 
 
 @app.command()
-def verify(
-    ctx: typer.Context,
-    job: Job,
-    table: OneTable = "",
-    as_json: OneJson = False,
-) -> None:
+def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson = False) -> None:
     """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 
     A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.
@@ -59,7 +53,8 @@ def verify(
         if len(spec.channels) > 1:
             what = f"{spec.name} {part.channel.source_table} ({len(parts) + 1} of {len(spec.channels)})"
         parts.append((part, verify_service.verify(part, moves, Progress(what, "rows compared").at)))
-    verdict = _worst(_verdict(found) for _, found in parts)
+    verdicts = {_verdict(found) for _, found in parts}
+    verdict = next(one for one in ("different", "unsettled", APART, "equal") if one in verdicts)
     if not table or verdict == "different":
         _keep(loaded.state_dir, job, [found for _, found in parts], verdict)
     if as_json:
@@ -69,7 +64,13 @@ def verify(
             _print(ctx, part, found)
             _tell_limits(part, found, view, runs)
         if len(parts) > 1:
-            output.line(_total(job, [found for _, found in parts], verdict), select.ascii_only(ctx))
+            every = [found for _, found in parts]
+            apart = sum(_differences(one) > 0 for one in every)
+            rows = (
+                f"{sum(one.rows_source for one in every)} rows at the source,"
+                f" {sum(one.rows_sink for one in every)} at the sink"
+            )
+            output.line(f"{job}: {verdict}: {apart} of {len(every)} tables differ; {rows}", select.ascii_only(ctx))
     if verdict in ("different", APART):
         raise typer.Exit(int(diagnostics.ExitCode.DIFFERENT))
     if verdict == "unsettled":
@@ -94,21 +95,8 @@ def _as_values(job: str, parts: list[tuple[JobSpec, Comparison]], verdict: str, 
     return {**whole, "channels": channels}
 
 
-def _worst(verdicts: Iterable[str]) -> str:
-    found = set(verdicts)
-    return next(one for one in ("different", "unsettled", APART, "equal") if one in found)
-
-
 def _differences(found: Comparison) -> int:
     return found.missing.count + found.extra.count + found.different.count
-
-
-def _total(job: str, found: list[Comparison], verdict: str) -> str:
-    apart = sum(_differences(one) > 0 for one in found)
-    rows = (
-        f"{sum(one.rows_source for one in found)} rows at the source, {sum(one.rows_sink for one in found)} at the sink"
-    )
-    return f"{job}: {verdict}: {apart} of {len(found)} tables differ; {rows}"
 
 
 def _verdict(found: Comparison) -> str:

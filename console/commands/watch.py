@@ -24,6 +24,7 @@ from slotkeeper.console.cli.select import Job, StateDir
 from slotkeeper.console.monitor.health import LEVELS, facts, said
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import part_in, what_is_safe, what_is_wrong, worst_dn
+from slotkeeper.console.views.lanes import worst_lane
 from slotkeeper.console.views.rows import age, beside, count, plain, rank
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
@@ -44,11 +45,7 @@ _STYLES = {Level.CRITICAL: "red", Level.WARNING: "yellow", Level.UNKNOWN: "magen
 
 
 @app.command()
-def watch(
-    ctx: typer.Context,
-    job: Job,
-    state_dir: StateDir = None,
-) -> None:
+def watch(ctx: typer.Context, job: Job, state_dir: StateDir = None) -> None:
     """Follow a job until it ends or Ctrl-C; the job does not notice. 0: left or stopped; 1: it FAILED."""
     loaded, folder = select.state_of(ctx, state_dir)
     with Store.open(folder) as store:
@@ -109,13 +106,13 @@ class _Lines:
 
     def drawn(self, view: JobStatus, width: int) -> Group:
         """The lines, none wider than the terminal: a wrapped line could not be redrawn."""
-        return Group(*(self._text(level, words, width - 1) for level, words in self.of(view)))
-
-    def _text(self, level: Level, words: str, width: int) -> Text:
-        shown = plain(words, self._ascii)
-        if cell_len(shown) > width:
-            shown = set_cell_size(shown, width - 2) + ".."
-        return Text(shown, style=_STYLES.get(level, ""), no_wrap=True)
+        lines = []
+        for level, words in self.of(view):
+            shown = plain(words, self._ascii)
+            if cell_len(shown) > width - 1:
+                shown = set_cell_size(shown, width - 3) + ".."
+            lines.append(Text(shown, style=_STYLES.get(level, ""), no_wrap=True))
+        return Group(*lines)
 
 
 LINES = 6
@@ -126,37 +123,24 @@ def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
     glyph = "" if job.level is Level.FINE else f"{job.level.value} "
+    report, copied, last = job.report, "copy    none in this run", "last    nothing happened yet"
+    lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
+    applied = count(report.changes) if report else "?"
+    unit = f" {report.unit}" if report and report.unit else ""
+    part, worst = part_in(job), worst_dn(job, worst_lane(job))
+    behind = f"behind  {count(job.behind)}{unit}, worst {part} {worst} of {lanes}; events applied {applied}"
+    if report is not None and report.chunks_total:
+        rows = count(report.snapshot_rows)
+        copied = f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
+    if events:
+        one = events[0]
+        said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
+        last = f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"
     return [
         (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
         (job.level, f"wrong   {what_is_wrong(job)}"),
         (Level.FINE, f"do      {what_is_safe(job)}"),
-        (Level.FINE, _behind(job)),
-        (Level.FINE, _copied(job)),
-        (Level.REST, _last(events)),
+        (Level.FINE, behind),
+        (Level.FINE, copied),
+        (Level.REST, last),
     ]
-
-
-def _behind(job: JobFacts) -> str:
-    report = job.report
-    lanes = "?" if report is None or not report.lanes else str(len(report.lanes))
-    applied = count(report.changes) if report else "?"
-    unit = f" {report.unit}" if report and report.unit else ""
-    return (
-        f"behind  {count(job.behind)}{unit}, worst {part_in(job)} {worst_dn(job)} of {lanes}; events applied {applied}"
-    )
-
-
-def _copied(job: JobFacts) -> str:
-    report = job.report
-    if report is None or not report.chunks_total:
-        return "copy    none in this run"
-    rows = count(report.snapshot_rows)
-    return f"copy    chunks {count(report.chunks_done)} of {count(report.chunks_total)}, rows {rows}"
-
-
-def _last(events: Sequence[EventRow]) -> str:
-    if not events:
-        return "last    nothing happened yet"
-    one = events[0]
-    said = f": {text}" if (text := safe(beside(one.event, one.text), 200)) else ""
-    return f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"

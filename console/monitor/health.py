@@ -45,7 +45,11 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
         safe=mine[0].do if mine else "",
         trouble=view.trouble or (troubled[0].trouble if only_tables and troubled else ""),
         level=calm if severity is None else LEVELS[severity],
-        wrong=said(mine, now) if mine else _calm(view),
+        wrong=said(mine, now)
+        if mine
+        else why_whole(view)
+        if view.starting or not view.state.has_process
+        else _progress(view.report if view.reported else None),
         wanted=view.wanted.value,
         alive=None if view.elsewhere and not view.lives else view.lives or view.starting,
         holder=f"pid {holder.pid}" if holder else "",
@@ -63,12 +67,6 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
 def said(faults: Sequence[Fault], now: datetime) -> str:
     """All faults in one text, the worst first."""
     return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
-
-
-def _calm(view: JobStatus) -> str:
-    if view.starting or not view.state.has_process:
-        return why_whole(view)
-    return _progress(view.report if view.reported else None)
 
 
 def _progress(report: JobReport | None) -> str:

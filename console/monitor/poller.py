@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import Local
     from slotkeeper.core.clock import Clock
     from slotkeeper.core.config.model import Loaded
-    from slotkeeper.core.domain.remedy import ManualSql
     from slotkeeper.core.judgement.facts import SlotSeen
     from slotkeeper.core.slots.status import PollTurn
 
@@ -126,11 +125,6 @@ class Collector:
             self._hurry.wait(max(self._every, RESTING) if self._resting else self._every)
         self._reader.close()
 
-    def _remember(self, seen: list[TableSeen]) -> None:
-        from slotkeeper.console.monitor.health import sights  # its modules are loaded by then: a source has been asked
-
-        self._reader.remember(sights(seen))
-
     def _follow_slots(self, source: str, post: Post) -> None:
         failed = 0
         while True:
@@ -141,7 +135,9 @@ class Collector:
                 self._slot_poller.close(source)
                 return
             seen = self._slot_poller.turn(source)
-            self._remember(seen)
+            from slotkeeper.console.monitor.health import sights  # loaded by then: a source has been asked
+
+            self._reader.remember(sights(seen))
             post(SlotsSeen(*seen))
             failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
             # a source that does not answer is asked less often
@@ -209,13 +205,10 @@ class SlotPoller:
 
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:
-            one = turn.seen
-            manual = self._manual(source)
+            from slotkeeper.core.sources import registry  # its drivers are loaded by then: the source has answered
+
+            one, sources = turn.seen, self._loaded.sources if self._loaded else {}
+            manual = registry.open(sources[source].dialect).manual if sources else None
             kept = TableSeen(source, table, one.at, one.slots, one.retained, counted_at=one.counted_at, manual=manual)
         self._seen[source, table] = replace(kept, fault=message_of(error) if error else "")
         return self._seen[source, table]
-
-    def _manual(self, source: str) -> ManualSql | None:
-        from slotkeeper.core.sources import registry  # its drivers are loaded by then: the source has answered
-
-        return registry.open(self._loaded.sources[source].dialect).manual if self._loaded else None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, aged
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import elapsed
@@ -93,10 +93,6 @@ def may_be_query(job: JobFacts) -> bool:
     return job.state is None and not job.refused
 
 
-def _later(age: float | None, by: float | None) -> float | None:
-    return None if age is None else age + (by or 0.0)
-
-
 def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: datetime) -> JobFacts:
     """A job whose slots are read by queries: it runs elsewhere as long as one of them lives."""
     old = elapsed(at, now)
@@ -108,7 +104,7 @@ def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: da
         job,
         level=Level.UNKNOWN if silent else Level.FINE if lives else Level.REST,
         state=JobState.RUNNING if lives else JobState.STOPPED,
-        wrong=silent + "; ".join(replace(one, age=_later(one.age, old)).brief for one in read.values()),
+        wrong=silent + "; ".join(one.brief for one in aged(read, old or 0.0).values()),
         safe=WHERE_TO_ACT if lives else WHERE_TO_START,
         alive=None if lives else False,
         elsewhere=True,

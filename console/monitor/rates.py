@@ -64,7 +64,9 @@ class Track:
         last = self._near[-1] if self._near else None
         if last is not None and sample.at <= last.at:
             return
-        if last is not None and not _follows(last, sample):
+        if last is not None and (
+            sample.phase != last.phase or sample.events < last.events or sample.at - last.at > _GAP_SECONDS
+        ):
             self._near.clear()
             last = None
         self._near.append(sample)
@@ -108,10 +110,6 @@ class Track:
             return 0.0
         gained = (last.point - first.point) - (last.latest - first.latest)
         return behind * (last.at - first.at) / gained if gained > 0 else None
-
-
-def _follows(last: Sample, sample: Sample) -> bool:
-    return sample.phase == last.phase and sample.events >= last.events and sample.at - last.at <= _GAP_SECONDS
 
 
 class JobTracks:

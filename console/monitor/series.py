@@ -1,7 +1,6 @@
 """Lag and rate of a job and of its lanes over a stretch of time, as a value per point, from its frames. Pure.
 
-Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded. Next
-door: `slotkeeper.console.monitor.history` reads the frames, `slotkeeper.console.views.graphs` draws.
+Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded.
 """
 
 from __future__ import annotations
@@ -129,13 +128,19 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
             continue
         begin = int(before.at // wanted.every) - first
         for name in lags:
-            rate = _rate(before, one, name)
+            old, new = before.events.get(name), one.events.get(name)
+            rate = None
+            if old is not None and new is not None and new >= old and one.at > before.at:
+                rate = (new - old) / (one.at - before.at)
             for each in range(min(begin + 1, place), place + 1):
                 _put(rates[name], each, rate)
                 if each < place:
                     _put(lags[name], each, before.lags.get(name))
     if samples and 0 <= wanted.last.timestamp() - samples[-1].at <= GAP_SECONDS:
-        _still(lags, rates, int(samples[-1].at // wanted.every) - first)
+        place = int(samples[-1].at // wanted.every) - first
+        for values in (*lags.values(), *rates.values()):  # what was so a moment ago is so until the next frame
+            for each in range(place + 1, len(values)):
+                _put(values, each, values[place] if 0 <= place < len(values) else None)
     happened = [Happened(row.at.timestamp(), row.event, row.text) for row in events]
     happened += _faults(samples)
     end = (wanted.number + 1) * wanted.every
@@ -149,23 +154,9 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
     )
 
 
-def _still(lags: Mapping[str, list[float | None]], rates: Mapping[str, list[float | None]], place: int) -> None:
-    """What was so a moment ago is so until the next frame."""
-    for values in (*lags.values(), *rates.values()):
-        for each in range(place + 1, len(values)):
-            _put(values, each, values[place] if 0 <= place < len(values) else None)
-
-
 def _put(values: list[float | None], place: int, value: float | None) -> None:
     if 0 <= place < len(values):
         values[place] = value
-
-
-def _rate(before: Sample, one: Sample, name: str) -> float | None:
-    old, new = before.events.get(name), one.events.get(name)
-    if old is None or new is None or new < old or one.at <= before.at:
-        return None
-    return (new - old) / (one.at - before.at)
 
 
 def _faults(samples: Sequence[Sample]) -> list[Happened]:

@@ -6,7 +6,7 @@ Unknown is None, never 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -152,6 +152,11 @@ class JobFacts:
     def quarantined(self) -> int | None:
         """How many rows are in quarantine by its last report; None where it does not say."""
         return self.report.quarantined if self.report else None
+
+
+def aged(read: Mapping[str, QuerySeen], seconds: float) -> dict[str, QuerySeen]:
+    """The queries by table, with what they have said older by so many seconds."""
+    return {table: replace(one, age=None if one.age is None else one.age + seconds) for table, one in read.items()}
 
 
 @dataclass(frozen=True, slots=True)

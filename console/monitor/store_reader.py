@@ -131,23 +131,22 @@ def complete(
     every = list(faults)
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
-    never = [_never(name, tuple(one for one in every if one.job == name)) for name in configured if name not in known]
-    never += [
-        replace(_never(name, tuple(one for one in every if one.job == name)), wrong=f"{REFUSED}{error}")
-        for name, error in (loaded.refused.items() if loaded else ())
+    refused = loaded.refused if loaded else {}
+    never = [
+        _never(name, tuple(one for one in every if one.job == name))
+        for name in (*configured, *refused)
         if name not in known
     ]
-    return [
-        replace(
-            job,
-            tables=tables_of(configured.get(job.name)),
-            others=others_of(configured.get(job.name)),
-            slot=configured[job.name].slot if job.name in configured else "",
-            verified=verified.get(job.name),
-            quarantine_limit=_limit(configured.get(job.name)),
-        )
-        for job in (*jobs, *never)
-    ]
+    never = [replace(job, wrong=f"{REFUSED}{refused[job.name]}") if job.name in refused else job for job in never]
+    return [_configured(job, configured.get(job.name), verified.get(job.name)) for job in (*jobs, *never)]
+
+
+def _configured(job: JobFacts, spec: JobSpec | None, verified: Verified | None) -> JobFacts:
+    if spec is None:
+        return replace(job, verified=verified)
+    first, *others = ((channel.source_table, channel.target) for channel in spec.channels)
+    limit = spec.sink_options.quarantine_limit if spec.sink_options.quarantines else None
+    return replace(job, tables=first, others=tuple(others), slot=spec.slot, verified=verified, quarantine_limit=limit)
 
 
 def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
@@ -156,20 +155,6 @@ def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
         return JobFacts(name, Level.REST, None, UNSEEN)
     level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
     return JobFacts(name, level, None, why, faults[0].do, faults=faults)
-
-
-def _limit(job: JobSpec | None) -> int | None:
-    return job.sink_options.quarantine_limit if job is not None and job.sink_options.quarantines else None
-
-
-def tables_of(job: JobSpec | None) -> tuple[str, str]:
-    """Source and target of a job's first channel, as far as the configuration tells."""
-    return (job.channels[0].source_table, job.channels[0].target) if job else ("", "")
-
-
-def others_of(job: JobSpec | None) -> tuple[tuple[str, str], ...]:
-    """Source and target of a job's further channels."""
-    return tuple((channel.source_table, channel.target) for channel in job.channels[1:]) if job else ()
 
 
 def message_of(error: Exception) -> str:

@@ -21,7 +21,7 @@ from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tabl
 from slotkeeper.console.tui import terminal
 from slotkeeper.console.tui.base_app import Shell
 from slotkeeper.console.tui.screens.base import Frame
-from slotkeeper.console.tui.screens.jobs import JobScreen, JobsScreen, OverviewScreen
+from slotkeeper.console.tui.screens.jobs import JobsScreen, OverviewScreen
 from slotkeeper.console.tui.services import Host, Services, services_for
 from slotkeeper.console.views.rows import STALE_SECONDS
 from slotkeeper.core.config.model import Loaded
@@ -30,7 +30,6 @@ from slotkeeper.core.domain.elapsed import is_older
 if TYPE_CHECKING:
     from slotkeeper.console.actions.commands import Doing, Part
     from slotkeeper.console.tui.history_mode import HistoryMode
-    from slotkeeper.console.views.quarantine import Choice
     from slotkeeper.console.views.slots import SlotFacts
 
 ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
@@ -75,37 +74,24 @@ class Navigation(Shell):
         Binding(key, f"go('{mode}')", label, id=mode) for key, (mode, label) in SCREEN_KEYS.items()
     ]
 
-    def open_job(self, name: str, number: str = "2") -> None:
-        """One job DN by DN, as a screen of that number."""
-        self.push_screen(JobScreen(name, number))
+    OPENED: ClassVar[dict[str, tuple[str, str]]] = {
+        "job": ("slotkeeper.console.tui.screens.jobs", "JobScreen"),
+        "graphs": ("slotkeeper.console.tui.screens.graphs", "GraphsScreen"),
+        "log": ("slotkeeper.console.tui.screens.log", "LogScreen"),
+        "slot": ("slotkeeper.console.tui.screens.slots", "SlotScreen"),
+        "slot-history": ("slotkeeper.console.tui.screens.audit", "SlotHistoryScreen"),
+        "errors": ("slotkeeper.console.tui.screens.alerts", "ErrorsScreen"),
+        "quarantine": ("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen"),
+        "quarantine-menu": ("slotkeeper.console.tui.screens.actions.menu", "EntryMenu"),
+        "locks": ("slotkeeper.console.tui.screens.locks", "LocksScreen"),
+        "actions": ("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen"),
+        "welcome": ("slotkeeper.console.tui.screens.welcome", "WelcomeScreen"),
+    }
+    """Where a screen is that is opened over another one; it is made of what `open` is given."""
 
-    def open_graphs(self, job: str, number: str = "2", lane: str = "") -> None:
-        """Lag and rate of a job over time; those of a DN first where one is named."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.graphs", "GraphsScreen", job, number, lane)())
-
-    def open_slot(self, key: str) -> None:
-        """One slot DN by DN."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.slots", "SlotScreen", key)())
-
-    def open_quarantine(self, job: str, key: str = "") -> None:
-        """The rows of a job that are in quarantine; the key tells jobs of one name at several sinks apart."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen", job, key)())
-
-    def open_welcome(self) -> None:
-        """What this is, and the three ways to begin."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.welcome", "WelcomeScreen")())
-
-    def open_locks(self) -> None:
-        """Who waits for a lock at a sink, and who is in front."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.locks", "LocksScreen")())
-
-    def open_actions(self) -> None:
-        """What was set going from here, and how it ended."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen")())
-
-    def open_errors(self, job: str) -> None:
-        """The errors of one job."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.alerts", "ErrorsScreen", job)())
+    def open(self, screen: str, *of: object) -> None:
+        """One of OPENED, over the screen that is seen."""
+        self.push_screen(lazily(*self.OPENED[screen], *of)())
 
     # Actions: what is acted upon is given here, at the key press; rows may move afterwards
 
@@ -137,10 +123,6 @@ class Navigation(Shell):
         if verb:
             menu.call_after_refresh(choose)
 
-    def open_quarantine_menu(self, choice: Choice) -> None:
-        """What can be done to these rows in quarantine."""
-        self.push_screen(lazily("slotkeeper.console.tui.screens.actions.menu", "EntryMenu", choice)())
-
     def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
         """Another plan, of what is there now, in place of the screen that is seen; `typed` stands in its fields."""
         self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPreview", doing, typed)())
@@ -156,7 +138,6 @@ class Navigation(Shell):
             self.pop_screen()
 
     def action_keys(self) -> None:
-        """The keys of this screen."""
         if isinstance(self.screen, Frame) and self.screen.subject:
             self.push_screen(lazily("slotkeeper.console.tui.screens.help", "HelpScreen", self.screen)())
 
@@ -256,7 +237,7 @@ class ConsoleApp(Navigation):
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
         if self.services.loaded is None:
-            self.open_welcome()
+            self.open("welcome")
 
     def on_unmount(self) -> None:
         self.services.close()
@@ -273,7 +254,6 @@ class ConsoleApp(Navigation):
         self._renew(replace(self._latest, local=local))
 
     def on_slots_seen(self, message: SlotsSeen) -> None:
-        """Slots of some tables were looked at."""
         seen = {(one.source, one.table): one for one in message.tables}
         self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
@@ -344,7 +324,6 @@ class ConsoleApp(Navigation):
         self.redrawn()
 
     def action_renew(self) -> None:
-        """Read the state store now, and what the screen itself has read."""
         self.services.sinks.hurry()
         self.arrived()
         if isinstance(self.screen, Frame):
@@ -358,7 +337,6 @@ class ConsoleApp(Navigation):
         return self.history is not None if action == "step" else super().check_action(action, parameters)
 
     def action_history(self) -> None:
-        """Show the recorded past, or leave it."""
         if self.history is None:
             self.show_past()
         else:
@@ -389,7 +367,6 @@ class ConsoleApp(Navigation):
         self.redrawn()
 
     def action_step(self, direction: int) -> None:
-        """One recorded moment earlier or later."""
         if self.history is not None:
             self.history.step(direction)
 

@@ -300,7 +300,6 @@ class Shell(PatchedApp):
         self.redrawn()
 
     def action_theme(self) -> None:
-        """The next theme."""
         names = [one.name for one in THEMES]
         name = names[(names.index(self.theme) + 1) % len(names)]
         self.wear(name)
@@ -314,7 +313,6 @@ class Shell(PatchedApp):
         self.redrawn()
 
     def action_interval(self, step: int) -> None:
-        """Less or more often."""
         place = INTERVALS.index(self.every) + step
         self.poll_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
 
@@ -356,7 +354,6 @@ class Shell(PatchedApp):
         self.say("nothing is selected; q leaves, y copies the row")
 
     async def action_quit(self) -> None:
-        """Leave; asks where leaving gives something up."""
         reasons = [*(["changes are armed"] if self.armed else []), *self.busy]
         if reasons:
             self.ask(f"{', '.join(reasons[:2])}: leave?", self.exit)

@@ -85,16 +85,6 @@ def on_slot(verb: str) -> Callable[[Host, str], object]:
     return act
 
 
-def values_of_jobs(app: Host) -> Iterable[str]:
-    """What can follow a verb for jobs."""
-    return jobs_known(app)
-
-
-def values_of_slots(app: Host) -> Iterable[str]:
-    """What can follow a verb for slots."""
-    return slots_known(app)
-
-
 _SECONDS = {f"{one:g}": one for one in INTERVALS}
 _THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}
 
@@ -184,7 +174,7 @@ def _key(name: str) -> Callable[[Host, str], object]:
 def _job(app: Host, name: str) -> None:
     known = jobs_known(app)
     if name in known:
-        app.open_job(name, "2")
+        app.open("job", name, "2")
         return
     near = get_close_matches(name, known, n=1)
     app.say(f"there is no job {name}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -193,7 +183,7 @@ def _job(app: Host, name: str) -> None:
 def _slot(app: Host, name: str) -> None:
     found = slots_called(app, name)
     if len(found) == 1:
-        app.open_slot(found[0].key)
+        app.open("slot", found[0].key)
     elif not slots_known(app):
         app.say("no slot was looked at yet: 3 looks")
     else:
@@ -203,7 +193,7 @@ def _slot(app: Host, name: str) -> None:
 def _graphs(app: Host, name: str) -> None:
     named = [name] if name else app.frame.jobs_meant() if app.frame is not None else []
     if named and named[0] in jobs_known(app):
-        app.open_graphs(named[0])
+        app.open("graphs", named[0], "2")
     else:
         app.say(f"there is no job {name}" if name else "no job is chosen: :graphs JOB")
 
@@ -224,9 +214,9 @@ def _theme(app: Host, name: str) -> None:
 
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
     add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
-add(Command("job", "open one job", _job, "NAME", values_of_jobs))
-add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", values_of_slots))
-add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", values_of_jobs))
+add(Command("job", "open one job", _job, "NAME", jobs_known))
+add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", slots_known))
+add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", jobs_known))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
@@ -234,8 +224,8 @@ add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
 _MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
-add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open_locks()))
-add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open_actions()))
+add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open("locks")))
+add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open("actions")))
 add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
 add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))
 add(Command("copy", "copy the row", _key("copy")))
@@ -247,11 +237,11 @@ add(Command("help", "the keys of this screen", lambda app, rest: app.action_keys
 add(Command("quit", "leave", _key("quit")))
 for _verb in JobVerb:
     if _verb.does.typed:
-        add(Command(_verb.value, _verb.does.typed, on_jobs(_verb.value), "[JOB ...]", values_of_jobs))
+        add(Command(_verb.value, _verb.does.typed, on_jobs(_verb.value), "[JOB ...]", jobs_known))
 for _slot_verb in SlotVerb:
     if _slot_verb.does.typed:
         does = _slot_verb.does
-        add(Command(does.name, does.typed, on_slot(does.name), "[TABLE SLOT]", values_of_slots))
+        add(Command(does.name, does.typed, on_slot(does.name), "[TABLE SLOT]", slots_known))
 
 
 _MOST = 8
@@ -282,16 +272,13 @@ class PaletteScreen(ModalScreen[str]):
         self._offer()
 
     def on_key(self, event: events.Key) -> None:
-        """What was typed faster than this came up."""
         catch(self.query_one(Input), event)
 
     def on_input_changed(self) -> None:
-        """Other completions."""
         self._chosen = -1
         self._offer()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Run what is chosen, else what is typed; where that is wrong say so and stay."""
         offered = completions(self._owner, event.value)
         typed = offered[self._chosen][0] if 0 <= self._chosen < len(offered) else event.value
         said = wrong(typed) if typed.strip(": ") else ""
@@ -303,7 +290,6 @@ class PaletteScreen(ModalScreen[str]):
             self._offer(said)
 
     def action_close(self) -> None:
-        """Do nothing."""
         self._end("")
 
     def _end(self, typed: str) -> None:
@@ -312,7 +298,6 @@ class PaletteScreen(ModalScreen[str]):
             self.dismiss(typed)
 
     def action_choose(self, step: int) -> None:
-        """Another completion."""
         number = len(completions(self._owner, self.query_one(Input).value))
         self._chosen = (
             (self._chosen + step) % number if number and self._chosen >= 0 else (0 if step > 0 else number - 1)
@@ -320,7 +305,6 @@ class PaletteScreen(ModalScreen[str]):
         self._offer()
 
     def action_complete(self) -> None:
-        """The chosen completion, else the first."""
         offered = completions(self._owner, self.query_one(Input).value)
         if offered:
             self._fill(offered[max(0, self._chosen)][0])

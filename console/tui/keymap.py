@@ -63,21 +63,18 @@ def own(kind: type) -> list[Binding]:
 def bindings_of(screen: DOMNode) -> Iterator[Bound]:
     """The keys that work on a screen and do something there, each once."""
     taken: set[str] = set()
-    for where, node, kind in _places(screen):
+    places: list[tuple[str, DOMNode, type]] = [
+        *(("table", table, kind) for table in screen.query("LiveTable") for kind in _ours(table)),
+        *((vars(kind).get("keys_work", "screen"), screen, kind) for kind in _ours(screen)),
+        *(("everywhere", screen.app, kind) for kind in _ours(screen.app)),
+    ]
+    for where, node, kind in places:
         for binding in own(kind):
             keys = set(binding.key.split(","))
             if keys & taken or not node.check_action(binding.action.partition("(")[0], ()):
                 continue
             taken |= keys
             yield Bound(where, node, binding)
-
-
-def _places(screen: DOMNode) -> Iterator[tuple[str, DOMNode, type]]:
-    for table in screen.query("LiveTable"):
-        yield from (("table", table, kind) for kind in _ours(table))
-    for kind in _ours(screen):
-        yield vars(kind).get("keys_work", "screen"), screen, kind
-    yield from (("everywhere", screen.app, kind) for kind in _ours(screen.app))
 
 
 def _ours(node: DOMNode) -> list[type]:

@@ -183,10 +183,7 @@ def binlog_columns(page: Page, rows: Sequence[Row], width: int, gap: int = 1) ->
         columns.append(Column("time", "TIME", 12))
     names = [column.name for column in page.identity.columns]
     changed = {name for one in shown_rows(page) for name in one.changed or ()}
-    order = sorted(
-        range(len(names)),
-        key=lambda n: (names[n] not in page.identity.key, names[n] not in changed, n),
-    )
+    order = sorted(range(len(names)), key=lambda n: (names[n] not in page.identity.key, names[n] not in changed, n))
     for number in order:
         numeric = page.identity.columns[number].type.startswith(_NUMBERS)
         made = _fitted(f"v{number}", safe(names[number], _WIDEST), rows, numeric)
@@ -221,7 +218,9 @@ def images(page: Page, key: str | None, hidden: bool) -> list[Row]:
     one = next((each for each in shown_rows(page) if each.key == key), None)
     if one is None:
         return []
-    before, after = _both(one.row, one.pair)
+    row, pair = one.row, one.pair
+    sides: dict[str, tuple[ChangeRow | None, ChangeRow | None]] = {"B": (row, pair), "I": (None, row), "U": (pair, row)}
+    before, after = sides.get(row.kind, (row, None))
     changed = set(one.changed or ())
     if one.row.kind == "B" and one.pair is not None:
         changed |= set(_changed(page, one.pair, one.row) or ())
@@ -236,12 +235,6 @@ def images(page: Page, key: str | None, hidden: bool) -> list[Row]:
         }
         found.append(Row(column.name, Level.FINE, cells))
     return found
-
-
-def _both(row: ChangeRow, pair: ChangeRow | None) -> tuple[ChangeRow | None, ChangeRow | None]:
-    if row.kind == "B":
-        return row, pair
-    return (None, row) if row.kind == "I" else (pair, row) if row.kind == "U" else (row, None)
 
 
 def _image(page: Page, row: ChangeRow | None, number: int, hidden: bool) -> str:

@@ -62,16 +62,11 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
     if not job.state.is_open:
         return Standing.PAST
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
-    if _was_over(one, job):
-        return Standing.RECOVERED
-    if troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
+    # before a pause, which is somebody's act and says nothing of it
+    over = job.state is JobState.PAUSED and job.changed_at is not None and one.last_at < job.changed_at
+    if not over and troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
         return Standing.OPEN
     return Standing.RECOVERED
-
-
-def _was_over(one: ErrorRow, job: JobFacts) -> bool:
-    """Whether it came before a pause, which is somebody's act and says nothing of it."""
-    return job.state is JobState.PAUSED and job.changed_at is not None and one.last_at < job.changed_at
 
 
 def standings(local: Local, acks: Mapping[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:

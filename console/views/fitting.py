@@ -52,13 +52,10 @@ def needs(
     """
     found = dict(before)
     for one in columns:
-        widest = max((_width(plain(row.cells.get(one.key, ""), ascii_only)) for row in rows[:MEASURED]), default=0)
+        texts = (plain(row.cells.get(one.key, ""), ascii_only) for row in rows[:MEASURED])
+        widest = max((len(text) if text.isascii() else cell_len(text) for text in texts), default=0)
         found[one.key] = min(MOST, max(found.get(one.key, 0), widest))
     return found
-
-
-def _width(text: str) -> int:
-    return len(text) if text.isascii() else cell_len(text)
 
 
 def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str = "") -> tuple[Column, ...]:

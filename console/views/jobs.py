@@ -96,13 +96,13 @@ def units(jobs: Iterable[JobFacts]) -> set[str]:
 
 def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) -> list[Row]:
     """The jobs, the worst first, of these those that have ended by themselves, then those that lag most."""
-    found = sorted(jobs, key=_badness)
+
+    def badness(job: JobFacts) -> tuple[int, bool, float, int, str]:
+        lives = job.state not in (JobState.FAILED, JobState.DEAD)
+        return rank(job.level), lives, -(job.lag_seconds or 0.0), -(job.behind or 0), job.name
+
+    found = sorted(jobs, key=badness)
     return [Row(one.name, one.level, _job_cells(one, now, ascii_only), _job_order(one, now)) for one in found]
-
-
-def _badness(job: JobFacts) -> tuple[int, bool, float, int, str]:
-    lives = job.state not in (JobState.FAILED, JobState.DEAD)
-    return rank(job.level), lives, -(job.lag_seconds or 0.0), -(job.behind or 0), job.name
 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
@@ -172,7 +172,7 @@ def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
     synced = in_sync(job)
     return {
         "lag": seconds(job.lag_seconds) if lags else "-",
-        "worst": _worst_dn(job, worst),
+        "worst": worst_dn(job, worst),
         "its": seconds(its) if lags else "-",
         "rate": speed(job.rate) if here else "-",
         "spark": spark if spark.strip("?") else UNKNOWN if here else "-",
@@ -219,12 +219,8 @@ def in_sync(job: JobFacts) -> float | None:
     return sum(lag <= BEHIND_SECONDS for lag in known) / len(report.lanes) if len(known) == len(lags) else None
 
 
-def worst_dn(job: JobFacts) -> str:
-    """The DN of a job that is in trouble or lags most; `?` where one cannot be told, `-` where there is none yet."""
-    return _worst_dn(job, worst_lane(job))
-
-
-def _worst_dn(job: JobFacts, worst: str | None) -> str:
+def worst_dn(job: JobFacts, worst: str | None) -> str:
+    """The `worst_lane` of a job as it is shown; `?` where one cannot be told, `-` where there is none yet."""
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
     return UNKNOWN if worst is None else safe(worst, 40)

@@ -88,26 +88,16 @@ def worst_lane(job: JobFacts) -> str | None:
 
 
 def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
-    behind = lane_behind(lane)
-    return rank(_level(lane, behind)), -(pace.lag or 0.0), -(behind or 0)
-
-
-def lane_behind(lane: LaneReport) -> int | None:
-    """How far a DN is behind its latest, in its source's unit; None where that is unknown."""
-    return lane.known_behind
+    return rank(lane_level(lane)), -(pace.lag or 0.0), -(lane.known_behind or 0)
 
 
 def lane_level(lane: LaneReport) -> Level:
     """The level of a DN."""
-    return _level(lane, lane_behind(lane))
-
-
-def _level(lane: LaneReport, behind: int | None) -> Level:
     if lane.error and not lane.retry:
         return Level.CRITICAL
     if lane.retry or is_stopped(lane):
         return Level.WARNING
-    return Level.UNKNOWN if behind is None else Level.FINE
+    return Level.UNKNOWN if lane.known_behind is None else Level.FINE
 
 
 def is_stopped(lane: LaneReport) -> bool:
@@ -141,7 +131,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
         "spark": sum(known) if known else None,
         "position": lane.at,
         "latest": lane.latest_at,
-        "behind": lane_behind(lane),
+        "behind": lane.known_behind,
         "registered": lane.registered_to,
         "eta": pace.eta,
         "commit": lane.last_commit_age,
@@ -163,7 +153,7 @@ def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]
         "spark": bars(pace.spark, ascii_only) or UNKNOWN,
         "position": _place(lane),
         "latest": lane.latest or UNKNOWN,
-        "behind": count(lane_behind(lane)),
+        "behind": count(lane.known_behind),
         "registered": lane.registered or UNKNOWN,
         "eta": "-" if pace.eta is None else seconds(pace.eta),
         "state": safe(lane.state, 20),

@@ -93,7 +93,11 @@ def wait_lines(wait: LockWait, now: datetime) -> list[tuple[Level, str]]:
 def seen_lines(seen: Sequence[SinkWaits]) -> list[tuple[Level, str]]:
     """A line for each sink that could not be asked, and one for the others."""
     asked = [one for one in seen if not one.fault]
-    lines = [(Level.UNKNOWN, _unknown(one)) for one in seen if one.fault]
+    lines = [  # with the sink's name where its error has it not
+        (Level.UNKNOWN, safe(one.fault if one.place in one.fault else f"{one.place}: {one.fault}", 400))
+        for one in seen
+        if one.fault
+    ]
     number = sum(len(one.waits) for one in asked)
     if asked:
         words = f"{many(number, 'session')} of ours wait{'s' if number == 1 else ''}" if number else NOBODY
@@ -101,11 +105,6 @@ def seen_lines(seen: Sequence[SinkWaits]) -> list[tuple[Level, str]]:
             (Level.WARNING if number else Level.FINE, f"{words}: {', '.join(safe(one.place, 40) for one in asked)}")
         )
     return lines
-
-
-def _unknown(one: SinkWaits) -> str:
-    """Why a sink told nothing, with its name where its error has it not."""
-    return safe(one.fault if one.place in one.fault else f"{one.place}: {one.fault}", 400)
 
 
 def shown(text: str | None) -> str:

@@ -327,15 +327,11 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
     quarantined = f"since   {clock(one.quarantined_at)} UTC ({age(one.quarantined_at, now)}), tries {one.tries}"
     lines.append((Level.FINE, f"{quarantined}; run {safe(one.run, 40) or UNKNOWN}, epoch {one.epoch}"))
-    return [*lines, *_ended(one)]
-
-
-def _ended(one: QuarantineEntry) -> list[tuple[Level, str]]:
-    if one.state is EntryState.QUARANTINED:
-        return []
-    by = f" by {safe(one.ended_by, 80)}" if one.ended_by else ""
-    why = f": {safe(one.reason, 200)}" if one.reason else ""
-    return [(Level.FINE, f"ended   {one.state.value} {clock(one.ended_at)} UTC{by}{why}")]
+    if one.state is not EntryState.QUARANTINED:
+        by = f" by {safe(one.ended_by, 80)}" if one.ended_by else ""
+        why = f": {safe(one.reason, 200)}" if one.reason else ""
+        lines.append((Level.FINE, f"ended   {one.state.value} {clock(one.ended_at)} UTC{by}{why}"))
+    return lines
 
 
 def replay_words(one: QuarantineEntry) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.monitor.snapshot import JobFacts, Level, aged
 from slotkeeper.console.views.rows import UNKNOWN, Row, count
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.query_report import WHERE_TO_START
@@ -30,8 +29,7 @@ def to_do(job: JobFacts) -> str:
 
 def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
     """Its queries, with what they have said as old as it is by now."""
-    past = (elapsed(job.queries_at, now) if job.queries_at else None) or 0.0
-    return {table: replace(one, age=None if one.age is None else one.age + past) for table, one in job.queries.items()}
+    return aged(job.queries, (elapsed(job.queries_at, now) if job.queries_at else None) or 0.0)
 
 
 def lines(job: JobFacts, now: datetime) -> Lines:

@@ -183,17 +183,13 @@ def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
     left = [row for row in rows if row.level in FAULTS or not faults_only]
     if not wanted:
         return left
-    matches = _matcher(wanted.removeprefix("!"))
-    inverted = wanted.startswith("!") and len(wanted) > 1
-    return [row for row in left if matches(row.text) is not inverted]
-
-
-def _matcher(wanted: str) -> Callable[[str], bool]:
+    asked = wanted.removeprefix("!")
     try:
-        pattern = re.compile(wanted, re.IGNORECASE)
+        pattern = re.compile(asked, re.IGNORECASE)
     except re.error:
-        pattern = re.compile(re.escape(wanted), re.IGNORECASE)
-    return lambda text: pattern.search(text) is not None
+        pattern = re.compile(re.escape(asked), re.IGNORECASE)
+    inverted = wanted.startswith("!") and len(wanted) > 1
+    return [row for row in left if (pattern.search(row.text) is None) is inverted]
 
 
 # -- words -----------------------------------------------------------------------------------------------------------
@@ -420,10 +416,7 @@ def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
     '?_16'
     """
     signs = ASCII_BARS if ascii_only else BARS
-    return "".join("?" if value is None else signs[_height(value)] for value in values)
-
-
-def _height(value: float) -> int:
-    if value <= 0:
-        return 0
-    return 1 + sum(value >= bound for bound in (1, 10, 100, 1_000, 10_000, 100_000))
+    bounds = (1, 10, 100, 1_000, 10_000, 100_000)
+    return "".join(
+        "?" if value is None else signs[(value > 0) + sum(value >= bound for bound in bounds)] for value in values
+    )

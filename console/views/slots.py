@@ -65,11 +65,7 @@ SHARD_COLUMNS = (
     Column("bar", "OF TTL", 8, least=WIDE),
     Column("deadline", "EXPIRES UTC", 12),
 )
-OWN_COLUMNS = (
-    Column("mark", "", 1),
-    Column("dn", "DN", 0, name=True),
-    Column("unread", "UNREAD", 6, right=True),
-)
+OWN_COLUMNS = (Column("mark", "", 1), Column("dn", "DN", 0, name=True), Column("unread", "UNREAD", 6, right=True))
 OWN_PLACE = Column("live", "POSITION", 20, right=True)
 """Of a source that keeps nothing: where our own row stands; nothing of it expires. Else what its one mark is called."""
 AGE_COLUMNS = (
@@ -251,7 +247,7 @@ def _cells(
 ) -> dict[str, str]:
     slot, retained = one.slot, one.retained
     back, nothing = retained.furthest_back, "-" if keeps_nothing(one) else ""
-    unkept = "-" if by_age(one, False) else ""
+    unkept, oldest = "-" if by_age(one, False) else "", [each.oldest for each in retained.shards]
     return {
         "mark": level.value,
         "slot": safe(f"{one.seen.table}/{slot.name}", 120),
@@ -259,7 +255,7 @@ def _cells(
         "bar": ttl_bar(remaining(retained.left, one.seen.at, now), _ttl(one), ascii_only),
         "deadline": nothing or deadline(retained.left, now),
         "unread": count(slot.unread),
-        "oldest": unkept or _is_oldest(retained),
+        "oldest": unkept or ("yes" if any(oldest) else UNKNOWN if not oldest or None in oldest else "no"),
         "point": unkept or (back.behind.value if back and back.behind else UNKNOWN),
         "dn": safe(back.shard, 40) if back else UNKNOWN,
         "holder": slot_history.holder(slot.job, jobs),
@@ -271,11 +267,6 @@ def _cells(
 def _left_words(left: TimeLeft | None, seen_at: datetime | None, now: datetime) -> str:
     still = remaining(left, seen_at, now)
     return UNKNOWN if still is None else "DUE NOW" if still <= 0 else in_words(still)
-
-
-def _is_oldest(retained: SlotRetained) -> str:
-    known = [one.oldest for one in retained.shards]
-    return "yes" if any(known) else UNKNOWN if not known or None in known else "no"
 
 
 def _shard_cells(
@@ -348,12 +339,9 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
         said.append((Level.FINE, f"{how} {at} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest and not by_age(one, False)]
     if mine:
-        said.append(
-            (
-                Level.FINE,
-                f"oldest reader on {len(mine)} of {len(one.retained.shards)} {_part(one)}s: {', '.join(mine[:6])}",
-            )
-        )
+        part = one.seen.retained.words.part if one.seen.retained else part_of(())
+        reader = f"oldest reader on {len(mine)} of {len(one.retained.shards)} {part}s: {', '.join(mine[:6])}"
+        said.append((Level.FINE, reader))
     if (purge := _purge(one)) is not None and purge.gtids:
         said.append((Level.FINE, f"GTIDs of the position: {safe(purge.gtids, 300)}"))
     limit = one.seen.retained.consume_timeout if one.seen.retained else None
@@ -369,10 +357,6 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
 def _purge(one: SlotFacts) -> Purge | None:
     """What becomes of the binlog files that it needs, where its source purges them by their age."""
     return one.seen.retained.purges.get(one.slot.name) if one.seen.retained else None
-
-
-def _part(one: SlotFacts) -> str:
-    return one.seen.retained.words.part if one.seen.retained else part_of(())
 
 
 def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:

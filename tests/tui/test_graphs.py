@@ -50,7 +50,7 @@ def test_a_gap_in_what_was_recorded_is_no_line(tmp_path: Path) -> None:
 @driven(just_ended)
 async def test_h_shows_lag_and_rate_with_figures_times_and_what_happened(made: Filled, pilot: Pilot[int]) -> None:
     await until(pilot, made.app, "orders_rt")
-    made.app.open_graphs("orders_rt")
+    made.app.open("graphs", "orders_rt", "2")
     shown = await until(pilot, made.app, READ)
     assert "lag " in shown and "rate" in shown and "events/s" in shown and "UTC" in shown
     assert "failed: gave up" in shown and "X" in shown
@@ -59,7 +59,7 @@ async def test_h_shows_lag_and_rate_with_figures_times_and_what_happened(made: F
 
 @driven(lambda folder: just_ended(folder, ascii_only=True))
 async def test_the_ascii_form_has_a_scale_with_units_times_and_letters(made: Filled, pilot: Pilot[int]) -> None:
-    made.app.open_graphs("orders_rt")
+    made.app.open("graphs", "orders_rt", "2")
     shown = await until(pilot, made.app, READ)
     assert shown.isascii()
     assert "10m|" in shown and "#" in shown and "?" in shown and "+02:30" in shown
@@ -67,7 +67,7 @@ async def test_the_ascii_form_has_a_scale_with_units_times_and_letters(made: Fil
 
 @driven(just_ended)
 async def test_t_goes_through_the_spans_and_the_cursor_chooses_the_dn(made: Filled, pilot: Pilot[int]) -> None:
-    made.app.open_graphs("orders_rt", "2", "dn_1")
+    made.app.open("graphs", "orders_rt", "2", "dn_1")
     shown = await until(pilot, made.app, "Lag and rate of dn_1")
     await press(pilot, "t")
     await until(pilot, made.app, "last 6 h")
@@ -82,7 +82,7 @@ async def test_t_goes_through_the_spans_and_the_cursor_chooses_the_dn(made: Fill
 async def test_in_history_the_graphs_end_at_the_moment_that_is_shown(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"at", "space", *"02:35", "enter")
     await until(pilot, made.app, "HISTORY 02:35:00Z")
-    made.app.open_graphs("orders_rt")
+    made.app.open("graphs", "orders_rt", "2")
     shown = await until(pilot, made.app, "to 02:35:00 UTC", "max 3m")
     assert "gave up" not in shown  # that was later
 
@@ -93,7 +93,7 @@ def test_graphs_fill_the_width_and_nothing_is_cut(size: tuple[int, int], ascii_o
     made = just_ended(tmp_path, ascii_only)
 
     async def do(pilot: Pilot[int]) -> None:
-        made.app.open_graphs("orders_rt")
+        made.app.open("graphs", "orders_rt", "2")
         await until(pilot, made.app, "all DNs", *([READ] if size[1] >= 24 else []))
         shown = lines(made.app)
         assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)

@@ -170,7 +170,7 @@ async def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(made: Filled,
 async def test_the_detail_of_a_job_is_that_of_the_moment(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"at", "space", *"02:35", "enter")
     await until(pilot, made.app, "HISTORY 02:35:00Z")
-    made.app.open_job("orders_rt")
+    made.app.open("job", "orders_rt", "2")
     shown = await until(pilot, made.app, LOG_NOT_RECORDED)
     assert "dn_2" in shown and "retrying 2" in shown
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.keymap_page import page, screens, two_meanings
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.base_app import Shell
 from slotkeeper.console.tui.keymap import own
-from slotkeeper.console.tui.keymap_page import page, screens, two_meanings
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.line import Panel

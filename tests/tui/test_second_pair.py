@@ -181,7 +181,7 @@ def test_what_can_be_done_looks_like_its_golden(made: Filled) -> None:
     made.app.services.quarantines = SinkQuarantines()
 
     async def do(pilot: Pilot[int]) -> None:
-        made.app.open_quarantine("items_rt")
+        made.app.open("quarantine", "items_rt")
         await until(pilot, made.app, "no quarantine", "A all")
         while "asking the sink" in "\n".join(lines(made.app)):
             await pilot.pause(0.02)

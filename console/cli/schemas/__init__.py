@@ -45,7 +45,9 @@ comes or goes without a change here.
 def pages() -> dict[str, str]:
     """The files by their names."""
     found = {file_of(name): json.dumps(document(name), indent=2) + "\n" for name in SCHEMAS}
-    return {**found, "README.md": _readme()}
+    rows = [f"| `{_typed(name)}` | {SCHEMAS[name]['description']} | [{file_of(name)}]({file_of(name)}) |"
+            for name in sorted(SCHEMAS)]  # fmt: skip
+    return {**found, "README.md": _INTRODUCTION + "\n".join(rows) + "\n"}
 
 
 def document(name: str) -> Mapping[str, Any]:
@@ -68,9 +70,3 @@ def _typed(name: str) -> str:
     if name == NOTIFICATION:
         return "the command of [alerts] gets it"
     return f"slotkeeper {name}" + ("" if "--" in name else " --json")
-
-
-def _readme() -> str:
-    rows = [f"| `{_typed(name)}` | {SCHEMAS[name]['description']} | [{file_of(name)}]({file_of(name)}) |"
-            for name in sorted(SCHEMAS)]  # fmt: skip
-    return _INTRODUCTION + "\n".join(rows) + "\n"

@@ -200,10 +200,7 @@ _OF_JOBS: dict[str, Schema] = {
     **{f"jobs {verb}": _STEERED for verb in ("start", "restart", "stop", "pause", "resume")},
     "jobs ensure": listed(
         "every job that was started here",
-        thing(
-            "a job",
-            {"job": _JOB, "outcome": word_of("what was done", Ensured), "state": _STATE, "why": REASON},
-        ),
+        thing("a job", {"job": _JOB, "outcome": word_of("what was done", Ensured), "state": _STATE, "why": REASON}),
     ),
     "jobs retry": thing(
         "what was tried before its time",

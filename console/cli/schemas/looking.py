@@ -90,8 +90,7 @@ _VERDICT = thing(
         "changes_written": whole("events by the writers' own account"),
         "changes_applied": whole("events by the sink's progress rows"),
         "changes_by_kind": thing(
-            "rows changed at the source",
-            {name: whole("rows") for name in ("insert", "update", "delete", "key_change")},
+            "rows changed at the source", {name: whole("rows") for name in ("insert", "update", "delete", "key_change")}
         ),
         "duplicates": whole("events applied twice, and rows too many"),
         "missing": whole("events not applied, and rows missing"),
@@ -106,10 +105,7 @@ _VERDICT = thing(
         ),
         "spark": thing(
             "of Spark",
-            {
-                "start_s": number("from the start to the first report, seconds"),
-                "tasks_started": maybe(whole("tasks")),
-            },
+            {"start_s": number("from the start to the first report, seconds"), "tasks_started": maybe(whole("tasks"))},
         ),
         "seed": whole("the writers' seed", None),
         "source": text("what the source is"),
@@ -207,10 +203,7 @@ _OF_LOOKING: dict[str, Schema] = {
             "findings",
             {
                 "ok": flag("whether nothing fails"),
-                "findings": listed(
-                    "what was looked at",
-                    record(Finding),
-                ),
+                "findings": listed("what was looked at", record(Finding)),
                 "grants": by_name(
                     "by server, the least rights for the configured jobs", listed("", text("a statement"))
                 ),

@@ -298,8 +298,7 @@ _OF_SLOTS: dict[str, Schema] = {
         },
     ),
     "slots show": thing(
-        "one slot",
-        {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD},
+        "one slot", {"source": _SOURCE, "table": _TABLE, **_ONE, "retained": _RETAINED, "untold": _UNTOLD}
     ),
     "slots preflight": _PREFLIGHT,
     **{f"slots {verb}": _CHANGED for verb in ("create", "register", "drop")},
@@ -352,8 +351,7 @@ _MOVE = thing(
     "what is done to one lane",
     {
         "seen": thing(
-            "as it is",
-            {"row": _ROW, "kept": _KEPT, "first": POSITION, "retained": POSITION, "latest": POSITION},
+            "as it is", {"row": _ROW, "kept": _KEPT, "first": POSITION, "retained": POSITION, "latest": POSITION}
         ),
         "to": _ROW,
         "points": maybe(_KEPT, "what is kept is left alone"),

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from slotkeeper.console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
@@ -37,29 +35,25 @@ class AckTable(TableScreen):
         Binding("x", "ack", "acknowledge", id="ack"),
         Binding("u", "unack", "take back", id="unack"),
     ]
+    tells_events = True
 
     def ack_of(self, key: str) -> str:
         """The key of what is acknowledged with a row; "" where there is nothing to acknowledge."""
         raise NotImplementedError
 
     def action_ack(self) -> None:
-        """Somebody is on it: it counts no more until it changes."""
-        self._put(None, "acknowledged; it counts no more until it changes")
+        self.put(None, "acknowledged; it counts no more until it changes")
 
     def action_unack(self) -> None:
-        """Take an acknowledgement or a silence back."""
         key = self._key()
         if key:
             self._change(lambda file: file.remove(key, self.console.now), "taken back; it counts again")
 
-    def put_silence(self, until: datetime, said: str) -> None:
-        """Silent until then."""
-        self._put(until, said)
-
     def _acks(self) -> Mapping[str, Ack]:
         return self.console.shown.local.acks
 
-    def _put(self, until: datetime | None, said: str) -> None:
+    def put(self, until: datetime | None, said: str) -> None:
+        """Acknowledge what the cursor is on, or silence it until then."""
         key = self._key()
         if key:
             ack = Ack(getpass.getuser(), self.console.now, until)
@@ -103,7 +97,6 @@ class ErrorsScreen(AckTable):
         self.job = job
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with what a lane reads called as the jobs' sources call it."""
         return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def rows(self) -> list[Row]:
@@ -115,12 +108,10 @@ class ErrorsScreen(AckTable):
         return error_rows(self.console.shown.local, self._acks(), self.console.now, self.job)
 
     def about(self) -> str:
-        """How many kinds, how often in all; how many rows are held."""
         number = sum(one.number or 0 for one in self._quarantines())
         return summary(self._errors()) + (f", {rows_quarantined(number)}" if number else "")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The message, what it does, what is known."""
         quarantined = self._quarantine_at(key)
         if quarantined is not None:
             return f"{safe(quarantined.job or quarantined.sink, 60)}  quarantine", group_lines(
@@ -133,22 +124,18 @@ class ErrorsScreen(AckTable):
             one, self.console.shown.job(one.job), self.console.now
         )
 
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
-
     def opened(self, key: str) -> None:
-        """The rows that are held, or the job."""
         quarantined, one = self._quarantine_at(key), self._error(key)
         if quarantined is not None:
-            self.console.open_quarantine(quarantined.job, quarantined.key)
+            self.console.open("quarantine", quarantined.job, quarantined.key)
         elif one is not None:
-            self.console.open_job(one.job, self.number)
+            self.console.open("job", one.job, self.number)
 
     def act(self, keys: list[str]) -> None:
         """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
         found = [quarantined for key in keys if (quarantined := self._quarantine_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
-            self.console.open_quarantine_menu(found[0].choice)
+            self.console.open("quarantine-menu", found[0].choice)
         else:
             self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
 
@@ -200,15 +187,11 @@ class AlertsScreen(AckTable):
         return figures(self._alerts, self._acks(), self.console.now) + slots
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What it means and what can be done."""
         one = self._alert(key)
         if one is None:
             gone = "the alert that was chosen has ended; j or k chooses another"
             return "What this means", [(Level.REST, gone if self._alerts else "nothing fires")]
         return f"{one.rule}  {one.thing}", alert_lines(one)
-
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         one = self._alert(key)
@@ -216,11 +199,11 @@ class AlertsScreen(AckTable):
             return
         kind, name = one.goes_to
         if kind == "job" and name:
-            self.console.open_job(name, self.number)
+            self.console.open("job", name, self.number)
         elif kind == "quarantined":
-            self.console.open_quarantine(name)
+            self.console.open("quarantine", name)
         elif kind == "slot" and name:
-            self.console.open_slot(name)
+            self.console.open("slot", name)
         else:
             self.console.say("this is about no single job or slot", Level.REST)
 
@@ -231,8 +214,7 @@ class AlertsScreen(AckTable):
         return next((each for each in keys if each in acks), next(iter(keys), ""))
 
     def action_snooze(self) -> None:
-        """Silent for an hour."""
-        self.put_silence(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
+        self.put(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
 
     def _alert(self, key: str | None) -> Alert | None:
         return next((one for one in self._alerts if one.key == key), None)

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.text import Text
-
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.monitor.store_reader import message_of
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from slotkeeper.console.views.rows import Row
@@ -28,6 +25,7 @@ class AuditScreen(TableScreen):
     its_name = "Audit"
     number = "7"
     columns = AUDIT_COLUMNS
+    tells_events = True
     panel_height = 7
     usual_order = "newest first"
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "export", "copy", "pause", "palette")
@@ -45,9 +43,6 @@ class AuditScreen(TableScreen):
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
         return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
 
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
-
     def opened(self, key: str) -> None:
         """The line in full has the keys: it can be scrolled."""
         self.action_pane(1)
@@ -59,6 +54,7 @@ class SlotHistoryScreen(TableScreen):
     its_name = "History"
     number = "3"
     columns = HISTORY_COLUMNS
+    tells_events = True
     panel_height = 6
     usual_order = "newest first"
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "faults", "copy", "export", "quit")
@@ -84,7 +80,6 @@ class SlotHistoryScreen(TableScreen):
         return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What a line says, in full, and what can be done with it."""
         place = typed(self._table, self._slot)
         lines = [(Level.UNKNOWN, safe(self._fault, 300))] if self._fault else []
         row = next((one for one in self.rows() if one.key == key), None)
@@ -100,9 +95,6 @@ class SlotHistoryScreen(TableScreen):
             *lines,
             (Level.REST, f"`slotkeeper slots history {place}` asks the sink, which knows every machine"),
         ]
-
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
 
     def crumb(self) -> str:
         return f"Slots > {safe(self._slot, 60)} > history"

@@ -18,6 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from slotkeeper.console.cli.context import with_config
 from slotkeeper.console.monitor.snapshot import Level
@@ -193,7 +194,7 @@ class Frame(Screen[None]):
         """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""
         return []
 
-    def sibling(self, step: int) -> None:
+    def action_sibling(self, step: int) -> None:
         """Show the next thing of this kind, or the one before."""
         raise NotImplementedError
 
@@ -209,7 +210,6 @@ class Frame(Screen[None]):
         self.redraw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose what a terminal of this size shows."""
         width, height = event.size.width, event.size.height
         self.set_class(width < SMALLEST[0] or height < SMALLEST[1], "-tiny")
         self.set_class(not has_tabs(width, height), "-untabbed")
@@ -255,7 +255,6 @@ class Frame(Screen[None]):
         return bool(self.neighbours()) if action == "sibling" else True
 
     def action_back(self) -> None:
-        """Leave."""
         self.close_screen()
 
     def close_screen(self) -> bool:
@@ -272,12 +271,7 @@ class Frame(Screen[None]):
         app.pop_screen()
         return True
 
-    def action_sibling(self, step: int) -> None:
-        """The next one of its kind, or the one before."""
-        self.sibling(step)
-
     def action_pane(self, step: int) -> None:
-        """The next pane that can be gone to, or the one before."""
         panes = [one for one in self.panes() if one.display and one.can_focus]
         if len(panes) < 2:
             self.console.say(ONE_PANE)
@@ -396,3 +390,48 @@ class Frame(Screen[None]):
                 break
             text.append(key, style=self.style("accent")).append(f" {does}  ")
         return text
+
+
+class Filtered(Frame):
+    """A screen whose lines a filter leaves: it works while it is typed, and Esc clears it before it leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = ""
+
+    def unfiltered(self) -> Widget | None:
+        """What has the keys while no filter is typed."""
+        return None
+
+    def rearranged(self) -> None:
+        """The filter leaves other lines."""
+        self.redraw()
+
+    def leave(self) -> None:
+        """Back to where it was opened, if anything is below it."""
+        self.close_screen()
+
+    def action_filter(self) -> None:
+        self.show_filter(True)
+
+    def action_back(self) -> None:
+        if self.query_one(Input).display or self.wanted:
+            self.query_one(Input).value = self.wanted = ""
+            self.end_filter()
+        else:
+            self.leave()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.wanted = event.value
+        self.rearranged()
+
+    def end_filter(self) -> None:
+        """Keep what was typed, and let the lines have the keys again."""
+        self.show_filter(False)
+        self.rearranged()
+
+    def show_filter(self, shown: bool) -> None:
+        """At once, not at the next refresh: what is typed next must not be taken for a key."""
+        self.query_one(Input).display = shown
+        self.query_one("#crumb").display = not shown
+        self.set_focus(self.query_one(Input) if shown else self.unfiltered())

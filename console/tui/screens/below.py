@@ -1,4 +1,4 @@
-"""What a tall terminal shows below a panel's own lines: graphs of the job under the cursor, or the last events.
+"""What a tall terminal shows below a panel's own lines: graphs of the job under the cursor.
 
 What draws graphs is loaded when there is room for them: a first frame is seen before.
 """
@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.message import Message
 
-from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Frame
-from slotkeeper.console.tui.screens.table import TableScreen
-from slotkeeper.console.views.overview import event_lines
+from slotkeeper.console.tui.screens.table import BETWEEN, TableScreen
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.series import JobSeries
     from slotkeeper.console.views.graphs import Parts, Shape
 
-LEAST_EVENTS = 4
 MOST_ROWS = 14
 """A graph below a panel is never higher: what is wrong is the panel's matter."""
 RESTED = 0.4
 """For so many seconds the cursor rests before graphs of another job are read."""
-_BETWEEN = 2
 LEAST_ROOM = 10
 """Two graphs of two rows, their titles, the time, what happened, and what stands between."""
 
@@ -46,15 +42,6 @@ def parts_of(screen: Frame, lines: list[Parts]) -> list[Text]:
     return found
 
 
-def events_below(screen: Frame, room: int) -> list[Text]:
-    """What happened last anywhere, as many lines as there is room for; none where that is next to nothing."""
-    events = event_lines(screen.console.shown.local, room - _BETWEEN) if room >= LEAST_EVENTS + _BETWEEN else []
-    if not events:
-        return []
-    lines = [screen.text(""), screen.text(" last events (UTC)", Level.REST)]
-    return [*lines, *(screen.text(screen.cut(f" {one}")) for one in events)]
-
-
 class GraphBelow(TableScreen):
     """A table of jobs or of DNs with the graphs of the one under the cursor, where the terminal is tall."""
 
@@ -63,14 +50,13 @@ class GraphBelow(TableScreen):
         raise NotImplementedError
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """The graphs of the last hour, or of the last minutes of a young job."""
         job, lane = self.graphed(key)
         if room < LEAST_ROOM or not job:
             return []
         from slotkeeper.console.monitor.series import Wanted
         from slotkeeper.console.views.graphs import AROUND, SAID, SPANS, Shape, even, first_span
 
-        rows, console = even(min(MOST_ROWS, (room - _BETWEEN - AROUND) // 2)), self.console
+        rows, console = even(min(MOST_ROWS, (room - BETWEEN - AROUND) // 2)), self.console
         span = first_span(console.shown.job(job), console.now)
         shape = Shape(self.app.size.width, rows, console.ascii_only)
         wanted = Wanted(job, console.now, timedelta(seconds=SPANS[span]), shape.points)
@@ -91,7 +77,6 @@ class GraphBelow(TableScreen):
         return [self.text(""), title, *parts_of(self, both(series, lane, shape))]
 
     def on_graph_read(self) -> None:
-        """Draw what was read."""
         self._read()
 
     def _read(self) -> None:

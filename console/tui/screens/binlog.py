@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -19,7 +18,6 @@ from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import AskingScreen, TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
@@ -38,6 +36,7 @@ class BinlogScreen(TableScreen):
     its_name = "Binlog"
     number = "5"
     columns = models.PLACE_COLUMNS
+    tells_events = True
     usual_order = "by name"
 
     @classmethod
@@ -58,9 +57,6 @@ class BinlogScreen(TableScreen):
             ),
             (Level.FINE, "No slot is made and no point is moved by looking."),
         ]
-
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
 
     def opened(self, key: str) -> None:
         place = next((one for one in self._places() if one.key == key), None)
@@ -97,7 +93,6 @@ class AskLine(Input):
         event.stop()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The answer."""
         event.stop()
         self.post_message(self.Answered(self.what, event.value.strip()))
 
@@ -183,14 +178,12 @@ class BinlogRowsScreen(AskingScreen):
         return f"Binlog {safe(self.its_table, 60)}"
 
     def about(self) -> str:
-        """That it only reads, how much of it, and how long it took."""
         if self.asked_at is not None:
             return f"asking {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self.asked_at:.0f} s"
         took = f"{self.took * 1000:.0f} ms" if self.took else ""
         return f"peek, read-only, at most {self.ask.most}   {took}"
 
     def strip(self) -> Lines:
-        """What was asked for, and what is not as asked for."""
         masked = "  masked" if self.hidden else ""
         seen = self._seen()
         part = seen.retained.words.part if seen is not None and seen.retained is not None else "lane"
@@ -203,7 +196,6 @@ class BinlogRowsScreen(AskingScreen):
         return [*lines, (Level.REST, f"{left} more columns do not fit: Enter shows them")] if left else lines
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The row before and after, what became of its key, who has read it."""
         page = self.page
         if page is None:
             return "Row", [(Level.REST, "nothing was read yet")]
@@ -232,20 +224,16 @@ class BinlogRowsScreen(AskingScreen):
     # Keys
 
     def action_point(self) -> None:
-        """Type a sync point."""
         self._ask("point", "a place, a slot's name, or latest")
 
     def action_time(self) -> None:
-        """Type a time."""
         self._ask("time", "time with offset, as in 2026-01-31T08:30:00Z")
 
     def action_further(self) -> None:
-        """The rows after these."""
         if self.page is not None:
             self.ask_source(replace(self.ask, dn=self.page.shard, after=self.page.on, slot="", time=""))
 
     def action_key(self) -> None:
-        """Only the key under the cursor, or all keys again; from where this page begins."""
         page = self.page
         row = next((one for one in page.rows if one.key == self.table.cursor_key), None) if page else None
         if page is None or (row is None and not self.ask.filter.key):
@@ -278,14 +266,12 @@ class BinlogRowsScreen(AskingScreen):
         self.redraw()
 
     def action_back(self) -> None:
-        """Close the line that asks, then as everywhere."""
         if self.query_one(AskLine).display:
             self._ask_no_more()
         else:
             super().action_back()
 
     def on_ask_line_answered(self, message: AskLine.Answered) -> None:
-        """Go there."""
         self._ask_no_more()
         dn = self.page.shard if self.page else self.ask.dn
         base = replace(self.ask, dn=dn, after=None, slot="", time="")

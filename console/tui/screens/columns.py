@@ -48,17 +48,14 @@ class ColumnsScreen(ModalScreen[None]):
         self._draw()
 
     def action_close(self) -> None:
-        """Back to the table."""
         if self.app.screen is self:
             self.dismiss(None)
 
     def action_choose(self, step: int) -> None:
-        """Another column."""
         self._place = (self._place + step) % len(self._all)
         self._draw()
 
     def action_turn(self) -> None:
-        """Show it, or hide it; the flexible one stays."""
         one = self._all[self._place]
         if one.width:
             chosen = self._kept.get(self._table, Chosen())
@@ -66,7 +63,6 @@ class ColumnsScreen(ModalScreen[None]):
             self._renew()
 
     def action_again(self) -> None:
-        """As the width decides."""
         self._kept.pop(self._table, None)
         self._renew()
 

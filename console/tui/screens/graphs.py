@@ -55,7 +55,7 @@ class GraphsScreen(TableScreen):
     """The graphs of one job."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "span", "time span", id="span", tooltip="10 minutes, 1 hour, 6 hours, 24 hours"),
+        Binding("t", "span", "time span", id="span", tooltip="10 minutes, 1 hour, 6 hours, 24 hours")
     ]
     its_name = "Lines"
     columns = LINE_COLUMNS
@@ -92,7 +92,6 @@ class GraphsScreen(TableScreen):
         return self._known
 
     def rows(self) -> list[Row]:
-        """The whole job, then its DNs, those that lag most first."""
         series = self.series
         if series is None:
             return []
@@ -108,12 +107,10 @@ class GraphsScreen(TableScreen):
         ]
 
     def _part(self) -> str:
-        """What a lane of the job reads."""
         job = self.console.shown.job(self.job)
         return part_in(job) if job is not None else "lane"
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with the lanes called as the job's source calls what they read."""
         return named_by(self.columns, (), (), (self._part(),))
 
     def about(self) -> str:
@@ -165,11 +162,9 @@ class GraphsScreen(TableScreen):
     # What comes in, and keys
 
     def on_graph_read(self) -> None:
-        """Draw what was read."""
         self.redraw()
 
     def action_span(self) -> None:
-        """A longer stretch of time, at last the shortest again."""
         self._span = (self._span + 1) % len(SPANS)
         self.redraw()
 

@@ -110,7 +110,6 @@ class HelpScreen(Frame):
         self.call_after_refresh(self.redraw)
 
     def draw(self) -> None:
-        """Title and as many lines as there is room for, the chosen one among them."""
         armed = self.console.armed
         state = (
             f"armed: {armed.reason}" if armed else "read-only (--read-only)" if self.console.read_only else "read-only"
@@ -120,7 +119,6 @@ class HelpScreen(Frame):
         self.say("body", self._drawn())
 
     def action_choose(self, step: int) -> None:
-        """Another line."""
         self._choose(self._chosen + step, step)
         self.redraw()
 
@@ -138,17 +136,14 @@ class HelpScreen(Frame):
         self.redraw()
 
     def on_key(self, event: events.Key) -> None:
-        """What was typed faster than this came up."""
         catch(self.query_one(Input), event)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Search."""
         self._wanted, self._top = event.value.strip(), 0
         self._choose(0, 1)
         self.redraw()
 
     def on_input_submitted(self) -> None:
-        """Do it on the screen below."""
         found = self._found()
         run = found[self._chosen].run if self._chosen < len(found) else None
         if run is not None and self.close_screen():

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import GraphBelow, events_below
+from slotkeeper.console.tui.screens.below import GraphBelow
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
@@ -63,12 +63,24 @@ class _LeadsToLocks(GraphBelow):
 
     BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
 
+    def action_graphs(self) -> None:
+        job, lane = self.graphed(self.table.cursor_key)
+        if job:
+            self.console.open("graphs", job, self.number, lane)
+        else:
+            self.console.say("no job is chosen", Level.WARNING)
+
+    def action_errors_of(self) -> None:
+        job, _ = self.graphed(self.table.cursor_key)
+        if job:
+            self.console.open("errors", job)
+        else:
+            self.console.say("no job is chosen", Level.WARNING)
+
     def action_locks(self) -> None:
-        """Who waits for a lock, and who is in front."""
-        self.console.open_locks()
+        self.console.open("locks")
 
     def keys_now(self) -> Mapping[str, str]:
-        """The keys that are shown at this moment."""
         first, *others = self.keys_shown
         return dict.fromkeys((first, "locks", *others), "") if self.locked() else super().keys_now()
 
@@ -91,24 +103,7 @@ class _OfJobs(_LeadsToLocks):
 
     has_actions = True
 
-    def action_graphs(self) -> None:
-        """Lag and rate of this job over time."""
-        key = self.table.cursor_key
-        if key is None:
-            self.console.say("no job is chosen", Level.WARNING)
-        else:
-            self.console.open_graphs(key, self.number)
-
-    def action_errors_of(self) -> None:
-        """The errors of the job under the cursor."""
-        key = self.table.cursor_key
-        if key is None:
-            self.console.say("no job is chosen", Level.WARNING)
-        else:
-            self.console.open_errors(key)
-
     def jobs_meant(self) -> list[str]:
-        """The marked jobs, else the one under the cursor."""
         key = self.table.cursor_key
         return self.marked or ([key] if key is not None else [])
 
@@ -119,7 +114,6 @@ class _OfJobs(_LeadsToLocks):
         return job_rows(self.console.shown.local.jobs, self.console.now, self.console.ascii_only)
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with what is behind called as the sources do."""
         jobs = self.console.shown.local.jobs
         return named_by(self.columns, units(jobs), (), parts(jobs) or ("lane",))
 
@@ -174,16 +168,13 @@ class OverviewScreen(_OfJobs):
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "welcome", *_OfJobs.keys_shown[1:])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the welcome screen only while there is no configuration."""
         allowed = super().check_action(action, parameters)
         return allowed and self.console.services.loaded is None if action == "welcome" else allowed
 
     def action_welcome(self) -> None:
-        """Open the first screen again: demo, first job, or a configuration to edit."""
-        self.console.open_welcome()
+        self.console.open("welcome")
 
     def strip(self) -> Lines:
-        """Jobs by state, whether targets are to be trusted, which slot is cleared first, who is on it."""
         local = self.console.shown.local
         if local.at is None:
             return [(Level.UNKNOWN, "reading the state store ...")]
@@ -193,7 +184,6 @@ class OverviewScreen(_OfJobs):
         return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """The job under the cursor, then what happened last anywhere."""
         events = event_lines(self.console.shown.local, 8)
         heading = [(Level.REST, "last events (UTC)")] if events else []
         lines = [*self.detail_of(key), *heading, *((Level.FINE, one) for one in events)]
@@ -217,9 +207,8 @@ class JobsScreen(_OfJobs):
         return (safe(key, 60) if key else "Job"), lines
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """The graphs of the job, then what happened last."""
         graphs = super().more(key, room)
-        return [*graphs, *events_below(self, room - len(graphs))]
+        return [*graphs, *self.last_events(room - len(graphs))]
 
 
 class JobScreen(_LeadsToLocks):
@@ -242,7 +231,6 @@ class JobScreen(_LeadsToLocks):
         self.number = number
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, as this job's source calls what they say."""
         return lane_columns(self.console.shown.job(self.job))
 
     def rows(self) -> list[Row]:
@@ -252,7 +240,6 @@ class JobScreen(_LeadsToLocks):
         return lane_rows(job, self.console.ascii_only) if job else []
 
     def graphed(self, key: str | None) -> tuple[str, str]:
-        """The DN under the cursor, of this job."""
         return self.job, key or ""
 
     def about(self) -> str:
@@ -265,7 +252,6 @@ class JobScreen(_LeadsToLocks):
         return f"report{run} {age(job.reported_at, self.console.now)} old"
 
     def strip(self) -> Lines:
-        """State, how far and how fast, what is wrong or what the time goes into, the process."""
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None:
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
@@ -281,7 +267,6 @@ class JobScreen(_LeadsToLocks):
         ]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What is safe, what runs out, the DN's trouble, errors, the log's end."""
         job, detail = self.console.shown.job(self.job), self._detail()
         if job is not None and job.queries:
             return "A job that runs elsewhere", query_lines(job, self.console.now)
@@ -317,31 +302,17 @@ class JobScreen(_LeadsToLocks):
         return detail if detail is not None and detail.job == self.job else None
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to this job, whatever DN the cursor is on."""
         self.console.open_job_menu([self.job])
 
     def action_log(self) -> None:
-        """The log over the whole screen."""
-        from slotkeeper.console.tui.screens.log import LogScreen
-
-        self.app.push_screen(LogScreen(self.job, self.number))
+        self.console.open("log", self.job, self.number)
 
     def action_describe(self) -> None:
-        """What the configuration says of it, and where that comes from."""
 
         self.app.push_screen(DescribeScreen(self.job, self.number))
 
     def locked(self) -> bool:
-        """Whether a lock is at fault for this job."""
         return any(one.job == self.job for one in self.lock_faults())
-
-    def action_graphs(self) -> None:
-        """Lag and rate over time, of the DN under the cursor first."""
-        self.console.open_graphs(self.job, self.number, self.table.cursor_key or "")
-
-    def action_errors_of(self) -> None:
-        """The errors of this job only."""
-        self.console.open_errors(self.job)
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)}"

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from rich.text import Text
 from textual import events
 
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import events_below
 from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views.locks import (
@@ -40,6 +38,7 @@ class LocksScreen(AskingScreen):
     its_place = "Jobs > waiting and blocking   read-only: no session is ended from here"
     number = "2"
     columns = LOCK_COLUMNS
+    tells_events = True
     has_strip = True
     panel_height = 8
     usual_order = "longest first"
@@ -74,7 +73,6 @@ class LocksScreen(AskingScreen):
         self._seen = cast("list[SinkWaits]", found)
 
     def tick(self) -> None:
-        """Ask again after a while, unless the picture is to stand still."""
         super().tick()
         at = self._begun_at
         old = at is None or self.console.instant().since(at) >= LOCKS_EVERY
@@ -100,7 +98,6 @@ class LocksScreen(AskingScreen):
         return "asking the sinks" if self._seen is None and self.asked_at is not None else ""
 
     def strip(self) -> Lines:
-        """What was asked, and what could not be."""
         if self.fault:
             return [(Level.UNKNOWN, safe(self.fault, 300))]
         if self.console.in_history or self.console.services.loaded is None:
@@ -108,19 +105,15 @@ class LocksScreen(AskingScreen):
         return seen_lines(self.seen()) or [(Level.REST, "no sink was asked yet")]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Who is in front, and what is safe to do."""
         one = self.wait(key)
         if one is None:
             return "What this means", [(Level.REST, "no row is chosen" if self.rows() else NOBODY)]
         return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
 
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
-
     def opened(self, key: str) -> None:
         one = self.wait(key)
         if one is not None and self.console.shown.job(one.job) is not None:
-            self.console.open_job(one.job, self.number)
+            self.console.open("job", one.job, self.number)
 
     def wait(self, key: str | None) -> LockWait | None:
         """The wait of a row."""

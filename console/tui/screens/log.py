@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from slotkeeper.console.monitor.log_tail import LogLine, Tail
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.base import Frame, Line
+from slotkeeper.console.tui.screens.base import Filtered, Line
 from slotkeeper.console.views.lanes import line_level
 from slotkeeper.console.views.rows import Row, kept
 from slotkeeper.core.domain.text import many, safe
@@ -23,7 +23,7 @@ LEVELS = ("", "WARN", "ERROR")
 _LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}
 
 
-class LogScreen(Frame):
+class LogScreen(Filtered):
     """The log of one job; `top` is the number of the first line that is shown, None while it follows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,7 +44,6 @@ class LogScreen(Frame):
         super().__init__()
         self.job = job
         self.number = number
-        self.wanted = ""
         self.least = ""
         self.top: int | None = None
         self._seen = 0
@@ -57,14 +56,13 @@ class LogScreen(Frame):
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
 
     def on_mount(self) -> None:
-        """The lines have all the room there is; nothing blinks."""
         try:
             self._tail = Tail(log_of(self.console.services.folder, self.job))
         except StateError as error:
             self._refused = error.message
         self.query_one("#log").styles.height = "1fr"
         self.query_one(Input).cursor_blink = False
-        self._show_filter(False)
+        self.show_filter(False)
         super().on_mount()
 
     @property
@@ -86,7 +84,6 @@ class LogScreen(Frame):
         return [line for line in lines if line.number in numbers]
 
     def draw(self) -> None:
-        """What was written meanwhile, and where one is in it."""
         if self._tail is None:
             self.say("log", self.text(f" {self._refused}", Level.CRITICAL))
             return
@@ -111,14 +108,6 @@ class LogScreen(Frame):
     def crumb(self) -> str:
         return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > log"
 
-    def action_back(self) -> None:
-        if self.query_one(Input).display or self.wanted:
-            self.query_one(Input).value = self.wanted = ""
-            self._show_filter(False)
-            self.redraw()
-        else:
-            self.close_screen()
-
     def action_move(self, by: int) -> None:
         """Lines up or down; at the end it follows again."""
         listed = self.listed()
@@ -129,41 +118,21 @@ class LogScreen(Frame):
         self.redraw()
 
     def action_page(self, by: int) -> None:
-        """Pages up or down."""
         self.action_move(by * max(1, self.room - 1))
 
     def action_first(self) -> None:
-        """The oldest line that is kept."""
         self.action_move(-len(self.listed()))
 
     def action_follow(self) -> None:
-        """The end, as it grows."""
         self.top = None
         self.redraw()
 
     def action_level(self) -> None:
-        """All lines, from warnings on, errors only."""
         self.least = LEVELS[(LEVELS.index(self.least) + 1) % len(LEVELS)]
         self.redraw()
 
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self._show_filter(True)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """The filter works while it is typed."""
-        self.wanted = event.value
-        self.redraw()
-
     def on_input_submitted(self) -> None:
-        """Keep the filter."""
-        self._show_filter(False)
+        self.show_filter(False)
 
     def _place(self, listed: list[LogLine]) -> int:
         return next((place for place, line in enumerate(listed) if line.number >= (self.top or 0)), len(listed))
-
-    def _show_filter(self, shown: bool) -> None:
-        """At once, not at the next refresh: what is typed next must not be taken for a key."""
-        self.query_one(Input).display = shown
-        self.query_one("#crumb").display = not shown
-        self.set_focus(self.query_one(Input) if shown else None)

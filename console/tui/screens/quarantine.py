@@ -77,7 +77,6 @@ class QuarantineScreen(AskingScreen):
         return one
 
     def _read(self, limit: int, before: int | None = None) -> None:
-        """Ask the sink."""
         of = self.quarantined()
         spec = models.asked_by(of, self.console.services.loaded)
         if self.console.in_history or spec is None:
@@ -98,7 +97,6 @@ class QuarantineScreen(AskingScreen):
     # What it says
 
     def rows(self) -> list[Row]:
-        """The entries; none of them in a replay."""
         return self._rows if not self.console.in_history else []
 
     @property
@@ -107,21 +105,18 @@ class QuarantineScreen(AskingScreen):
         return models.entry_columns(self.every)
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with what a lane reads called as the jobs' sources call it."""
         return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def heading(self) -> str:
         return f"Quarantine {safe(self.job, 40)}"
 
     def about(self) -> str:
-        """Which entries, whether there are more, and what failed."""
         said = ["all states" if self.every else "quarantined"]
         said += ["asking the sink"] if self.asked_at is not None else []
         said += ["f: there are more"] if self._before is not None else []
         return "   ".join([*said, "not as it is now" if self.fault else ""]).rstrip()
 
     def strip(self) -> Lines:
-        """How many, since when, what the limit is; and what could not be asked."""
         of = self.quarantined()
         lines = [(of.level if of.number else Level.FINE, of.text)]
         if self.fault:
@@ -131,7 +126,6 @@ class QuarantineScreen(AskingScreen):
         return lines
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """What is wrong with the row under the cursor and what a replay would do."""
         one = self._entry(key)
         if one is None:
             of_none = models.HAS_NONE if self.quarantined().has_none else "nothing is quarantined"
@@ -151,20 +145,17 @@ class QuarantineScreen(AskingScreen):
             self.app.push_screen(QuarantineEntryScreen(spec, one, models.other_half(one, self.entries), choice))
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to these entries, or to all that the job holds."""
         choice = models.choice_of(self.quarantined(), self.entries, [int(key) for key in keys])
-        self.console.open_quarantine_menu(choice)
+        self.console.open("quarantine-menu", choice)
 
     # Keys
 
     def action_every(self) -> None:
-        """Also what is over, or only what is held."""
         self.every = not self.every
         self.entries, self._rows = [], []
         self._read(PAGE)
 
     def action_further(self) -> None:
-        """The entries before the oldest that is listed."""
         if self._before is not None:
             self._read(PAGE, self._before)
         else:
@@ -181,7 +172,7 @@ class QuarantineEntryScreen(AskingScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "mask", "mask", id="quarantine-mask", tooltip="unmasking a PROD source is audited"),
+        Binding("v", "mask", "mask", id="quarantine-mask", tooltip="unmasking a PROD source is audited")
     ]
     its_name = "Columns"
     number = "4"
@@ -241,7 +232,6 @@ class QuarantineEntryScreen(AskingScreen):
         return models.value_rows(self.entry, self.hidden) if not self.console.in_history else []
 
     def about(self) -> str:
-        """Its state, and whether it can be seen."""
         said = [f"entry {self.entry.id} {self.entry.state.value}"]
         said += (
             ["asking the sink"]
@@ -253,7 +243,6 @@ class QuarantineEntryScreen(AskingScreen):
         return "   ".join([*said, *([safe(self.fault, 120)] if self.fault else [])])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Why it was refused and what a replay would do, then the column's value in full."""
         row = next((one for one in self.rows() if one.key == key), None)
         lines = models.entry_lines(self.entry, self._other, self.console.now)
         if row is not None:
@@ -264,8 +253,7 @@ class QuarantineEntryScreen(AskingScreen):
         return f"Errors > {safe(self._choice.job, 60)} > quarantine > {self.entry.id}"
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to this entry, whatever column the cursor is on."""
-        self.console.open_quarantine_menu(models.as_it_is(self._choice, self.entry))
+        self.console.open("quarantine-menu", models.as_it_is(self._choice, self.entry))
 
     # Keys
 

@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import LEAST_EVENTS, LEAST_ROOM, GraphBelow, events_below
-from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
+from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
 from slotkeeper.console.views.rows import Column, Row, age, columns_for
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
@@ -64,7 +64,6 @@ class _OfSlots(TableScreen):
         self.console.open_slot_menu([one for key in keys if (one := self.slot(key)) is not None])
 
     def action_binlog(self) -> None:
-        """The rows that this slot has not read, or the last ones."""
         from slotkeeper.console.tui.screens.binlog import BinlogScreen
 
         one, dn = self.meant()
@@ -74,14 +73,11 @@ class _OfSlots(TableScreen):
             self.app.push_screen(BinlogScreen.at(one.seen.source, one.seen.table, dn, slot=one.slot.name))
 
     def action_history(self) -> None:
-        """What was done to it from this machine."""
-        from slotkeeper.console.tui.screens.audit import SlotHistoryScreen
-
         one, _ = self.meant()
         if one is None:
             self.console.say("no slot is chosen", Level.WARNING)
         else:
-            self.app.push_screen(SlotHistoryScreen(one.seen.table, one.slot.name))
+            self.console.open("slot-history", one.seen.table, one.slot.name)
 
     def detail_of(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
         """What a slot's figures mean."""
@@ -106,13 +102,11 @@ class SlotsScreen(_OfSlots, GraphBelow):
     )  # fmt: skip
 
     def rows(self) -> list[Row]:
-        """The slots, the first to be cleared on top."""
         return slot_rows(
             self.console.shown.tables.values(), self.console.now, self.console.shown.local, self.console.ascii_only
         )
 
     def every_column(self) -> Sequence[Column]:
-        """All of them, with what a lane reads called as the sources call it."""
         return slot_columns(self.console.shown.tables.values())
 
     def about(self) -> str:
@@ -126,7 +120,6 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return self.detail_of(key)
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """The slot DN by DN, the graphs of its job, then what happened last."""
         one = self.slot(key)
         rows = shard_rows(one, self.console.now, self.console.ascii_only) if one is not None else []
         some: list[Text] = []
@@ -139,7 +132,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
             ]
         room -= len(some)
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
-        return [*some, *graphs, *events_below(self, room - len(graphs))]
+        return [*some, *graphs, *self.last_events(room - len(graphs))]
 
     def graphed(self, key: str | None) -> tuple[str, str]:
         one = self.slot(key)
@@ -154,6 +147,7 @@ class SlotScreen(_OfSlots):
 
     its_name = "Lanes"
     columns = SHARD_COLUMNS
+    tells_events = True
     panel_height = 10
     keys_shown: ClassVar[tuple[str, ...]] = (
         "help", "back", "filter", "faults", "act", "slot-binlog", "slot-history", "previous", "next", "pane",
@@ -164,11 +158,9 @@ class SlotScreen(_OfSlots):
         self.key = key
 
     def every_column(self) -> Sequence[Column]:
-        """Those of what its source keeps, or of our own position."""
         return shard_columns(self.slot(self.key))
 
     def rows(self) -> list[Row]:
-        """The DNs, the first to be cleared on top."""
         one = self.slot(self.key)
         return shard_rows(one, self.console.now, self.console.ascii_only) if one else []
 
@@ -177,18 +169,13 @@ class SlotScreen(_OfSlots):
         return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot is gone"
 
     def meant(self) -> tuple[SlotFacts | None, str]:
-        """This slot, on the DN under the cursor."""
         return self.slot(self.key), self.table.cursor_key or ""
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to this slot, whichever DNs are marked."""
         super().act([self.key])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return self.detail_of(self.key, key)
-
-    def more(self, key: str | None, room: int) -> list[Text]:
-        return events_below(self, room)
 
     def crumb(self) -> str:
         one = self.slot(self.key)

@@ -18,10 +18,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.screens.base import Frame, Line, Lines, rows_of, share
+from slotkeeper.console.tui.screens.base import Filtered, Line, Lines, rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.console.views.fitting import Chosen, fitted, needs
+from slotkeeper.console.views.overview import event_lines
 from slotkeeper.console.views.rows import (
     CALM_SECONDS,
     Column,
@@ -37,11 +38,14 @@ from slotkeeper.console.views.rows import (
 )
 from slotkeeper.core.domain.text import safe
 
+LEAST_EVENTS = 4
+BETWEEN = 2
+"""What stands between a panel's own lines and those below them."""
 _AROUND_TITLE = 6
 """The cells of a title's rule besides its words and those at its end."""
 
 
-class TableScreen(Frame):
+class TableScreen(Filtered):
     """Rows, and what they mean."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,6 +69,8 @@ class TableScreen(Frame):
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
     has_strip = False
+    tells_events = False
+    """Whether the panel ends with what happened last, where there is room."""
     has_actions = False
     """Whether `act` does anything; where it does not, the key for it is not shown."""
     panel_height = 4
@@ -72,7 +78,6 @@ class TableScreen(Frame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wanted = ""
         self.faults_only = False
         self.order = Order()
         self.wide = False
@@ -112,7 +117,15 @@ class TableScreen(Frame):
 
     def more(self, key: str | None, room: int) -> list[Text]:
         """What the panel shows below its own lines where it has so many rows left."""
-        return []
+        return self.last_events(room) if self.tells_events else []
+
+    def last_events(self, room: int) -> list[Text]:
+        """What happened last anywhere, as many lines as there is room for; none where that is next to nothing."""
+        found = event_lines(self.console.shown.local, room - BETWEEN) if room >= LEAST_EVENTS + BETWEEN else []
+        if not found:
+            return []
+        heading = [self.text(""), self.text(" last events (UTC)", Level.REST)]
+        return [*heading, *(self.text(self.cut(f" {one}")) for one in found)]
 
     def strip(self) -> Lines:
         """Lines above the table."""
@@ -174,7 +187,6 @@ class TableScreen(Frame):
         super().on_mount()
 
     def on_resize(self, event: events.Resize) -> None:
-        """There is room for more or fewer lines."""
         self._size_panel()
         super().on_resize(event)
 
@@ -195,16 +207,21 @@ class TableScreen(Frame):
         if self.has_strip:
             self._draw_strip(parts)
         listed = self._listed(every)
-        calm = self._calm(listed)
+        # shortly after a key, rows stay where they are, unless the key was pressed to order them
+        moved_on, self._moved_on = self._moved_on, False
+        calm = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
+        self._late = calm != listed
         self.table.show(calm, self._fitted(calm), self._marks)
         number = str(len(every)) if len(listed) == len(every) else f"{len(listed)} of {len(every)}"
         how = [f"filter {safe(self.wanted, 60)}"] if self.wanted else []
         how += ["faults only"] if self.faults_only else []
-        how += [f"marked {self._marked_in_words(every, listed)}"] if self._marks else []
+        known = {row.key for row in every} & self._marks
+        hidden = len(known - {row.key for row in listed})
+        marked = f"{len(known)}" + (f" ({hidden} not shown)" if hidden else "")
+        how += [f"marked {marked}"] if self._marks else []
         how += ["wide"] if self.wide else []
         about = [self.about()] if self.about() else []
-        words = "   ".join([f"{self.heading()} {number}", *about, *how])
-        self._title = words
+        self._title = "   ".join([f"{self.heading()} {number}", *about, *how])
         self._draw_title()
         self.draw_panel()
 
@@ -277,7 +294,6 @@ class TableScreen(Frame):
             self.redraw()
 
     def on_live_table_moved(self) -> None:
-        """Explain the new row."""
         if self.is_current:
             self._draw_title()
             self.draw_panel()
@@ -287,24 +303,11 @@ class TableScreen(Frame):
         self.opened(message.key)
 
     def on_descendant_focus(self) -> None:
-        """Show which pane has the keys."""
         if self.is_mounted and self.is_current:
             self.draw_panel()
 
     def _is_calm(self) -> bool:
         return self.console.instant().since(self.console.touched) < CALM_SECONDS
-
-    def _calm(self, listed: list[Row]) -> list[Row]:
-        """Shortly after a key, rows stay where they are, unless the key was pressed to order them."""
-        moved_on, self._moved_on = self._moved_on, False
-        still = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
-        self._late = still != listed
-        return still
-
-    def _marked_in_words(self, every: Sequence[Row], listed: Sequence[Row]) -> str:
-        known = {row.key for row in every} & self._marks
-        hidden = len(known - {row.key for row in listed})
-        return f"{len(known)}" + (f" ({hidden} not shown)" if hidden else "")
 
     # Keys
 
@@ -316,32 +319,23 @@ class TableScreen(Frame):
         self._moved_on = True
         self.redraw()
 
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self._show_filter(True)
-
     def action_faults(self) -> None:
-        """Only rows in trouble, or all."""
         self.faults_only = not self.faults_only
         self.rearranged()
 
     def action_sort(self) -> None:
-        """By the next column; after the last one as it was at first."""
         self.order = following(self.order, self.columns_now())
         self.rearranged()
 
     def action_turn(self) -> None:
-        """The other way round."""
         self.order = turned(self.order)
         self.rearranged()
 
     def action_wide(self) -> None:
-        """The columns that this width hides, or those that it shows."""
         self.wide = not self.wide
         self.redraw()
 
     def action_columns(self) -> None:
-        """Choose which columns are shown."""
         from slotkeeper.console.tui.screens.columns import ColumnsScreen
 
         def changed() -> Sequence[Column]:
@@ -351,20 +345,17 @@ class TableScreen(Frame):
         self.app.push_screen(ColumnsScreen(type(self).__name__, self.every_column(), changed))
 
     def action_mark(self) -> None:
-        """Mark the row under the cursor, or not any more; then the next row."""
         key = self.table.cursor_key
         if key is not None:
             self._marks ^= {key}
             self.redraw()
-            self.table.action_cursor_down()
+            self.table.action_move(1)
 
     def action_unmark(self) -> None:
-        """No row is marked any more."""
         self._marks.clear()
         self.redraw()
 
     def action_act(self) -> None:
-        """What can be done with the marked rows, or with this one."""
         if self.console.in_history:
             self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
             return
@@ -373,7 +364,6 @@ class TableScreen(Frame):
             self.act(keys)
 
     def action_copy(self) -> None:
-        """The words of the row."""
         row = next((row for row in self.rows() if row.key == self.table.cursor_key), None)
         if row is None:
             self.console.say("no row is chosen", Level.WARNING)
@@ -381,7 +371,6 @@ class TableScreen(Frame):
             self.app.copy_to_clipboard(self.copied(row))
 
     def action_copy_json(self) -> None:
-        """The marked rows, or this one, as JSON."""
         from slotkeeper.console.cli.output import json_text
 
         keys = self._meant()
@@ -394,7 +383,6 @@ class TableScreen(Frame):
             self.app.copy_to_clipboard(json_text(found[0] if len(found) == 1 else found))
 
     def action_export(self) -> None:
-        """The rows that are listed, with all of their columns, into files."""
         from slotkeeper.console.tui.export import exported
 
         name, folder, at = self.heading(), self.console.services.folder, self.console.now_real()
@@ -412,7 +400,7 @@ class TableScreen(Frame):
         below = self._below()
         return below.table.keys() if below is not None else []
 
-    def sibling(self, step: int) -> None:
+    def action_sibling(self, step: int) -> None:
         """Open the next row of the table that this was opened from, with the same filter and order here."""
         below, keys = self._below(), self.neighbours()
         here = below.table.cursor_key if below is not None else None
@@ -434,47 +422,22 @@ class TableScreen(Frame):
         below = stack[stack.index(self) - 1] if self in stack[1:] else None
         return below if isinstance(below, TableScreen) else None
 
-    def action_back(self) -> None:
-        if self.query_one(Input).display or self.wanted:
-            self.query_one(Input).value = ""
-            self.wanted = ""
-            self._end_filter()
-        else:
-            self.leave()
-
     def action_pane(self, step: int) -> None:
-        """The other pane; from the filter back to the table."""
         if self.query_one(Input).display:
-            self._end_filter()
+            self.end_filter()
         else:
             super().action_pane(step)
-
-    def leave(self) -> None:
-        """Back to where it was opened, if anything is below it."""
-        self.close_screen()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """The filter works while it is typed."""
-        self.wanted = event.value
-        self.rearranged()
 
     def on_input_submitted(self) -> None:
         """Keep the filter; the cursor may go to what is left. A second Enter, typed before that was done, opens."""
         if not self.query_one(Input).display:
             self.table.action_open()
             return
-        self._end_filter()
+        self.end_filter()
         self.table.move_to_first()
 
-    def _end_filter(self) -> None:
-        self._show_filter(False)
-        self.rearranged()
-
-    def _show_filter(self, shown: bool) -> None:
-        """At once, not at the next refresh: what is typed next must not be taken for a key."""
-        self.query_one(Input).display = shown
-        self.query_one("#crumb").display = not shown
-        self.set_focus(self.query_one(Input) if shown else self.table)
+    def unfiltered(self) -> Widget:
+        return self.table
 
 
 class Answered(Message):
@@ -525,7 +488,6 @@ class AskingScreen(TableScreen):
         self.redraw()
 
     def on_answered(self, message: Answered) -> None:
-        """Show what was found; where nothing could be, the last rows stay and the sentence says why."""
         if message.number != self._number or self.asked_at is None:
             return
         self.took, self.asked_at = time.monotonic() - self.asked_at, None

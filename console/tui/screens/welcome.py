@@ -55,15 +55,12 @@ class WelcomeScreen(Frame):
         self.say("body", words.append(self.paragraph([self._message], 8)))
 
     def action_demo(self) -> None:
-        """Leave; then the demo begins in this terminal."""
         self.app.exit(START_DEMO)
 
     def action_init(self) -> None:
-        """Leave; then the questions begin in this terminal, and the console opens after them."""
         self.app.exit(START_INIT)
 
     def action_write(self) -> None:
-        """Write the example to where a configuration is looked for; what is there stays."""
         self._message = self._written(default_path(os.environ))
         self.redraw()
 

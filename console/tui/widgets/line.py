@@ -5,7 +5,7 @@ A panel of them can be scrolled, and what is typed before a line to type in is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -87,15 +87,9 @@ def _cells(strip: Strip) -> list[Cell]:
     for text, style, _ in strip:
         found += ((character, style) for character in text)
         if not text.isascii():
-            found[len(found) - len(text) :] = _wide(text, style)
+            cells = ((c, style) for c in text for _ in range(max(1, Segment(c).cell_length)))
+            found[len(found) - len(text) :] = cells
     return found
-
-
-def _wide(text: str, style: Style | None) -> Iterator[Cell]:
-    for character in text:
-        yield character, style
-        for _ in range(Segment(character).cell_length - 1):
-            yield character, style
 
 
 def _runs(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
@@ -132,21 +126,17 @@ class Line(Drawn):
             self._made(layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Wrap anew."""
         self._made(False)
 
     def _made(self, layout: bool) -> None:
-        height = len(self._strips)
-        self.put(list(self._lines_of(self._now)) if self._now is not None else [])
+        now, height, strips = self._now, len(self._strips), list[Strip]()
+        console, width = self.app.console, self.size.width or self.app.size.width
+        for line in now.split("\n", allow_blank=True) if now is not None else ():
+            too_long = now is not None and not now.no_wrap and cell_len(line.plain) > width
+            strips += (Strip(part.render(console)) for part in (line.wrap(console, width) if too_long else [line]))
+        self.put(strips)
         if layout and len(self._strips) != height:
             self.refresh(layout=True)
-
-    def _lines_of(self, text: Text) -> Iterator[Strip]:
-        console, width = self.app.console, self.size.width or self.app.size.width
-        for line in text.split("\n", allow_blank=True):
-            too_long = not text.no_wrap and cell_len(line.plain) > width
-            for part in line.wrap(console, width) if too_long else [line]:
-                yield Strip(part.render(console))
 
 
 def catch(line: Input, event: events.Key) -> None:
@@ -199,15 +189,12 @@ class Panel(Line):
         self._show(self.top)
 
     def action_move(self, by: int) -> None:
-        """Lines up or down."""
         self._scroll(self.top + by)
 
     def action_page(self, by: int) -> None:
-        """Pages up or down."""
         self._scroll(self.top + by * max(1, self.room - 1))
 
     def action_jump(self, end: int) -> None:
-        """To the beginning or the end."""
         self._scroll(end * len(self._lines))
 
     def _scroll(self, top: int) -> None:

@@ -42,12 +42,12 @@ class LiveTable(Drawn, can_focus=True):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"live-table--header", "live-table--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "cursor_down", "down", id="down", key_display="j"),
-        Binding("k,up", "cursor_up", "up", id="up", key_display="k"),
-        Binding("g,home", "scroll_top", "first row", id="top", key_display="g"),
-        Binding("G,end", "scroll_bottom", "last row", id="bottom", key_display="G"),
-        Binding("pagedown", "page_down", "page down", id="page-down", key_display="PgDn"),
-        Binding("pageup", "page_up", "page up", id="page-up", key_display="PgUp"),
+        Binding("j,down", "move(1)", "down", id="down", key_display="j"),
+        Binding("k,up", "move(-1)", "up", id="up", key_display="k"),
+        Binding("g,home", "jump(0)", "first row", id="top", key_display="g"),
+        Binding("G,end", "jump(1)", "last row", id="bottom", key_display="G"),
+        Binding("pagedown", "page(1)", "page down", id="page-down", key_display="PgDn"),
+        Binding("pageup", "page(-1)", "page up", id="page-up", key_display="PgUp"),
         Binding("enter", "open", "open", id="open", key_display="Enter"),
     ]
 
@@ -127,36 +127,22 @@ class LiveTable(Drawn, can_focus=True):
     # Keys and mouse
 
     def action_open(self) -> None:
-        """Open what the cursor is on, if it is on anything."""
         if self.cursor_key is not None:
             self.post_message(self.Opened(self.cursor_key))
 
-    def action_cursor_down(self) -> None:
-        """Down; from nowhere to where the cursor would be."""
-        self._go(self.cursor_row + self.show_cursor)
+    def action_move(self, by: int) -> None:
+        """Down or up; from nowhere to where the cursor would be."""
+        self._go(self.cursor_row + by * self.show_cursor)
 
-    def action_cursor_up(self) -> None:
-        """Up; from nowhere to where the cursor would be."""
-        self._go(self.cursor_row - self.show_cursor)
+    def action_jump(self, end: int) -> None:
+        """To the first row or the last."""
+        self._go(end * len(self._rows))
 
-    def action_scroll_top(self) -> None:
-        """The first row."""
-        self._go(0)
-
-    def action_scroll_bottom(self) -> None:
-        """The last row."""
-        self._go(len(self._rows))
-
-    def action_page_down(self) -> None:
-        """As many rows down as are seen."""
-        self._go(self.cursor_row + self._room)
-
-    def action_page_up(self) -> None:
-        """As many rows up as are seen."""
-        self._go(self.cursor_row - self._room)
+    def action_page(self, by: int) -> None:
+        """As many rows down or up as are seen."""
+        self._go(self.cursor_row + by * self._room)
 
     def on_click(self, event: events.Click) -> None:
-        """The row under the mouse."""
         if event.y > 0 and self._top + event.y <= len(self._rows):
             self._go(self._top + event.y - 1)
 
@@ -165,11 +151,9 @@ class LiveTable(Drawn, can_focus=True):
         self._show_from(self._top + _WHEEL)
 
     def on_mouse_scroll_up(self) -> None:
-        """Look further up; the cursor stays."""
         self._show_from(self._top - _WHEEL)
 
     def on_resize(self) -> None:
-        """Other rows are seen."""
         self._forget()
         self._reveal()
         self._draw()
@@ -222,18 +206,15 @@ class LiveTable(Drawn, can_focus=True):
         if not self._header and self._fields:
             style = self.get_component_rich_style("live-table--header")
             self._header = Strip([Segment("".join(self._text(one.label, one) for one in self._fields), style)])
-        seen = range(self._top, min(self._top + self._room, len(self._rows)))
-        made = {place: self._line(place) for place in seen}
+        made: dict[int, _Made] = {}
+        for place in range(self._top, min(self._top + self._room, len(self._rows))):
+            row, old = self._rows[place], self._made.get(place)
+            under, marked = place == self.cursor_row and self.show_cursor, row.key in self._marked
+            if old is None or old[0] is not row or old[1:3] != (under, marked):
+                old = row, under, marked, self._strip(row, under, marked)
+            made[place] = old
         self._made = made
         self.put([self._header, *(one[3] for one in made.values())])
-
-    def _line(self, place: int) -> _Made:
-        row = self._rows[place]
-        under, marked = place == self.cursor_row and self.show_cursor, row.key in self._marked
-        old = self._made.get(place)
-        if old is not None and old[0] is row and old[1:3] == (under, marked):
-            return old
-        return row, under, marked, self._strip(row, under, marked)
 
     def _strip(self, row: Row, under: bool, marked: bool) -> Strip:
         parts: list[tuple[str, str]] = []

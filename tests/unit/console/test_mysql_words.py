@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from slotkeeper.console.commands import slots
-from slotkeeper.console.commands.watch import _behind
+from slotkeeper.console.commands.watch import list_lines
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, TableSeen
 from slotkeeper.console.views.jobs import JOB_COLUMNS, part_in, parts, sync_line
 from slotkeeper.console.views.lanes import lane_columns, lane_gtids
@@ -54,10 +54,11 @@ def test_no_screen_of_a_mysql_job_or_slot_says_dn() -> None:
     labels = [column.label for column in lane_columns(one)]
     labels += [column.label for column in named_by(JOB_COLUMNS, {"bytes"}, (), parts([one]))]
     labels += [column.label for column in (*shard_columns(facts), *slot_columns([facts.seen]))]
-    said = [sync_line(one), _behind(one), *(text for _, text in slot_lines(facts, NOON))]
+    behind = list_lines(one, (), NOON)[3][1]
+    said = [sync_line(one), behind, *(text for _, text in slot_lines(facts, NOON))]
     assert {"STREAM", "WORST STREAM", "OLDEST STREAM"} <= set(labels)
     assert [text for text in (*labels, *said) if "DN" in text.replace("DNS", "DN").split()] == []
-    assert part_in(one) == "stream" and "worst stream binlog of 1" in _behind(one)
+    assert part_in(one) == "stream" and "worst stream binlog of 1" in behind
 
 
 def test_jobs_of_several_kinds_of_source_have_lanes() -> None:

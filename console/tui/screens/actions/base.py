@@ -82,7 +82,6 @@ class ActScreen(Frame, ModalScreen[None]):
         yield Sheet()
 
     def on_mount(self) -> None:
-        """Something has the keys first."""
         super().on_mount()
         self.set_focus(self.first())  # at once: `focus()` waits its turn, and a field may be there by then
 
@@ -132,7 +131,6 @@ class ActScreen(Frame, ModalScreen[None]):
         return [*self.query(Sheet), *fields, *(reversed(buttons) if fields else buttons)]
 
     def on_descendant_focus(self) -> None:
-        """Other keys act now."""
         self.say("keys", self._keys())
 
     def headline(self, words: str) -> None:
@@ -161,7 +159,6 @@ class Press(Static, can_focus=True):
         super().__init__(f"[ {words} ]", id=id, classes="act-press", markup=False)
 
     def action_press(self) -> None:
-        """Tell the screen."""
         self.post_message(self.Pressed(self.id or ""))
 
 
@@ -194,7 +191,6 @@ class Typing(Input):
             self.post_message(self.Refused())
 
     def action_paste(self) -> None:
-        """Paste what this console has copied, where that is allowed."""
         if self.want.pasted:
             super().action_paste()
         else:
@@ -231,16 +227,13 @@ class Fields(Vertical):
 
     def compose(self) -> ComposeResult:
         for want in self._wants:
-            yield Horizontal(*self._row(want))
+            asked = plain(safe(want.answer or want.about, 200), self._ascii_only)
+            label = f" {want.part.value:<7} {asked}"
+            if len(label) > _LABEL - 3:
+                label = f" {want.part.value:<7} as above: {want.about}"[: _LABEL - 3]
+            said = Static(f"{label:<{_LABEL - 3}} > ", classes="act-label", markup=False)
+            yield Horizontal(said, Typing(want, self._given.get(want.part, "")))
         yield Horizontal(Press("Cancel  Esc", "act-cancel"), Press(self._does, "act-apply"))
-
-    def _row(self, want: Want) -> Iterator[Widget]:
-        asked = plain(safe(want.answer or want.about, 200), self._ascii_only)
-        label = f" {want.part.value:<7} {asked}"
-        if len(label) > _LABEL - 3:
-            label = f" {want.part.value:<7} as above: {want.about}"[: _LABEL - 3]
-        yield Static(f"{label:<{_LABEL - 3}} > ", classes="act-label", markup=False)
-        yield Typing(want, self._given.get(want.part, ""))
 
     @property
     def typed(self) -> dict[Part, str]:
@@ -268,7 +261,6 @@ class FieldsScreen(ActScreen):
     """The keys to show while something is typed, with their words."""
 
     def keys_now(self) -> Mapping[str, str]:
-        """In a field no letter acts."""
         return self.TYPING if isinstance(self.focused, Typing) else super().keys_now()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -278,7 +270,6 @@ class FieldsScreen(ActScreen):
         return super().check_action(action, parameters)
 
     def action_lines(self, by: int) -> None:
-        """Scroll what is to be read."""
         if self.sheet.too_long:
             self.sheet.action_page(by)
         else:
@@ -290,7 +281,6 @@ class FieldsScreen(ActScreen):
         return next((one for one in fields if not one.value), fields[-1] if fields else None)
 
     def action_back(self) -> None:
-        """Nothing was done; it says so."""
         super().action_back()
         self.console.say(CANCELLED)
 
@@ -303,7 +293,6 @@ class FieldsScreen(ActScreen):
         raise NotImplementedError
 
     def on_input_changed(self) -> None:
-        """Perhaps all is typed now."""
         self.enable()
 
     def on_key(self, event: events.Key) -> None:
@@ -312,11 +301,9 @@ class FieldsScreen(ActScreen):
             self.console.say(LETTERS, Level.WARNING)
 
     def on_typing_refused(self) -> None:
-        """It was pasted."""
         self.console.say(NO_PASTE, Level.WARNING)
 
     def on_press_pressed(self, event: Press.Pressed) -> None:
-        """Cancel, or Apply."""
         if event.id == "act-cancel":
             self.action_back()
         else:

@@ -44,23 +44,15 @@ class Confirm(FieldsScreen):
     keys_shown: ClassVar[tuple[str, ...]] = ("act-do", "back", "act-copy")
     APART = "it runs apart from this console: leaving or losing the line changes nothing"
 
-    def __init__(self, wants: Sequence[Want]) -> None:
+    def __init__(self, wants: Sequence[Want], verb: str, what: str, does: str) -> None:
+        """`verb` is the word of the command line, `what` follows it in the title; `does` is on the button."""
         super().__init__()
         self.wants = tuple(wants)
+        self.verb = verb
+        self._what = what
+        self._does = does
 
     # What a question of this kind says
-
-    def verb(self) -> str:
-        """What is done, in the word of the command line."""
-        raise NotImplementedError
-
-    def what(self) -> str:
-        """To what, for the title."""
-        raise NotImplementedError
-
-    def does(self) -> str:
-        """The words of the button."""
-        raise NotImplementedError
 
     def lines(self) -> Lines:
         """What it means."""
@@ -77,31 +69,28 @@ class Confirm(FieldsScreen):
     # How it is drawn
 
     def body(self) -> Iterator[Widget]:
-        """What it means, and what is asked for."""
         armed = self.console.armed
         yield Line("act-title")
         yield Sheet()
-        does = self.does()
         given = {Part.REASON: armed.reason} if armed else {}
-        yield Fields(self.wants, does if self.wants else f"{does}  y", self.console.ascii_only, given)
+        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", self.console.ascii_only, given)
 
     def on_mount(self) -> None:
         super().on_mount()
         self.enable()
 
     def first(self) -> Widget:
-        """The first empty field; Cancel where there is nothing to type."""
         return self.to_type() or self.query_one("#act-cancel")
 
     def draw(self) -> None:
         where = "+".join(self.console.environments) or "no environment"
-        self.headline(f"{self.verb().upper()} {self.what()}   {safe(where, 30)}")
+        self.headline(f"{self.verb.upper()} {self._what}   {safe(where, 30)}")
         self.sheet.fill("confirm", self.wrapped([*self.lines(), (Level.REST, self.APART)]))
 
     def crumb(self) -> str:
         if self.wants:
-            return f"{self.verb()} > nothing is done yet; type what is asked for"
-        return f"{self.verb()} > nothing is done yet; y does it, Enter and Esc do not"
+            return f"{self.verb} > nothing is done yet; type what is asked for"
+        return f"{self.verb} > nothing is done yet; y does it, Enter and Esc do not"
 
     # Keys
 
@@ -114,12 +103,16 @@ class Confirm(FieldsScreen):
         return super().check_action(action, parameters)
 
     def action_do(self) -> None:
-        """Do it, if this console may and all is typed."""
-        if self.may_change() and not self._missing():
+        if not self.may_change():
+            return
+        left = missing(self.wants, self.query_one(Fields).typed)
+        if left:
+            names = ", ".join(want.part.value.lower() for want in left)
+            self.console.say(f"nothing was done; not typed as asked: {names}", Level.WARNING)
+        else:
             self.begin(self.why() | self.query_one(Fields).typed)
 
     def action_copy(self) -> None:
-        """The command as typed."""
         self.copied(self.command(self.why() | with_placeholders(self.wants, self.query_one(Fields).typed)))
 
     def why(self) -> dict[Part, str]:
@@ -127,20 +120,11 @@ class Confirm(FieldsScreen):
         armed = self.console.armed
         return {Part.REASON: armed.reason} if armed is not None else {}
 
-    def _missing(self) -> bool:
-        left = missing(self.wants, self.query_one(Fields).typed)
-        if left:
-            names = ", ".join(want.part.value.lower() for want in left)
-            self.console.say(f"nothing was done; not typed as asked: {names}", Level.WARNING)
-        return bool(left)
-
     def enable(self) -> None:
-        """Where all is typed and this console may."""
         fields = self.query_one(Fields)
         fields.enable(not missing(self.wants, fields.typed) and self.console.armed is not None)
 
     def apply(self) -> None:
-        """Where something was typed; where not, `y` is the key."""
         if self.wants:
             self.action_do()
         else:
@@ -154,21 +138,13 @@ class JobConfirm(Confirm):
     """
 
     def __init__(self, verb: JobVerb, names: Sequence[str]) -> None:
-        super().__init__(job_wants(names, final=verb.does.final))
+        what = f"JOB {safe(names[0], 60)}" if len(names) == 1 else f"{len(names)} JOBS"
+        does = f"{verb.does.name.capitalize()} {len(names)} job{'s' if len(names) > 1 else ''}"
+        super().__init__(job_wants(names, final=verb.does.final), verb.does.name, what, does)
         self._verb = verb
         self.names = tuple(names)
 
-    def verb(self) -> str:
-        return self._verb.does.name
-
-    def what(self) -> str:
-        return f"JOB {safe(self.names[0], 60)}" if len(self.names) == 1 else f"{len(self.names)} JOBS"
-
-    def does(self) -> str:
-        return f"{self.verb().capitalize()} {len(self.names)} job{'s' if len(self.names) > 1 else ''}"
-
     def lines(self) -> Lines:
-        """The jobs as they are now, and what the verb means."""
         for name in self.names:
             job = self.console.shown.job(name)
             state = job.state.value if job and job.state else "never started"
@@ -181,12 +157,11 @@ class JobConfirm(Confirm):
             yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"
 
     def begin(self, typed: dict[Part, str]) -> None:
-        """Do it to each of the jobs, each in a command of its own."""
         fields: dict[Part, str] = {part: text for part, text in typed.items() if part is not Part.NUMBER}
         ids = []
         for name in self.names:
             words = job_words(self.origin, self._verb, name, fields)
-            id = self.set_going(Order(words, f"{self.verb()} job {name}", name))
+            id = self.set_going(Order(words, f"{self.verb} job {name}", name))
             ids += [id] if id is not None else []
         if ids:
             self.app.switch_screen(JobProgress(self._verb, ids))
@@ -199,20 +174,13 @@ class EntryConfirm(Confirm):
     """The last question before rows in quarantine are acted upon; they are those of the key press."""
 
     def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
-        super().__init__(entry_wants(job, number or 0, final=verb.does.final))
+        entries = entries_in_words(number)
+        what = f"{entries.upper()} of job {safe(job, 60)}"
+        wants, name = entry_wants(job, number or 0, final=verb.does.final), verb.does.name
+        super().__init__(wants, name, what, f"{name.capitalize()} {entries}")
         self._verb = verb
         self._job = job
         self._ids = tuple(ids)
-        self._entries = entries_in_words(number)
-
-    def verb(self) -> str:
-        return self._verb.does.name
-
-    def what(self) -> str:
-        return f"{self._entries.upper()} of job {safe(self._job, 60)}"
-
-    def does(self) -> str:
-        return f"{self.verb().capitalize()} {self._entries}"
 
     def lines(self) -> Lines:
         which = f"entries {entries_named(self._ids)}" if self._ids else "all entries that are quarantined then"
@@ -222,7 +190,7 @@ class EntryConfirm(Confirm):
             yield Level.WARNING if final else Level.FINE, f"{'means' if not number else '':<7} {means}"
 
     def begin(self, typed: dict[Part, str]) -> None:
-        id = self.set_going(Order(self.command(typed), f"{self.verb()} rows of job {self._job}", self._job))
+        id = self.set_going(Order(self.command(typed), f"{self.verb} rows of job {self._job}", self._job))
         if id is not None:
             self.app.switch_screen(EntryProgress([id]))
 

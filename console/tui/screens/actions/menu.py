@@ -62,20 +62,17 @@ class TargetForm(ActScreen):
         self.wanted = wanted
 
     def body(self) -> Iterator[Widget]:
-        """The targets, and a field for a value."""
         yield Line("act-title")
         yield Sheet()
         yield Line("act-head")
         yield Input(id="act-value", select_on_focus=False, max_length=500)
 
     def on_mount(self) -> None:
-        """A line for the value, where one is needed."""
         self.query_one(Input).cursor_blink = False
         super().on_mount()
         self._show(self.wanted)
 
     def first(self) -> Widget:
-        """The letters; the value where its target was chosen in the menu."""
         return self.query_one(Input) if self.wanted else self.sheet
 
     def draw(self) -> None:
@@ -98,19 +95,16 @@ class TargetForm(ActScreen):
         return super().check_action(action, parameters)
 
     def action_choose(self, name: str) -> None:
-        """Plan at once, or ask for the value."""
         if name in _ASKS:
             self._show(name)
         else:
             self._plan(Target(name))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The value is there."""
         if event.value.strip():
             self._plan(Target(self.wanted, event.value.strip()))
 
     def action_back(self) -> None:
-        """From the value to the targets, from there away."""
         if isinstance(self.focused, Input):
             self._show("")
         else:
@@ -132,7 +126,7 @@ class Menu(ActScreen):
     """A list of letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately"),
+        Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately")
     ]
     its_place = "Actions   a letter chooses, nothing is done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-recent")
@@ -153,22 +147,17 @@ class Menu(ActScreen):
         self.headline(f"ACTIONS   {self.named()}")
         lines: list[Text] = [self.text("")]
         for entry in self.entries():
-            lines += self._entry(entry)
+            off, why = bool(entry.why_not), entry.why_not or entry.warns
+            words = f"{'-' if off else ' '} {entry.key}  {entry.label}"
+            lines += self.wrapped([(Level.REST if off else Level.FINE, words)])
+            lines += self.wrapped([(Level.REST if off else Level.WARNING, f"       {why}")] if why else [])
         lines += [self.text(""), self.text("  o  what is on its way, and what ended lately", Level.REST)]
         if self.console.armed is None:
             lines += [self.text(""), self.text(f"  {READ_ONLY}", Level.WARNING)]
             lines.append(self.text("  the same keys work and end before anything is done: rehearse"))
         self.sheet.fill("menu", lines)
 
-    def _entry(self, entry: Entry) -> list[Text]:
-        why = entry.why_not or entry.warns
-        level = Level.REST if entry.why_not else Level.FINE
-        mark = "-" if entry.why_not else " "
-        found = self.wrapped([(level, f"{mark} {entry.key}  {entry.label}")])
-        return found + self.wrapped([(Level.REST if entry.why_not else Level.WARNING, f"       {why}")] if why else [])
-
     def action_choose(self, key: str) -> None:
-        """Take an entry, or say why it cannot be had."""
         entry = next((one for one in self.entries() if one.key == key), None)
         if entry is None:
             self.console.say(f"{key} is not offered here now", Level.WARNING)
@@ -178,7 +167,6 @@ class Menu(ActScreen):
             self.taken(entry)
 
     def action_recent(self) -> None:
-        """What is on its way."""
         self.app.switch_screen(ActionsScreen())
 
 
@@ -253,7 +241,6 @@ class SlotMenu(Menu):
         return f"slot {safe(self.place.text, 120)}   {holder}"
 
     def taken(self, entry: Entry) -> None:
-        """A form, a preview, or for what changes nothing the answer."""
         if entry.key == "s":
             self.app.switch_screen(JobConfirm(JobVerb.STOP, [self.facts.slot.job or ""]))
         elif entry.what in (SlotVerb.RESET.value, "time"):
@@ -261,16 +248,12 @@ class SlotMenu(Menu):
         elif entry.what == "end":
             self.app.switch_screen(SlotPreview(Doing(SlotVerb.RESET, self.place, ending=True)))
         elif entry.what == SlotVerb.PREFLIGHT.value:
-            self._preflight()
+            doing, table = Doing(SlotVerb.PREFLIGHT, self.place), self.place.table
+            id = self.set_going(Order(slot_words(self.origin, doing), f"preflight {table}", table, listed=False))
+            if id is not None:
+                self.app.switch_screen(SlotProgress(doing, id))
         else:
             self.app.switch_screen(SlotPreview(Doing(SlotVerb(entry.what), self.place)))
-
-    def _preflight(self) -> None:
-        doing = Doing(SlotVerb.PREFLIGHT, self.place)
-        order = Order(slot_words(self.origin, doing), f"preflight {self.place.table}", self.place.table, listed=False)
-        id = self.set_going(order)
-        if id is not None:
-            self.app.switch_screen(SlotProgress(doing, id))
 
 
 class EntryMenu(Menu):

@@ -25,6 +25,7 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
+from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
@@ -42,11 +43,7 @@ class SlotPreview(FieldsScreen):
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
         Binding(
-            "o",
-            "existing",
-            "its rows",
-            id="act-existing",
-            tooltip="of a snapshot: replace, merge, or as configured",
+            "o", "existing", "its rows", id="act-existing", tooltip="of a snapshot: replace, merge, or as configured"
         ),
         Binding("y", "copy", "copy CLI", id="act-copy"),
     ]
@@ -55,6 +52,7 @@ class SlotPreview(FieldsScreen):
     def __init__(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
         super().__init__()
         self.doing = doing
+        self._key = f"{doing.place.source} {doing.place.table} slot {doing.place.slot}"
         self._typed = dict(typed or {})
         self.plan: Preview | None = None
         self._coming: Preview | None = None
@@ -68,14 +66,12 @@ class SlotPreview(FieldsScreen):
     # Planning
 
     def body(self) -> Iterator[Widget]:
-        """Title, what it is about, lanes, what it means; the fields come with the plan."""
         yield Line("act-title")
         yield Line("act-head")
         yield Sheet()
         yield Line("act-tail")
 
     def on_mount(self) -> None:
-        """Ask for the plan; ending an unfinished reset has none."""
         super().on_mount()
         if self.doing.ending:
             self._show(preview.ending(self.doing.place))
@@ -94,11 +90,6 @@ class SlotPreview(FieldsScreen):
             self._asked = id
             self._timer = self.set_interval(POLL_SECONDS, self._poll)
         self.redraw()
-
-    @property
-    def _key(self) -> str:
-        place = self.doing.place
-        return f"{place.source} {place.table} slot {place.slot}"
 
     def _poll(self) -> None:
         if not self._asked:
@@ -175,12 +166,13 @@ class SlotPreview(FieldsScreen):
         self._draw_head()
         # what lanes, fields and what is around them leave to what the plan means
         rows = self.app.size.height - _AROUND - len(plan.wants) - max(2, len(plan.lanes))
-        below = [] if self._full else preview.tail(plan, width, self.app.size.height, rows, self._taken)
+        below: Lines = []
+        if not self._full:
+            below = preview.tail(
+                plan, width, self.app.size.height, rows, lambda text: len(self.wrapped([(Level.FINE, text)]))
+            )
         self.say("act-tail", self.paragraph(below, max(9, rows)), layout=True)
         self.enable()
-
-    def _taken(self, text: str) -> int:
-        return len(self.wrapped([(Level.FINE, text)]))
 
     def _draw_head(self) -> None:
         if self.plan is None:
@@ -207,7 +199,6 @@ class SlotPreview(FieldsScreen):
         self.headline(f"{plan.title}   {safe(where, 20)}   {left}")
 
     def on_sheet_scrolled(self) -> None:
-        """Which lines are seen is said above them."""
         self._draw_head()
 
     def panel_moved(self) -> None:
@@ -232,26 +223,25 @@ class SlotPreview(FieldsScreen):
         return super().check_action(action, parameters)
 
     def action_words(self) -> None:
-        """Everything in words, with the SQL; or the lanes again."""
         self._full = not self._full
         self.redraw()
 
     def action_again(self) -> None:
-        """Another plan, of what is there now."""
         if self._timer is None or self.plan is not None or self.fault:
             self.app.switch_screen(SlotPreview(self.doing, self._kept()))
 
+    def _in_fields(self) -> dict[Part, str]:
+        return {part: text for fields in self.query(Fields) for part, text in fields.typed.items()}
+
     def _kept(self) -> dict[Part, str]:
         """What was typed and stays true of another plan: the numbers are to be read again."""
-        typed = {part: text for fields in self.query(Fields) for part, text in fields.typed.items()} or self._typed
-        return {part: text for part, text in typed.items() if part is not Part.ROWS}
+        return {part: text for part, text in (self._in_fields() or self._typed).items() if part is not Part.ROWS}
 
     @property
     def _snapshot(self) -> bool:
         return self.doing.target is not None and self.doing.target.to == "snapshot"
 
     def action_existing(self) -> None:
-        """The plan of the same snapshot with the next word for the target's rows."""
         if self.doing.target is None or (self.plan is None and not self.fault):
             return
         place = ON_EXISTING.index(self.doing.target.value) + 1
@@ -275,11 +265,9 @@ class SlotPreview(FieldsScreen):
             self.action_again()
 
     def _holder(self) -> JobFacts | None:
-        """The job that owns the slot, as it is now."""
         return self.console.shown.job(self.doing.place.job)
 
     def action_copy(self) -> None:
-        """The command that carries this plan out, with placeholders for what is not typed yet."""
         plan = self.plan
         if plan is None or self.doing.ending:
             self.copied(slot_words(self.origin, self.doing))
@@ -298,12 +286,10 @@ class SlotPreview(FieldsScreen):
             return f"not possible now: {', '.join(one.name for one in plan.failed)}{how}"
         if plan.expired(self.console.now_real()):
             return "the plan has expired: Tab to it, n plans again"
-        typed = {part: text for fields in self.query(Fields) for part, text in fields.typed.items()}
-        left = [want.part.value.lower() for want in missing(plan.wants, typed)]
+        left = [want.part.value.lower() for want in missing(plan.wants, self._in_fields())]
         return f"nothing is changed yet; to be typed as asked: {', '.join(left)}" if left else ""
 
     def enable(self) -> None:
-        """Where all is typed, the plan is young and this console may."""
         for fields in self.query(Fields):
             if fields.is_mounted:
                 fields.enable(not self._why_not() and self.console.armed is not None)

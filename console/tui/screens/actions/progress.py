@@ -92,7 +92,6 @@ class Progress(ActScreen):
         self.redraw()
 
     def action_back(self) -> None:
-        """Leave; it goes on."""
         over = self.over
         super().action_back()
         if not over:
@@ -103,7 +102,7 @@ class Cancelled(Progress):
     """Actions that change nothing, so that they may be broken off at any time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing"),
+        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing")
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this")
 
@@ -118,7 +117,6 @@ class Cancelled(Progress):
         return super().check_action(action, parameters)
 
     def action_cancel(self) -> None:
-        """Break off what is on its way; how it ended is shown when it has."""
         asked = [self.runs.cancel(one.record.id) for one in self.actions if not one.over]
         self.console.say("cancelling" if any(asked) else "it cannot be cancelled from here: no process of it is seen")
 
@@ -131,7 +129,6 @@ class JobProgress(Cancelled):
         self.verb = verb
 
     def changes_nothing(self) -> bool:
-        """Comparing and draining."""
         return not self.verb.does.means
 
     def lines(self) -> outcome.Lines:
@@ -171,14 +168,12 @@ class SlotProgress(Cancelled):
         """What stays true of the way back, and of another plan: it was typed for this slot just now."""
 
     def changes_nothing(self) -> bool:
-        """A preflight."""
         return self.doing.verb is SlotVerb.PREFLIGHT
 
     def lines(self) -> outcome.Lines:
         return self.gathered(slot_lines)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Planning again is for what was planned and has ended."""
         if action == "again":
             return self.over and self.doing.verb is not SlotVerb.PREFLIGHT
         if action == "undo":
@@ -191,13 +186,11 @@ class SlotProgress(Cancelled):
         return outcome.way_back(self.runs.said(self.ids[0])) if self.over else ""
 
     def action_undo(self) -> None:
-        """Plan the way back."""
         self.console.plan_again(
             replace(self.doing, verb=SlotVerb.UNDO, backup=self._reset, target=None, ending=False), self._typed
         )
 
     def action_again(self) -> None:
-        """Another plan, of what is there now."""
         self.console.plan_again(self.doing, self._typed)
 
 
@@ -236,11 +229,9 @@ class ActionsScreen(TableScreen):
         return Row(one.record.id, level, cells)
 
     def about(self) -> str:
-        """The order, and how long they are kept."""
         return "newest first, a week at most"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Who asked for it, and how it stands."""
         one = self.console.services.runs.find(key) if key else None
         if one is None:
             return "Action", [(Level.REST, "nothing was asked for from a console yet" if not self.rows() else "no row")]
