@@ -238,20 +238,16 @@ class OnePlace(Kept):
 
     @property
     def shown(self) -> str:
-        """As it is stored."""
         return self.text
 
     @property
     def oldest(self) -> Position | None:
-        """None: nothing is held back."""
         return None
 
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """The old one or the new one."""
         return frozenset((self, to))
 
     def no_newer(self, others: Iterable[Kept]) -> Self:
-        """The same: nothing is handed back beside it."""
         return self
 
 
@@ -266,29 +262,23 @@ class NothingKept(OnePlace):
 
     @property
     def blank(self) -> NothingKept:
-        """The same."""
         return self
 
     @property
     def known(self) -> NothingKept:
-        """The same."""
         return self
 
     def at(self, position: Position) -> NothingKept:
-        """The same."""
         return self
 
     def behind(self, other: Kept) -> bool:
-        """Never."""
         return False
 
     def found(self, there: Kept) -> NothingKept:
-        """The same."""
         return self
 
     @property
     def again(self) -> Position:
-        """Raises Defect: nothing has to be kept alive."""
         raise Defect("nothing is kept at the server, so nothing is confirmed once more")
 
 

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import Busy, Refused
-from slotkeeper.core.launch.control import refuse_elsewhere
+from slotkeeper.core.launch.control import refuse_elsewhere, refuse_mark
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state import steering
@@ -56,10 +56,8 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
-        raise Refused(
-            f"job {name} is {view.state.value}: its tables are steered alone while it runs",
-            f"`slotkeeper jobs start {name}` starts it, without those that were stopped alone",
-        )
+        what = f"job {name} is {view.state.value}: its tables are steered alone while it runs"
+        raise Refused(what, f"`slotkeeper jobs start {name}` starts it, without those that were stopped alone")
     report = view.report if view.reported else None
     if report is not None and report.tables:
         return report.tables
@@ -116,14 +114,10 @@ def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> Non
     if what is Ask.RESUME and not paused:
         raise Refused(said, f"`slotkeeper jobs start {alone}` starts it" if table.rests else "it is not paused")
     if what is Ask.START and not table.rests:
-        do = f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`"
-        raise Refused(said, do)
+        raise Refused(said, f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`")
     for mark in marks(store.folder.path) if what in _ANEW else ():
         if (mark.job, mark.table) == (view.name, table.source_table):
-            raise Refused(
-                f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end",
-                f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`",
-            )
+            refuse_mark(mark, f"table {mark.table}")
 
 
 def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:

@@ -56,10 +56,14 @@ def check_source(
     `seen` gets each finding as it is made, for a command that stops waiting.
     """
     found = probe_record(loaded.state_dir, entry.name)
+    jobs = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
+    followed = {
+        table: [one for one in jobs if one.channel.source_table == table] for _, table in tables(loaded, entry.name)
+    }
     asked = SourceAsked(
         name=entry.name,
         endpoint=entry.endpoint,
-        tables=tuple(_followed(loaded, entry)),
+        tables=tuple(FollowedTable(t, tuple(one for one in mine if one.binlog.binlog)) for t, mine in followed.items()),
         points_proven=points_proven(loaded.state_dir, entry.name, entry.endpoint.place),
         recorded=partial(answered, found, entry.endpoint.place),
     )
@@ -120,13 +124,6 @@ def _checked(
         except SlotkeeperError as error:
             text = f"{error}" + (f" ({error.hint})" if error.hint else "")
             return [Finding(place, Level.FAIL, text, error.kind is ErrorKind.TRANSIENT)]
-
-
-def _followed(loaded: Loaded, entry: SourceEntry) -> Iterable[FollowedTable]:
-    parts = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
-    for _, table in tables(loaded, entry.name):
-        mine = (part for part in parts if part.channel.source_table == table and part.binlog.binlog)
-        yield FollowedTable(table, tuple(mine))
 
 
 def _writers(loaded: Loaded, entry: SinkEntry) -> list[JobSpec]:

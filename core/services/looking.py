@@ -185,7 +185,11 @@ class SinkLocks:
             if isinstance(answer, Exception):
                 raise answer
             found[number] = answer
-        return [found.get(number) or _silent(one, seconds) for number, one in enumerate(self._servers)]
+        for number, one in enumerate(self._servers):
+            name, place = one.endpoint.name, one.endpoint.place
+            if number not in found:
+                found[number] = LocksSeen(name, place, error=late(f"sink {name} ({place})", seconds or 0.0))
+        return [found[number] for number in range(len(self._servers))]
 
     def close(self) -> None:
         """End the sessions, without waiting for what is under way in them."""
@@ -206,11 +210,6 @@ class SinkLocks:
             return LocksSeen(name, place, tuple(reader.read(now)) if reader else (), "" if reader else NO_ANSWER)
         except SlotkeeperError as error:
             return LocksSeen(name, place, error=error)
-
-
-def _silent(one: _Server, seconds: float | None) -> LocksSeen:
-    place = one.endpoint.place
-    return LocksSeen(one.endpoint.name, place, error=late(f"sink {one.endpoint.name} ({place})", seconds or 0.0))
 
 
 def _servers(job: JobSpec) -> Iterable[_Server]:

@@ -171,17 +171,14 @@ def _holders(facts: Facts) -> list[Holder]:
     for place in sorted(at.keys() | rows.keys()):
         if facts.unread is None and facts.by_shard.get(place[1]) is not False:
             continue
-        flags = _retaining_flags(at.get(place, {}), rows.get(place))
+        if place in rows:
+            flags = {flag for flag, count in rows[place].items() if count is None or count > 0}
+        else:
+            known = {flag: point for flag, point in at[place].items() if point is not None}
+            flags = {flag for flag, point in known.items() if point == min(known.values())}
         if flags:
             found.append(_holder(place, flags, at.get(place, {}), rows.get(place, {}), facts.owners))
     return found
-
-
-def _retaining_flags(points: Mapping[bool, Position | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
-    if rows is not None:
-        return {flag for flag, count in rows.items() if count is None or count > 0}
-    known = {flag: point for flag, point in points.items() if point is not None}
-    return {flag for flag, point in known.items() if point == min(known.values())}
 
 
 def _holder(

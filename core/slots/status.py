@@ -62,8 +62,8 @@ class SlotView:
     @property
     def unread(self) -> int | None:
         """Unread rows in all; None where they are unknown on one DN."""
-        known = _all_known([one.unread for one in self.shards])
-        return sum(known) if known else None
+        known = [one.unread for one in self.shards if one.unread is not None]
+        return sum(known) if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +124,9 @@ def _shard(shard: str, points: Sequence[RegisteredPoint], counts: Sequence[Unrea
     xmins = [one.xmin for one in points if one.xmin is not None]
     rows = [one.rows for one in counts if one.rows is not None]
     return SlotOnShard(
-        shard,
-        live.point if live else None,
-        durable.point if durable else None,
-        max(times) if times else None,
-        min(xmins) if xmins else None,
-        max(rows) if rows else None,
-    )
-
-
-def _all_known(values: Sequence[int | None]) -> list[int]:
-    """The values where every one is known, else nothing."""
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else []
+        shard, live.point if live else None, durable.point if durable else None,
+        max(times, default=None), min(xmins, default=None), max(rows, default=None),
+    )  # fmt: skip
 
 
 NO_TIMES = "no registration time is known for {slots}, so no time left is told"
@@ -250,9 +240,8 @@ def purges_of(viewer: object, ours: Mapping[str, Sequence[OwnLane]]) -> dict[str
     """What becomes of the files that each slot still needs, where the source purges them by their age."""
     if not isinstance(viewer, PurgesByAge):
         return {}
-    lows = {
-        slot: min((one.live for one in lanes if one.live is not None), default=None) for slot, lanes in ours.items()
-    }
+    places = {slot: [one.live for one in lanes if one.live is not None] for slot, lanes in ours.items()}
+    lows = {slot: min(known, default=None) for slot, known in places.items()}
     try:
         return {slot: viewer.purge(low) for slot, low in lows.items()}
     except AccessRefused:  # of a login without the right to list files; doctor names the right
@@ -281,7 +270,12 @@ def put_together(
         slots = _listed(points, unread or (), ttl, now)
         for name, lanes in ours.items():
             times = {lane.shard: lane.registered_at for lane in lanes}
-            slots[name] = [_by_ours(one, times.get(one.shard), ttl, now) for one in slots.get(name, [])]
+            slots[name] = [
+                one
+                if one.registered_at is not None or (at := times.get(one.shard)) is None
+                else replace(one, registered_at=at, known_by=KnownBy.OURS, left=left_of(at, ttl, now))
+                for one in slots.get(name, [])
+            ]
     else:
         slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
     found = tuple(SlotRetained(name, tuple(slots[name])) for name in sorted(slots))
@@ -323,39 +317,16 @@ def _retaining(
     at = min(times) if times and len(times) == len(points) else None
     rows = [one.rows for one in counts if one.rows is not None]
     known = [one.point for one in points if one.point is not None]
-    return ShardRetained(
-        shard,
-        live,
-        durable,
-        behind_of(live, durable),
-        max(rows) if rows and len(rows) == len(counts) else None,
-        at,
-        KnownBy.SERVER if at is not None else None,
-        left_of(at, ttl, now),
-        None if lowest is None or not known else min(known) == lowest,
-    )
-
-
-def _by_ours(one: ShardRetained, at: datetime | None, ttl: Ttl, now: datetime) -> ShardRetained:
-    """The same with our own time, where the server says none."""
-    if at is None or one.registered_at is not None:
-        return one
-    return replace(one, registered_at=at, known_by=KnownBy.OURS, left=left_of(at, ttl, now))
+    count = max(rows) if rows and len(rows) == len(counts) else None
+    oldest = None if lowest is None or not known else min(known) == lowest
+    by = KnownBy.SERVER if at is not None else None
+    return ShardRetained(shard, live, durable, behind_of(live, durable), count, at, by, left_of(at, ttl, now), oldest)
 
 
 def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> ShardRetained:
-    at = lane.registered_at
-    return ShardRetained(
-        lane.shard,
-        lane.live,
-        lane.durable,
-        behind_of(lane.live, lane.durable),
-        None,
-        at,
-        KnownBy.OURS if at is not None else None,
-        left_of(at, ttl, now),
-        None,
-    )
+    at, points = lane.registered_at, (lane.live, lane.durable)
+    by = KnownBy.OURS if at is not None else None
+    return ShardRetained(lane.shard, *points, behind_of(*points), None, at, by, left_of(at, ttl, now), None)
 
 
 def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRetained], words: SlotWords) -> list[str]:
@@ -443,12 +414,8 @@ class StatusPoller:
         now: Callable[[], float],
         utc: Callable[[], datetime],
     ) -> None:
-        self._reader = reader
-        self._source = source
-        self._owners = owners
-        self._ours = ours
-        self._now = now
-        self._utc = utc
+        self._reader, self._source, self._owners, self._ours = reader, source, owners, ours
+        self._now, self._utc = now, utc
         self._tables = {table: _Table() for table in owners}
 
     def turn(self) -> PollTurn:
@@ -458,10 +425,7 @@ class StatusPoller:
         mine = self._tables[table]
         mine.asked[question] = now
         try:
-            if question == "points":
-                self._points(table, mine)
-            else:
-                self._count(table, mine)
+            (self._points if question == "points" else self._count)(table, mine)
         except SlotkeeperError as error:
             return PollTurn(table, self._seen(table, mine), error)
         return PollTurn(table, self._seen(table, mine))
@@ -491,9 +455,8 @@ class StatusPoller:
             return
         if answer.ttl is None:
             raise Refused(f"there is no table {table}", "check the table's name", where="source")
-        if times_untold(answer.points, answer.ttl) and (
-            mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
-        ):
+        old = mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
+        if times_untold(answer.points, answer.ttl) and old:
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
             mine.purges = purges_of(self._reader, mine.ours)
             mine.ours_at = self._now()

@@ -114,7 +114,11 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
         found = env.setupEndpointRef(jvm.org.apache.spark.rpc.RpcAddress(host, port), "Master")
         return "", _rest_port(jvm, found)
     except Py4JJavaError as error:
-        return _chain(error.java_exception), 0
+        cause, said = error.java_exception, list[str]()
+        while cause is not None and len(said) < 10:  # the names of an error and its causes; their texts are pages
+            said.append(str(cause.getClass().getSimpleName()))
+            cause = cause.getCause()
+        return "; ".join(said), 0
     finally:
         if env is not None:
             env.shutdown()
@@ -131,15 +135,6 @@ def _rest_port(jvm: Any, master: Any) -> int:
     answer = jvm.java.lang.Class.forName("org.apache.spark.deploy.DeployMessages$MasterStateResponse")
     port = master.askSync(question, jvm.scala.reflect.ClassTag.apply(answer)).restPort()
     return int(port.get()) if port.isDefined() else 0
-
-
-def _chain(error: Any) -> str:
-    """The names of an error and its causes; their texts are pages."""
-    said: list[str] = []
-    while error is not None and len(said) < 10:
-        said.append(str(error.getClass().getSimpleName()))
-        error = error.getCause()
-    return "; ".join(said)
 
 
 def from_executor(text: str) -> SlotkeeperError | None:

@@ -45,8 +45,7 @@ class Query:
     """Not shared between threads; opens nothing before it is first asked."""
 
     def __init__(self, asked: Asked, layout: Layout, clock: Clock | None = None, probe: Probe = nothing) -> None:
-        self._asked = asked
-        self._layout = layout
+        self._asked, self._layout = asked, layout
         self._clock = clock or SystemClock()
         self._lease: SlotLease | SlotOnlooker = (
             SlotLease(asked.job, asked.start, self._clock, probe, take_over=asked.takes_over)
@@ -246,8 +245,7 @@ class SlotOnlooker:
     """
 
     def __init__(self, job: JobSpec, start: str) -> None:
-        self._job = job
-        self._start = start
+        self._job, self._start = job, start
         self._session = changelog_session(job, 0, "onlooker")
         self._fingerprint = ""
 

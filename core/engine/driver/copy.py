@@ -68,8 +68,7 @@ class Snapshot:
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
-        self._ctx = ctx
-        self._begun = begun
+        self._ctx, self._begun = ctx, begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
         self._number = 0

@@ -44,14 +44,12 @@ class StagedRows:
             raise
 
     def rows(self) -> Iterator[Fields]:
-        """The rows from the first on."""
         if self._file is not None:
             self._file.seek(0)
             yield from rows_of(self._file)
         yield from self._waiting
 
     def close(self) -> None:
-        """Forget them."""
         self._waiting = []
         if self._file is not None:
             self._file.close()
@@ -90,8 +88,7 @@ class StagedSink:
     """Whether a range that is decided may be given up, so that a row is free again at the same position."""
 
     def __init__(self, sink: Beside, store: Decisions) -> None:
-        self._beside = sink
-        self.store = store
+        self._beside, self.store = sink, store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
         """The chunk that is written and not noted: its key, epoch and number."""
@@ -107,7 +104,6 @@ class StagedSink:
         return self._staged.count
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """There is no quarantine of a sink without trials: the configuration refuses it."""
         raise _no_quarantine()
 
     def top(self, up_to: Position) -> Top:
@@ -142,8 +138,7 @@ class StagedSink:
         if self.store.settle(key, epoch, after, decided):
             return
         row = self.store.read_row(key)
-        there = row is not None and row.epoch == epoch and row.position is not None
-        if not there or row is None or row.position is None or row.position < decided.end:
+        if row is None or row.epoch != epoch or row.position is None or row.position < decided.end:
             raise self.missed(key, epoch, after)
 
     def missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
@@ -170,11 +165,9 @@ class StagedSink:
         return staged.count
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """There is no quarantine of a sink without trials: the configuration refuses it."""
         raise _no_quarantine()
 
     def finish_chunk(self) -> None:
-        """Note that the chunk is written."""
         assert self._chunk is not None, "copy_chunk() comes first"
         key, epoch, number = self._chunk
         self._chunk = None
@@ -202,12 +195,10 @@ class StagedSink:
         self.store.close()
 
     def kept(self) -> StagedRows:
-        """The rows that wait."""
         assert self._staged is not None, "stage() comes first"
         return self._staged
 
     def forget(self) -> None:
-        """Let them go."""
         if self._staged is not None:
             self._staged.close()
             self._staged = None
@@ -215,8 +206,7 @@ class StagedSink:
 
 class TwoPartSink(StagedSink):
     """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink and the store beside it; not shared between
-    threads.
-    """
+    threads."""
 
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
         super().__init__(sink, store)
@@ -264,4 +254,5 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
+    """There is no quarantine of a sink without trials: the configuration refuses it."""
     return Refused("a sink that tries no rows keeps no quarantine", 'set on_bad_row = "stop"', where="sink")
