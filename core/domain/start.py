@@ -239,8 +239,8 @@ def node_change(
         "new": sorted(shard.name for shard in come),
         "renamed": sorted(f"{row.key.shard} to {shard.name}" for row, shard in renamed),
     }
-    said = "; ".join(f"{word} {', '.join(names)}" for word, names in parts.items() if names)
-    sentence = f"the DN set changed: {said}"
+    said = (f"{word} {', '.join(names)}" for word, names in parts.items() if names)
+    sentence = "the DN set changed: " + "; ".join(said)
     if not adopts:
         return _refused(sentence, "need_redistribution = false adopts none")
     if gone:

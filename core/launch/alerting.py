@@ -131,7 +131,6 @@ class Alerting:
             self._stuck.tell(faults, self._acks(), options, now)
 
     def _kept(self) -> str | None:
-        """The configuration that our run was started with."""
         return files.kept_config(self._store.folder, self._run) if self._run else None
 
     def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:

@@ -21,7 +21,6 @@ from enum import Enum
 
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.report import Identity, JobStatus
-from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
@@ -179,13 +178,8 @@ def refuse_open_reset(store: Store, job: str) -> None:
     """
     for mark in marks(store.folder.path):
         if mark.job == job:
-            refuse_mark(mark, f"job {job}")
-
-
-def refuse_mark(mark: OpenReset, who: str) -> None:
-    """Raise Refused: `who` has to wait for the end of this reset."""
-    what = f"reset {mark.id} of slot {mark.slot} is unfinished; {who} has to wait for its end"
-    raise Refused(what, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
+            what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end"
+            raise Refused(what, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:
@@ -208,8 +202,10 @@ def refuse_elsewhere(view: JobStatus) -> None:
     """Raise Refused where the job may be running on another machine or in another container."""
     if view.elsewhere:
         what = f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here"
-        gone = "ask there; if that machine or container is gone for good"
-        raise Refused(what, f"{gone}, `slotkeeper jobs start {view.name} --take-over`")
+        do = (
+            f"ask there; if that machine or container is gone for good, `slotkeeper jobs start {view.name} --take-over`"
+        )
+        raise Refused(what, do)
 
 
 def _who(view: JobStatus) -> str:
@@ -311,10 +307,8 @@ def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: Slotke
         if seconds <= 0:
             return view
         if time.monotonic() > deadline:
-            raise Busy(
-                f"job {view.name} was asked to stop by a signal, but after {seconds:g} s its processes still live",
-                f"its wanted state could not be stored: {cause.message}",
-            )
+            what = f"job {view.name} was asked to stop by a signal, but after {seconds:g} s its processes still live"
+            raise Busy(what, f"its wanted state could not be stored: {cause.message}")
         time.sleep(_POLL)
         view = observe(store, view.name)
     return _recorded_as_stopped(store, view, cause)
@@ -338,8 +332,8 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     # it may have let go of its lock because it is about to end
     if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
         return
-    who = f"pid {supervisor.pid}, recorded as the supervisor of job {job}"
-    what = f"{who}, does not hold its lock {lock}: it was not signalled"
+    pid = supervisor.pid
+    what = f"pid {pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it was not signalled"
     raise Refused(what, "find out who wrote that; end the job's processes by hand")
 
 

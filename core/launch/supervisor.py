@@ -220,9 +220,9 @@ class Supervisor:
         with contextlib.suppress(SlotkeeperError):
             self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
         if crash.counts and number >= self._limits.crashes:
-            many = f"{number} crashes within {self._limits.crash_window:g} s, the last: {crash.text}"
+            job, window = self._job, self._limits.crash_window
             to_do = "`slotkeeper jobs logs JOB` says why; then by hand: take that away"
-            reason = f"{many}; see `slotkeeper jobs logs {self._job}`"
+            reason = f"{number} crashes within {window:g} s, the last: {crash.text}; see `slotkeeper jobs logs {job}`"
             return Ended(crash.exit_code, JobEvent.FAILED, reason, safe=to_do)
         delay = min(self._limits.backoff_first * 2 ** (number - 1), self._limits.backoff_most)
         self._tell("driver crashed", f"{crash.text}; retrying {number}, next in {delay:g} s")

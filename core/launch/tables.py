@@ -15,7 +15,7 @@ from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import Busy, Refused
-from slotkeeper.core.launch.control import refuse_elsewhere, refuse_mark
+from slotkeeper.core.launch.control import refuse_elsewhere
 from slotkeeper.core.launch.launch import START_LOCK
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state import steering
@@ -117,7 +117,8 @@ def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> Non
         raise Refused(said, f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`")
     for mark in marks(store.folder.path) if what in _ANEW else ():
         if (mark.job, mark.table) == (view.name, table.source_table):
-            refuse_mark(mark, f"table {mark.table}")
+            said = f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end"
+            raise Refused(said, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:
@@ -177,10 +178,9 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
         if not view.state.has_process or not view.lives:
             raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
         if time.monotonic() > end:
-            raise Busy(
-                f"job {job}: a try was asked for, and not answered in {seconds:g} s: {view.reason or view.state.value}",
-                f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes",
-            )
+            why = view.reason or view.state.value
+            to_do = f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes"
+            raise Busy(f"job {job}: a try was asked for, and not answered in {seconds:g} s: {why}", to_do)
         time.sleep(_POLL)
     return ()
 

@@ -22,6 +22,7 @@ from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.rows import RunRow
 from slotkeeper.core.state.sqlite import Store
 
+Say = Callable[[str], None]
 STARTING_SECONDS = 60.0
 """How long a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
@@ -107,10 +108,7 @@ class Waiting:
     """One wait for a job; `say` gets a line every ten seconds."""
 
     def __init__(
-        self,
-        say: Callable[[str], None] = lambda _: None,
-        monotonic: Callable[[], float] = time.monotonic,
-        limit: float = 0.0,
+        self, say: Say = lambda _: None, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
     ) -> None:
         self._say, self._monotonic = say, monotonic
         self._progress = Progress(monotonic(), limit or STALLED_SECONDS)

@@ -29,7 +29,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
-from slotkeeper.core.services.audit import audited
+from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.slots.change import PROD, Done
@@ -127,7 +127,6 @@ def _checked(
 
 
 def _writers(loaded: Loaded, entry: SinkEntry) -> list[JobSpec]:
-    """The jobs that write to a sink, once per channel."""
     return [part for job in loaded.jobs.values() if job.sink.name == entry.name for part in job.narrowed]
 
 
@@ -193,12 +192,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
 
 
 def probe(
-    loaded: Loaded,
-    found: ProbePlan,
-    reason: str,
-    progress: Callable[[str], None],
-    tell: Callable[[str], None],
-    clock: Clock | None = None,
+    loaded: Loaded, found: ProbePlan, reason: str, progress: Tell, tell: Tell, clock: Clock | None = None
 ) -> Report:
     """Carry a plan out; `progress` is told what is asked, `tell` what stays behind where the probe ends by an error."""
     clock = clock or SystemClock()

@@ -213,7 +213,6 @@ class SinkLocks:
 
 
 def _servers(job: JobSpec) -> Iterable[_Server]:
-    """Where a job writes: its store, and a sink beside that."""
     endpoint, kind = job.store_at
     yield _Server(endpoint, lambda: sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema))
     if job.in_two_parts:

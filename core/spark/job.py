@@ -267,7 +267,6 @@ def _last_ended(store: Store, job: str, code: int | None) -> bool:
 def _asked_beside(
     loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator
 ) -> Iterator[Pulse | SlotWatch | LockWatch]:
-    """What asks the job's servers in threads of its own, begun."""
     for one in (
         Pulse(pinged(job), SystemClock(), narrator.unanswered),
         SlotWatch(loaded, job, store, narrator),

@@ -135,14 +135,8 @@ class StoreNarrator:
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         with self._lock:
-            self._report = replace(
-                self._report,
-                epoch=epoch,
-                chunks_done=counts.done,
-                chunks_total=counts.total,
-                snapshot_rows=counts.rows,
-                tasks_started=self._runner.tasks_started,
-            )
+            copied = replace(self._report, epoch=epoch, chunks_done=counts.done, chunks_total=counts.total)
+            self._report = replace(copied, snapshot_rows=counts.rows, tasks_started=self._runner.tasks_started)
         self._tell()
 
     def quarantined(self, rows: int) -> None:
@@ -207,7 +201,6 @@ class StoreNarrator:
             self._report = replace(self._report, clock_apart=round(seconds, 3))
 
     def failed(self, error: SlotkeeperError) -> None:
-        """The job needs a person."""
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
         job = self._report.job
         # on a full disk the exit code tells it
@@ -331,7 +324,6 @@ class SlotWatch:
         self._thread = threading.Thread(target=self._poll_on, name="slotkeeper-slots", daemon=True)
 
     def start(self) -> None:
-        """Begin looking."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -232,11 +232,9 @@ def _check_user() -> None:
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
-        raise ConfigError(
-            f"The user id {os.geteuid()} has no name on this system, and Spark needs one",
-            hint="Add a line for it to /etc/passwd (or start the container as a user that has one)",
-            where="spark",
-        ) from None
+        what = f"The user id {os.geteuid()} has no name on this system, and Spark needs one"
+        hint = "Add a line for it to /etc/passwd (or start the container as a user that has one)"
+        raise ConfigError(what, hint, where="spark") from None
 
 
 def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> Any:
@@ -260,12 +258,9 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
     except SlotkeeperError:
         raise
     except Exception as error:
-        raise Unreachable(
-            "Spark did not start",
-            hint="The lines above say why; `slotkeeper doctor` checks Java, memory and folders",
-            where="spark",
-            cause=str(error).split("\n", 1)[0][:500],
-        ) from error
+        hint = "The lines above say why; `slotkeeper doctor` checks Java, memory and folders"
+        cause = str(error).split("\n", 1)[0][:500]
+        raise Unreachable("Spark did not start", hint, where="spark", cause=cause) from error
 
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:

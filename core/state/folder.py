@@ -277,9 +277,9 @@ def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
         name = f"gid {end.gid}"
         with suppress(KeyError):
-            name = f"{safe(grp.getgrgid(end.gid).gr_name, 80)}, {name}"
-        why = "and we are not in it: what its members leave there would run as us"
-        raise StateError(f"{what} is a team's (group {name}), {why}", "run as one of them")
+            name = f"{safe(grp.getgrgid(end.gid).gr_name, 80)}, gid {end.gid}"
+        why = f"{what} is a team's (group {name}), and we are not in it: what its members leave there would run as us"
+        raise StateError(why, "run as one of them")
     try:
         ownership.refuse(parts, what, ownership.team(parts, end.gid) if shared else None)
     except ownership.NotOurs as error:

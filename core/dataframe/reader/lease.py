@@ -111,9 +111,9 @@ class SlotLease:
         rows = store.rows()
         for row in rows:  # the rows of a mirror are not a query's: what it registers, the mirror would never see
             if not row.of_query:
-                place = f"slot {self._job.slot} of {self._job.channel.source_table}"
-                what = f"{place} belongs to a job, which mirrors it into {row.target}"
-                raise Refused(what, f"give [jobs.{self._job.name}] a slot of its own", where="sink")
+                job, table = self._job, self._job.channel.source_table
+                what = f"slot {job.slot} of {table} belongs to a job, which mirrors it into {row.target}"
+                raise Refused(what, f"give [jobs.{job.name}] a slot of its own", where="sink")
         ctx, at = self._context(), self._start
         if all(row.state is LaneState.CREATING for row in rows):  # none, or a first start that was broken off
             if at == "slot":

@@ -159,18 +159,18 @@ def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkO
     named = {one.name for one in fields(SinkOptions)} & set(_TAKEN)
     made = SinkOptions(**{name: given[name] for name in named})
     sets = {re.sub(r"\W", "", name).lower() for name in options}
-    mode, only = f"write_mode = {made.write_mode}", made.updates_only
+    mode, only = made.write_mode, made.updates_only
     what = ""
-    if "copy_write_batch_size" in sets and made.write_mode not in ("auto", "update_auto"):
-        what = f"copy_write_batch_size has no effect with {mode}"
+    if "copy_write_batch_size" in sets and mode not in ("auto", "update_auto"):
+        what = f"copy_write_batch_size has no effect with write_mode = {mode}"
     elif made.ignore_null_when_update and made.conflict_strategy != "update":
         what = "ignore_null_when_update needs conflict_strategy = update"
     elif only and made.conflict_strategy == "ignore":
-        what = f"{mode} and conflict_strategy = ignore write nothing"
+        what = f"write_mode = {mode} and conflict_strategy = ignore write nothing"
     elif only and not made.ignore_update_before:
-        what = f"{mode} and ignore_update_before = false delete each changed row and write none"
+        what = f"write_mode = {mode} and ignore_update_before = false delete each changed row and write none"
     elif only and given["create_target"]:
-        what = f"{mode} updates rows that the target has, a new one has none"
+        what = f"write_mode = {mode} updates rows that the target has, a new one has none"
     if what:
         raise ConfigError(f"options: {what}", "keep one of the two")
     return made

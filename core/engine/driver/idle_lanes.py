@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
@@ -19,7 +18,7 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_point, purged, stands_free, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
-from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, register_at
+from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, TargetWatch, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
@@ -35,15 +34,6 @@ AT_ONCE = 20
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 
 
-class Checks(Protocol):
-    """What the checks of targets allow; `waiting` are lanes that the next one registers anyway."""
-
-    waiting: set[str]
-
-    def provable(self, lane: Lane) -> Proven | None:
-        """Up to where a lane may be registered now; None where nothing is checked."""
-
-
 class IdleLanes:
     """The polls of a job's idle lanes, and the turns in which they are settled."""
 
@@ -55,7 +45,7 @@ class IdleLanes:
         executor: SerialExecutor,
         clock: Clock,
         probe: Probe,
-        checks: Checks,
+        checks: TargetWatch,
     ) -> None:
         self._loop, self._checks, self._plan, self._sessions = loop, checks, plan, sessions
         self._executor, self._clock, self._probe = executor, clock, probe

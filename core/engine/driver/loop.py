@@ -35,7 +35,7 @@ from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
 from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
-from slotkeeper.core.ports.source import SlotAdmin
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 from slotkeeper.core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
@@ -45,8 +45,6 @@ CANCEL_AFTER = 10.0
 """Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow; longer at each try.
 """
 STOP_WITHIN = 5.0
-LOST_ANSWER_WAIT = 15.0
-"""Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +274,6 @@ class Loop:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
 
     def _still(self, task: Assignment) -> list[str]:
-        """The lanes of a task whose tables are still here."""
         return [name for name in task.lanes if name in self.lanes]
 
     def _learn(self, task: Assignment) -> None:

@@ -217,7 +217,6 @@ server that stood still for a moment. One that waited for a lock is no load, and
 within seconds also then."""
 SAID_AFTER = 3.0
 """Seconds of failing checks after which they are reported: RUNNING alone would hide that no position is confirmed."""
-_CHECKING = "checking the target; positions are confirmed after that"
 SILENT_AFTER = 8.0
 """Seconds without an answer to a check after which that is reported, before the limit of its session ends it."""
 
@@ -379,12 +378,14 @@ class TargetWatch:
         self._failing_since = self._asked if self._failing_since is None else self._failing_since
         if now - (self._failing_since or now) >= SAID_AFTER:
             self._said = True
-            self._retrying(f"{_CHECKING}: {passing[0].message}", passing[0])
+            text = f"checking the target; positions are confirmed after that: {passing[0].message}"
+            self._retrying(text, passing[0])
 
     def _report_silence(self, now: float) -> None:
         if self._asked is not None and not self._said and now - self._asked >= SILENT_AFTER:
             self._said = True
-            self._retrying(f"{_CHECKING}: no answer for {SILENT_AFTER:.0f} s", Party.SINK)
+            text = f"checking the target; positions are confirmed after that: no answer for {SILENT_AFTER:.0f} s"
+            self._retrying(text, Party.SINK)
 
 
 KEPT_AT_ONCE = 0.25

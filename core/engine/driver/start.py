@@ -28,13 +28,12 @@ from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import SlotAdmin
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 
 T = TypeVar("T")
 
 LEASE_WAIT = 30.0
 OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
-LOST_ANSWER_WAIT = 15.0
 EVERYWHERE = Shard("*", 0)
 """The one lane of a job that only copies: it has no slot and no DN of its own."""
 

@@ -177,7 +177,6 @@ def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
 
 
 def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
-    """The places by DN as a person has typed them."""
     found = {}
     every = [shard.name for shard in ctx.sessions.starter().nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):

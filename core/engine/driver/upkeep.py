@@ -179,14 +179,9 @@ class Upkeep:
             if row.epoch != self._plan.epoch:
                 continue
             if row.position > lane.position:
-                self._loop.lanes[name] = replace(
-                    lane,
-                    position=row.position,
-                    changes=row.changes,
-                    repeats=row.repeats,
-                    latest=further(lane.latest, row.position.place),
-                    committed_at=self._clock.monotonic(),
-                )
+                moved = replace(lane, position=row.position, changes=row.changes, repeats=row.repeats)
+                latest, now = further(lane.latest, row.position.place), self._clock.monotonic()
+                self._loop.lanes[name] = replace(moved, latest=latest, committed_at=now)
 
     def ask_life(self, now: float) -> None:
         """Every two seconds, whether the DNs answer whose lanes are in tasks or being registered.

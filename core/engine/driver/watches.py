@@ -86,7 +86,6 @@ class Pulse:
         self._threads.append(threading.Thread(target=self._tell_on, name="slotkeeper-pulse", daemon=True))
 
     def start(self) -> None:
-        """Begin asking."""
         for thread in self._threads:
             thread.start()
 
@@ -167,7 +166,6 @@ class LockWatch:
         ]
 
     def start(self) -> None:
-        """Begin asking."""
         for thread in self._threads:
             thread.start()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
@@ -19,7 +19,7 @@ from slotkeeper.core.domain.watch import explain_miss, stands_free, trouble
 from slotkeeper.core.drivers.pipe import copy_line, rows_in, rows_of, size_of
 from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
-from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, Top
+from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, LabelSink, Top
 
 IN_MEMORY = 8 << 20
 """Characters of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
@@ -71,15 +71,6 @@ def pair_of(row: Fields) -> tuple[int, int]:
     return int(row[0] or 0), int(row[1] or 0)
 
 
-class Beside(Protocol):
-    """What steps and chunks need of any sink beside its store."""
-
-    def write_chunk(self, batch: Batch) -> None: ...
-    def rest(self) -> None: ...
-    def abandon(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class StagedSink:
     """What sinks beside a store have in common: rows that wait, chunks, and the end of a range that is decided."""
 
@@ -87,7 +78,7 @@ class StagedSink:
     withdraws = False
     """Whether a range that is decided may be given up, so that a row is free again at the same position."""
 
-    def __init__(self, sink: Beside, store: Decisions) -> None:
+    def __init__(self, sink: BatchSink | LabelSink, store: Decisions) -> None:
         self._beside, self.store = sink, store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
