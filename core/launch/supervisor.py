@@ -117,8 +117,7 @@ class Supervisor:
         self._driver: Identity | None = None
         self._crashes, self._absences = CrashHistory(), CrashHistory()
         self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config, run=run))
-        self._log_checked = 0.0
-        self._log_fault = False
+        self._log_checked, self._log_fault = 0.0, False
         self._wanted = WantedState.RUN
 
     def run(self, adopt: bool) -> None:
@@ -313,8 +312,7 @@ class Recorder:
         self._metrics = Metrics(store)
         self._job, self._limits, self._alerting = job, limits, alerting
         self._base: Base | None = None
-        self._due = 0.0
-        self._taken = 0
+        self._due, self._taken = 0.0, 0
         self._state: JobState | None = None
         self._curves: dict[str, Curve] | None = None
         self._failed = False

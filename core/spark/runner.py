@@ -56,9 +56,7 @@ class SparkRunner:
         self._serial = 0
         self._live: dict[Future[object], tuple[str, str]] = {}
         self._worked: float | None = None
-        self._warmed = 0.0
-        self._closed = False
-        self._lost = ""
+        self._warmed, self._closed, self._lost = 0.0, False, ""
         self._watch = SessionWatch(context.executors, self._lose, self._clock)
 
     @property

@@ -55,8 +55,7 @@ class Query:
         self._session: ChangelogSession | None = None
         self._log: Changelog | None = None
         self._begun_at: Offset | None = None
-        self._fresh = False
-        self._epoch = 0
+        self._fresh, self._epoch = False, 0
         self._bound: _Bound | None = None
         self._idle_since: float | None = None
         self._moved_at = self._clock.monotonic()

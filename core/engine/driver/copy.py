@@ -74,8 +74,7 @@ class Snapshot:
         self._number = 0
         self._given_up = TaskSessions(ctx.sessions)
         self._history: History = NO_HISTORY
-        self._failing_since = 0.0
-        self._tell_at = 0.0
+        self._failing_since, self._tell_at = 0.0, 0.0
         self._checked_at = ctx.clock.monotonic()
         self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 

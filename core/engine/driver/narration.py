@@ -43,8 +43,7 @@ class Telling:
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
         """The lanes of each table as they stood when it left, for a start of it that comes to no lanes."""
-        self._epoch = 0
-        self._leads = True
+        self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
         """The tables of which nothing goes on."""

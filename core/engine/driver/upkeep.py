@@ -63,8 +63,7 @@ class Upkeep:
         self._lease_at = 0.0
         self.not_ours: SlotkeeperError | None = None
         self.quarantined: int | None = None
-        self._count_at = 0.0
-        self._life_at = 0.0
+        self._count_at, self._life_at = 0.0, 0.0
         self._refused: dict[str, int] = {}
         """The sides that refused a password, and how often this driver was refused there since."""
         self._login_at = 0.0
