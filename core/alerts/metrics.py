@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.judgement.facts import Facts, JobSeen
+from slotkeeper.core.judgement.facts import Facts
 
 MOST = 5_000
 """Samples of one metric at most: a job of a thousand DNs has a thousand lanes."""
@@ -46,14 +45,18 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
     yield Metric("faults", "Faults that hold now.", [(_labels(names, key), n) for key, n in sorted(counted.items())])
     yield Metric("evaluation_timestamp_seconds", "When this was judged.", [((), facts.now.timestamp())])
     yield Metric("state_folder_free_bytes", "Room on the state folder's disk.", [((), facts.machine.free)])
-    yield Metric("job_state", "1 for the state that a job is in.", _states(facts))
+    yield Metric("job_state", "1 for the state that a job is in.", [
+        (_labels(("job", "state"), (one.view.name, state.value)), one.view.state is state)
+        for one in facts.jobs for state in JobState
+    ])  # fmt: skip
     jobs = [(_labels(("job",), (one.view.name,)), one) for one in facts.jobs]
     yield Metric("job_up", "1 where a process of the job lives here.", [(key, one.view.lives) for key, one in jobs])
-    yield Metric(
-        "report_age_seconds", "How long ago its driver reported.", [(key, _age(one, facts)) for key, one in jobs]
-    )
+    yield Metric("report_age_seconds", "How long ago its driver reported.", [
+        (key, None if (at := one.view.reported_at) is None else elapsed(at, facts.now)) for key, one in jobs
+    ])  # fmt: skip
+    ages = [(key, [elapsed(at, facts.now) for at in one.crashes]) for key, one in jobs]
     yield Metric("driver_crashes", "Crashes of its driver within `crashes` of [alerts].", [
-        (key, sum(_is_late(at, facts) for at in one.crashes)) for key, one in jobs
+        (key, sum(past is not None and past < facts.limits.crashes for past in crashes)) for key, crashes in ages
     ])  # fmt: skip
     yield Metric("quarantined_rows", "Rows that its target lacks.", [
         (key, None if one.view.report is None else one.view.report.quarantined) for key, one in jobs
@@ -68,12 +71,6 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
         for slot in facts.slots
     ]
     yield Metric("slot_left_seconds", "What is left of a slot's TTL if nobody registers.", left)
-
-
-def _states(facts: Facts) -> Samples:
-    for one in facts.jobs:
-        for state in JobState:
-            yield _labels(("job", "state"), (one.view.name, state.value)), one.view.state is state
 
 
 def _lanes(facts: Facts) -> Iterator[Metric]:
@@ -91,19 +88,6 @@ def _lanes(facts: Facts) -> Iterator[Metric]:
         for lane in one.view.report.lanes
     ]
     yield Metric("lane_behind_commits", "Commits between a lane and its latest, in the unit of its source.", behind)
-
-
-def _is_late(at: datetime, facts: Facts) -> bool:
-    past = elapsed(at, facts.now)
-    return past is not None and past < facts.limits.crashes
-
-
-def _age(one: JobSeen, facts: Facts) -> float | None:
-    at = one.view.reported_at
-    return None if at is None else elapsed(at, facts.now)
-
-
-# -- text ------------------------------------------------------------------------------------------------------------
 
 
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:

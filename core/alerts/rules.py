@@ -116,7 +116,6 @@ def _seen(
 
 
 def _recent(one: Firing, gap: float, now: datetime) -> bool:
-    """Whether it was sent within the gap."""
     past = None if one.sent_at is None else elapsed(one.sent_at, now)
     return past is not None and past < gap
 

@@ -54,7 +54,10 @@ def apply_changes(
             {name: (str(value).lower() if isinstance(value, bool) else str(value)) for name, value in given.items()},
             fields_of(df.schema),
         )
-        known = query or _query_of(df)
+        known = query or str(df.sparkSession.sparkContext.getLocalProperty(QUERY_ID) or "")
+        if not known:
+            what = "this batch belongs to no query of Spark's, so that nothing says which batches are there"
+            raise ConfigError(what, "call it inside foreachBatch, or give query= a name of your own and count batch up")
         run = _Run(df, spec, known)
         run.refuse_again(batch)
         part = _Part(spec, source.admit(spec), known)
@@ -86,11 +89,3 @@ class _Run:
 
     def note(self, batch: int) -> None:
         self.written[self._place] = (self._run, batch)
-
-
-def _query_of(df: DataFrame) -> str:
-    found = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-    if not found:
-        what = "this batch belongs to no query of Spark's, so that nothing says which batches are there"
-        raise ConfigError(what, "call it inside foreachBatch, or give query= a name of your own and count batch up")
-    return str(found)

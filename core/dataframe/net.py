@@ -41,7 +41,10 @@ def net(
         raise ConfigError(what, "keep the columns that begin with slotkeeper_ in every select before it")
     known = _key(changes, key)
     kept = changes if where is None else matching(changes, where)
-    gathered = kept.repartition(partitions or _places(kept), *[kept[name] for name in known])
+    session = kept.sparkSession
+    shuffled = int(session.conf.get("spark.sql.shuffle.partitions"))
+    places = partitions or min(int(session.sparkContext.defaultParallelism), shuffled)
+    gathered = kept.repartition(places, *[kept[name] for name in known])
     return gathered.mapInArrow(Reduce(tuple(known)), changes.schema)
 
 
@@ -62,9 +65,8 @@ def matching(changes: DataFrame, where: Column | str) -> DataFrame:
 def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
     fields = changes.schema.fields
     given = key.split(",") if isinstance(key, str) and key else key
-    known = [name.strip() for name in given] or list(
-        changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
-    )
+    marked = changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
+    known = [name.strip() for name in given] or list(marked)
     if not known:
         raise ConfigError("net: no column says that it is of a key", 'name them: net(changes, key="id")')
     own = changelog.own(one.name for one in fields)
@@ -72,11 +74,6 @@ def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
         if name not in own:
             raise ConfigError(f"net: there is no column {safe(name, 60)}", f"the columns are {', '.join(own)}")
     return known
-
-
-def _places(changes: DataFrame) -> int:
-    session = changes.sparkSession
-    return min(int(session.sparkContext.defaultParallelism), int(session.conf.get("spark.sql.shuffle.partitions")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +99,20 @@ class Reduce:
             place = left.schema.get_field_index(changelog.CHANGE)
             change = left.column(place)
             writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))
-            yield from left.set_column(
-                place, left.schema.field(place), pc.if_else(writes, change, changelog.DELETE)
-            ).to_batches()
+            kinds = pc.if_else(writes, change, changelog.DELETE)
+            yield from left.set_column(place, left.schema.field(place), kinds).to_batches()
 
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
         """The last row of each key of what is left and what came; Refused where two rows have one place."""
         table = pa.Table.from_batches(batches)
         if before is not None:
             table = pa.concat_tables([before, table])
-        _refuse_ties(table, [*self.key, changelog.POINT, changelog.SEQUENCE])
+        place = [*self.key, changelog.POINT, changelog.SEQUENCE]
+        if table.select(place).group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
+            what = "net: one change of a key came as several rows, and which is the last cannot be told"
+            raise Refused(what, "take the net effect before a join or explode makes several rows of one")
         order = [(changelog.POINT, "ascending"), (changelog.SEQUENCE, "ascending")]
         table = table.take(pc.sort_indices(table, sort_keys=order))
         numbered = table.select(list(self.key)).append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
         found = numbered.group_by(list(self.key), use_threads=False).aggregate([(_NUMBER, "max")])
         return table.take(found.column(f"{_NUMBER}_max").combine_chunks())
-
-
-def _refuse_ties(table: pa.Table, place: list[str]) -> None:
-    if table.select(place).group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
-        what = "net: one change of a key came as several rows, and which is the last cannot be told"
-        raise Refused(what, "take the net effect before a join or explode makes several rows of one")

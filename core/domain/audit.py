@@ -277,9 +277,8 @@ def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
         return "" if rotated_out or link.before == FIRST else f"{link.place}: the lines before it are gone"
     if link.before == last.digest:
         return ""
-    return (
-        f"{link.place} does not follow {last.place}: one of them was changed, or a line between them removed or added"
-    )
+    here, before = link.place, last.place
+    return f"{here} does not follow {before}: one of them was changed, or a line between them removed or added"
 
 
 def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
@@ -296,9 +295,8 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
         if one.head not in place:
             missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is not here as it was written")
     if older and newest < 0:  # files that were dropped in order leave later lines, which have heads too
-        missing.append(
-            f"none of {older + found} copied lines is here: the files were replaced, or no copy was made lately"
-        )
+        what = f"none of {older + found} copied lines is here: the files were replaced, or no copy was made lately"
+        missing.append(what)
     return Compared(found, tuple(missing), len(place) - 1 - newest, older)
 
 

@@ -61,7 +61,12 @@ class Master:
         if found := _LOCAL.fullmatch(plain):
             return cls(plain, MasterKind.LOCAL, None if found[1] == "*" else int(found[1] or 1))
         if found := _LOCAL_CLUSTER.fullmatch(plain):
-            return _local_cluster(plain, *map(int, found.groups()))
+            workers, cores, memory = map(int, found.groups())
+            if not workers or not cores:
+                raise ValueError("needs at least one worker with one core: local-cluster[workers,cores,MiB]")
+            if memory < LEAST_MEMORY:
+                raise ValueError(f"needs at least {LEAST_MEMORY} MiB for each worker: local-cluster[workers,cores,MiB]")
+            return cls(plain, MasterKind.LOCAL_CLUSTER, workers * cores, workers, memory)
         if plain.startswith("spark://"):
             return cls(plain, MasterKind.STANDALONE, places=_places(plain))
         if found := _UNTRIED.match(plain):
@@ -77,14 +82,6 @@ class Master:
     def ships(self) -> bool:
         """Whether tasks run in processes that do not find our package by themselves."""
         return self.kind is not MasterKind.LOCAL
-
-
-def _local_cluster(text: str, workers: int, cores: int, memory: int) -> Master:
-    if not workers or not cores:
-        raise ValueError("needs at least one worker with one core: local-cluster[workers,cores,MiB]")
-    if memory < LEAST_MEMORY:
-        raise ValueError(f"needs at least {LEAST_MEMORY} MiB for each worker: local-cluster[workers,cores,MiB]")
-    return Master(text, MasterKind.LOCAL_CLUSTER, workers * cores, workers, memory)
 
 
 def _places(text: str) -> tuple[tuple[str, int], ...]:

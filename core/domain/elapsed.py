@@ -61,8 +61,7 @@ class Progress:
     """One wait: when it saw progress last, by the clock that the caller hands in (monotonic seconds)."""
 
     def __init__(self, now: float, limit: float = STALLED_SECONDS) -> None:
-        self.began = now
-        self.limit = limit
+        self.began, self.limit = now, limit
         self.step = ""
         self._moved_at = now
         self._last: Signs | None = None
@@ -70,7 +69,10 @@ class Progress:
     def see(self, signs: Signs, now: float) -> None:
         """Take a sample into account."""
         self.step = signs.step
-        if self._last is None or signs.marks != self._last.marks or _worked(self._last.cpu, signs.cpu):
+        before = self._last.cpu if self._last is not None else None
+        # enough CPU time was used since; less of it than before belongs to other processes
+        worked = before is not None and signs.cpu is not None and not 0 <= signs.cpu - before < CPU_STEP
+        if self._last is None or signs.marks != self._last.marks or worked:
             self._moved_at, self._last = now, signs
 
     def quiet(self, now: float) -> float:
@@ -88,8 +90,3 @@ class Progress:
         if self.quiet(now) <= self.limit:
             return ""
         return f"no progress for {self.limit:.0f} s while waiting for {self.step or 'its first step'}"
-
-
-def _worked(before: float | None, now: float | None) -> bool:
-    """Whether enough CPU time was used since; less of it than before belongs to other processes."""
-    return before is not None and now is not None and (now - before >= CPU_STEP or now < before)

@@ -58,12 +58,11 @@ class Lane:
     and `repeats` are those of its progress row, as it was last read; `alone` after a failure or an overrun; `task` the
     number of the task that it is in; `cancelled` counts its own tasks that were, less one for each that ended in the
     time that every task has: a step of it takes longer; `has_more` where rows still came when its last task reached its
-    deadline;
-    `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round no later than that;
-    `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is
-    since when its DN answers no question while a task or a registration is under way, `silent` why; `spent` the
-    seconds of its work; `waited` is the longest time from due to the first step of a task; `state` is how far the
-    lane's channel is; `label` is what the lane is called in a job of several channels.
+    deadline; `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round no later than
+    that; `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is since when its DN answers
+    no question while a task or a registration is under way, `silent` why; `spent` the seconds of its work; `waited` is
+    the longest time from due to the first step of a task; `state` is how far the lane's channel is; `label` is what the
+    lane is called in a job of several channels.
     """
 
     key: LaneKey
@@ -332,8 +331,7 @@ class RecordTtls:
     """
 
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
-        self._ttls = ttls
-        self._curves = curves
+        self._ttls, self._curves = ttls, curves
 
     @property
     def any(self) -> bool:

@@ -80,8 +80,7 @@ class LockOwner:
     @property
     def job(self) -> str:
         """The job that the session's name says, else nothing."""
-        name = self.application or ""
-        return name.removeprefix(PREFIX).rpartition("/")[0] if name.startswith(PREFIX) else ""
+        return job_named(self.application or "")
 
     @property
     def text(self) -> str:
@@ -306,12 +305,12 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
     began: dict[tuple[str, int | None, str], float] = {}
     for one in before:
         began[one.key] = min(one.since, began.get(one.key, one.since))
-    return tuple(replace(one, since=_earlier(began.get(one.key), one.since)) for one in seen)
-
-
-def _earlier(before: float | None, now: float) -> float:
-    """The same number as before for the same moment: ages that are measured twice differ by what the way took."""
-    return now if before is None or before > now + AGES_DIFFER else before
+    found = []
+    for one in seen:
+        # the same number as before for the same moment: ages measured twice differ by what the way took
+        since = began.get(one.key, one.since)
+        found.append(replace(one, since=one.since if since > one.since + AGES_DIFFER else since))
+    return tuple(found)
 
 
 def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked, ...]:
@@ -322,17 +321,11 @@ def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked,
     grouped: dict[tuple[str, int | None, str], list[LockWait]] = {}
     for one in waits:
         grouped.setdefault(one.key, []).append(one)
-    found = [
-        Locked(
-            some[0].thing,
-            some[0].root.pid if some[0].root else None,
-            cause(some[0], now),
-            to_do(some[0]),
-            min(one.since for one in some),
-            sum(one.waits for one in some),
-        )
-        for some in grouped.values()
-    ]
+    found = []
+    for some in grouped.values():
+        first, since, waiting = some[0], min(one.since for one in some), sum(one.waits for one in some)
+        pid = first.root.pid if first.root else None
+        found.append(Locked(first.thing, pid, cause(first, now), to_do(first), since, waiting))
     return tuple(sorted(found, key=lambda one: (one.since, one.thing)))
 
 
@@ -388,7 +381,7 @@ def _end(one: Blocker, own: str) -> str:
         where = f"FROM pgxc_stat_activity WHERE query_id = {one.query}"
         sql = f"`SELECT coorname, pid {where}`, and pg_terminate_backend(pid) at that coordinator"
     whose = (
-        "let the server's own process end" if one.user == "" else f"have user {_shown(one.user)} commit or roll back"
+        f"have user {_shown(one.user)} commit or roll back" if one.user != "" else "let the server's own process end"
     )
     return f"{BY_HAND}{whose}{OR}as an administrator of the sink type {sql}"
 

@@ -6,7 +6,7 @@ Each dialect has positions of its own. A server may keep one position for a slot
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -24,7 +24,7 @@ class Order(Enum):
     UNKNOWN = None
 
 
-class Position:
+class Position(ABC):
     """Everything before it has been applied; which events that are is the dialect's to say.
 
     The order is partial: two positions that name a place less closely than each other are neither before nor after,
@@ -39,31 +39,26 @@ class Position:
     @abstractmethod
     def text(self) -> str:
         """The form that is stored; the dialect's `Positions` reads it back as an equal position."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def shown(self) -> str:
         """The form for people, at most about ten characters."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def pair(self) -> tuple[int, int]:
         """The two numbers with which a batch orders the last event before it; the first grows along the lane."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def from_here(self) -> Position:
         """The position from which what lies at this place is read, or read again."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def place(self) -> Position:
         """The same place, named no more closely than a server names it."""
-        raise NotImplementedError
 
     @property
     def committed_at(self) -> float | None:
@@ -99,12 +94,10 @@ class Position:
     @abstractmethod
     def order(self, other: Position) -> Order:
         """How this lies to another position of the same lane."""
-        raise NotImplementedError
 
     @abstractmethod
     def ahead_of(self, other: Position) -> int | None:
         """How far this lies beyond another, in the dialect's unit, at least 0; None where that cannot be told."""
-        raise NotImplementedError
 
     def __lt__(self, other: Position) -> bool:
         return _compared(self, other) is Order.BEFORE
@@ -134,7 +127,7 @@ def further(one: Position | None, other: Position | None) -> Position | None:
     return max(one, other)
 
 
-class Kept:
+class Kept(ABC):
     """What is kept for a slot on one DN. Two are equal where a server would show the same for them."""
 
     __slots__ = ()
@@ -143,37 +136,31 @@ class Kept:
     @abstractmethod
     def text(self) -> str:
         """The form that is stored; the dialect's `Positions` reads it back as an equal value."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def shown(self) -> str:
         """The form for people: what the server shows."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def marks(self) -> tuple[str, ...]:
         """The values for the columns of the dialect, "" where there is none."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def missing(self) -> bool:
         """Whether something that must be kept for a slot in use is not: then changes may be gone."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def furthest(self) -> Position | None:
         """The furthest place that was ever confirmed; None where nothing was."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def oldest(self) -> Position | None:
         """The place from which on the server holds its binlog back; None where it does not."""
-        raise NotImplementedError
 
     @property
     def shared(self) -> bool:
@@ -184,50 +171,41 @@ class Kept:
     @abstractmethod
     def settled(self) -> bool:
         """Whether it is all at one place, as behind a confirmation that was not broken off."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def blank(self) -> Kept:
         """What is kept for a slot that nothing was ever confirmed for."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def known(self) -> Kept:
         """The same as a progress row remembers it: what is absent is as if never confirmed."""
-        raise NotImplementedError
 
     @abstractmethod
     def at(self, position: Position) -> Kept:
         """What is kept once a position is confirmed behind this."""
-        raise NotImplementedError
 
     @abstractmethod
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
         """What may be seen while it is not known how much of a confirmation of `to` has landed, `to` among it."""
-        raise NotImplementedError
 
     @abstractmethod
     def behind(self, other: Kept) -> bool:
         """Whether a part of this lies before the same part of another."""
-        raise NotImplementedError
 
     @abstractmethod
     def found(self, there: Kept) -> Kept:
         """What is remembered here, moved to what a server shows now."""
-        raise NotImplementedError
 
     @abstractmethod
     def no_newer(self, others: Iterable[Kept]) -> Kept:
         """The same, with what is handed back beside it no newer than that of `others`."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
     def again(self) -> Position:
         """The position that confirms once more what is kept, for nothing but its time."""
-        raise NotImplementedError
 
 
 class OnePlace(Kept):
@@ -238,20 +216,16 @@ class OnePlace(Kept):
 
     @property
     def shown(self) -> str:
-        """As it is stored."""
         return self.text
 
     @property
     def oldest(self) -> Position | None:
-        """None: nothing is held back."""
         return None
 
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """The old one or the new one."""
         return frozenset((self, to))
 
     def no_newer(self, others: Iterable[Kept]) -> Self:
-        """The same: nothing is handed back beside it."""
         return self
 
 
@@ -266,29 +240,23 @@ class NothingKept(OnePlace):
 
     @property
     def blank(self) -> NothingKept:
-        """The same."""
         return self
 
     @property
     def known(self) -> NothingKept:
-        """The same."""
         return self
 
     def at(self, position: Position) -> NothingKept:
-        """The same."""
         return self
 
     def behind(self, other: Kept) -> bool:
-        """Never."""
         return False
 
     def found(self, there: Kept) -> NothingKept:
-        """The same."""
         return self
 
     @property
     def again(self) -> Position:
-        """Raises Defect: nothing has to be kept alive."""
         raise Defect("nothing is kept at the server, so nothing is confirmed once more")
 
 

@@ -274,8 +274,7 @@ class OpenReset:
 @dataclass(frozen=True, slots=True)
 class ResetEntry:
     """A reset as the sink keeps it; times as RFC 3339, `plan` and `backup` are texts of
-    `slotkeeper.core.domain.reset`.
-    """
+    `slotkeeper.core.domain.reset`."""
 
     id: str
     job: str
@@ -370,9 +369,8 @@ def backup_from(text: str, positions: Positions) -> Backup:
     """The backup of a text; raises Refused where it is damaged: what is restored is never guessed."""
     try:
         values = json.loads(text)
-        lanes = tuple(
-            SavedLane(row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"]
-        )
+        saved = ((row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"])
+        lanes = tuple(SavedLane(*lane) for lane in saved)
         columns = tuple((str(name), str(kind)) for name, kind in values["columns"])
         return Backup(**{**values, "lanes": lanes, "columns": columns})
     except (ValueError, KeyError, TypeError) as error:
@@ -417,17 +415,19 @@ def plan_from(text: str, positions: Positions) -> ResetPlan:
 def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
     """The plan that `plan_values` wrote, whatever was told beside it; raises ValueError, KeyError or TypeError."""
     values = {each.name: found[each.name] for each in fields(ResetPlan)}
-    goal = values["goal"]
+    goal, rows = values["goal"], values["rows"]
     points = tuple((str(dn), str(point)) for dn, point in goal["points"])
+    kind, dns = TargetKind(goal["kind"]), tuple(goal["dns"])
+    if rows is not None:
+        ends = [[rows[end][name] for name in ("number", "at_least", "why")] for end in ("source", "target")]
+        rows = CopyRows(RowCount(*ends[0]), RowCount(*ends[1]), rows["way"], rows["cleared"])
     values |= {
-        "goal": Goal(
-            TargetKind(goal["kind"]), points, goal["at"], goal["backup"], tuple(goal["dns"]), goal["on_existing"]
-        ),
+        "goal": Goal(kind, points, goal["at"], goal["backup"], dns, goal["on_existing"]),
         "moves": tuple(_move_from(move, positions) for move in values["moves"]),
         "checks": tuple(Check(**check) for check in values["checks"]),
         "sql": tuple(values["sql"]),
         "notes": tuple(values["notes"]),
-        "rows": _rows(values["rows"]),
+        "rows": rows,
     }
     return ResetPlan(**values)
 
@@ -459,20 +459,8 @@ def _move_from(found: Mapping[str, Any], positions: Positions) -> Move:
     places = {name: _place(seen[name], positions) for name in _SEEN}
     lane = LaneSeen(row=row_from(seen["row"], positions), kept=positions.kept(seen["kept"]), **places)
     points = positions.kept(found["points"]) if found["points"] is not None else None
-    counts = _count(found["read_again"]), _count(found["skipped"])
+    counts = []
+    for one in (found["read_again"], found["skipped"]):
+        kinds = tuple((str(kind), int(number)) for kind, number in one["kinds"])
+        counts.append(Count(kinds, one["whole"], one["oldest"], one["oldest_us"]))
     return Move(lane, row_from(found["to"], positions), points, *counts)
-
-
-def _rows(found: Mapping[str, Any] | None) -> CopyRows | None:
-    if found is None:
-        return None
-    source, target = (RowCount(*(found[end][name] for name in _COUNTED)) for end in ("source", "target"))
-    return CopyRows(source, target, found["way"], found["cleared"])
-
-
-_COUNTED = ("number", "at_least", "why")
-
-
-def _count(found: Mapping[str, Any]) -> Count:
-    kinds = tuple((str(kind), int(number)) for kind, number in found["kinds"])
-    return Count(kinds, found["whole"], found["oldest"], found["oldest_us"])

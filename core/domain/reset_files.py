@@ -1,6 +1,5 @@
-"""Where the state folder keeps what resets leave: a module of its own, because every command asks
-whether one is open.
-"""
+"""Where the state folder keeps what resets leave: a module of its own, because every command asks whether one is
+open."""
 
 from __future__ import annotations
 

@@ -61,13 +61,8 @@ def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange,
     before, after = {which(one): one for one in old}, {which(one): one for one in new}
     pairs = [ColumnChange(before.get(one), column) for one, column in after.items()]
     pairs += [ColumnChange(column, None) for one, column in before.items() if one not in after]
-    return tuple(pair for pair in pairs if _differs(pair))
-
-
-def _differs(pair: ColumnChange) -> bool:
-    if pair.before is None or pair.after is None:
-        return True
-    return pair.before != pair.after or pair.before.required != pair.after.required
+    same = [one.before and one.after and one.before.required == one.after.required for one in pairs]
+    return tuple(one for one, kept in zip(pairs, same, strict=True) if not kept or one.before != one.after)
 
 
 def columns_text(columns: Sequence[Column]) -> str:

@@ -54,8 +54,7 @@ SAFE = {
     ),
 }
 """What a person may do without losing more, per name of trouble; `slotkeeper.core.domain.remedy` says how it is
-written.
-"""
+written."""
 
 
 class StartAction(Enum):
@@ -92,9 +91,8 @@ def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = Fa
     if refused:
         return refused
     if row.fingerprint != status.fingerprint:
-        return _refuse(
-            TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {_what_changed(row.fingerprint, status.fingerprint)}"
-        )
+        what = _what_changed(row.fingerprint, status.fingerprint)
+        return _refuse(TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {what}")
     if row.position is not None and status.latest < row.position:
         newest, here = status.latest.shown, row.position.shown
         sentence = f"{status.shard.name}: the source's newest point {newest} is below our {here}"
@@ -168,14 +166,13 @@ def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) ->
 
 def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
     place, there, ours = status.shard.name, status.kept, row.position
+    why = cause(row.fingerprint, status.fingerprint)
     if there.missing:
         sentence = f"{place}: our position is {ours.text if ours else '?'}, the slot holds {there.shown}"
-        sentence += cause(row.fingerprint, status.fingerprint)
-        return _refuse(TroubleName.SLOT_LOST, sentence)
+        return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if ours is not None and status.oldest is not None and status.oldest > ours:
         sentence = f"{place}: our position is {ours.text}, the binlog begins at {status.oldest.shown}"
-        sentence += cause(row.fingerprint, status.fingerprint)
-        return _refuse(TroubleName.SLOT_LOST, sentence)
+        return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if there.furthest is not None and (ours is None or there.furthest > ours):
         sentence = f"{place}: the slot ({there.shown}) is ahead of our position {ours.shown if ours else 'none'}"
         sentence += f": {READINGS}"
@@ -237,7 +234,13 @@ def node_change(
     renamed = [(row, there[node]) for node, row in ours.items() if node in there and there[node].name != row.key.shard]
     if not (gone or come or renamed):
         return None
-    sentence = _sentence(gone, come, renamed)
+    parts = {
+        "gone": sorted(row.key.shard for row in gone),
+        "new": sorted(shard.name for shard in come),
+        "renamed": sorted(f"{row.key.shard} to {shard.name}" for row, shard in renamed),
+    }
+    said = (f"{word} {', '.join(names)}" for word, names in parts.items() if names)
+    sentence = "the DN set changed: " + "; ".join(said)
     if not adopts:
         return _refused(sentence, "need_redistribution = false adopts none")
     if gone:
@@ -257,15 +260,6 @@ def left_unread(change: NodeChange, shards: Iterable[Shard]) -> StartDecision:
     names = ", ".join(sorted(shard.name for shard in shards))
     begins = change.begins.shown if change.begins else "them"
     return _refused(change.sentence, f"changes before {begins} are left unread on {names}")
-
-
-def _sentence(gone: list[ProgressRow], come: list[Shard], renamed: list[tuple[ProgressRow, Shard]]) -> str:
-    parts = {
-        "gone": sorted(row.key.shard for row in gone),
-        "new": sorted(shard.name for shard in come),
-        "renamed": sorted(f"{row.key.shard} to {shard.name}" for row, shard in renamed),
-    }
-    return "the DN set changed: " + "; ".join(f"{word} {', '.join(names)}" for word, names in parts.items() if names)
 
 
 def _refused(sentence: str, why: str) -> StartDecision:

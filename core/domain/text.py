@@ -29,7 +29,11 @@ def safe(value: object, limit: int = 500) -> str:
     """
     text = masked(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
     # the same categories, asked all at once
-    if len(text) <= limit and text.isprintable() and (text.isascii() or not _flooded(text)):
+    if (
+        len(text) <= limit
+        and text.isprintable()
+        and (text.isascii() or all(mark <= _MARKS for _, mark in _counted(text)))
+    ):
         return text
     shown = "".join(_escaped(one) if mark > _MARKS else _one(one) for one, mark in _counted(text[: limit + 1]))
     return shown if len(shown) <= limit else shown[: max(0, limit - 3)] + "..."
@@ -68,10 +72,6 @@ def typed(*names: str) -> str:
     ods.orders s 'ods.Order Lines' 'o'"'"';$(x)'
     """
     return " ".join(shlex.quote(safe(name)) for name in names)
-
-
-def _flooded(text: str) -> bool:
-    return any(mark > _MARKS for _, mark in _counted(text))
 
 
 def _counted(text: str) -> Iterator[tuple[str, int]]:

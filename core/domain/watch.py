@@ -49,15 +49,12 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or made again")
-    if there not in expected.kept and not _moved_on(there, expected):
+    # other channels' lanes may have moved it: on, and `ahead_of_row` says how far at most
+    moved_on = there.shared and not all(there.behind(one) for one in expected.kept)
+    if there not in expected.kept and not moved_on:
         sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}: someone else uses it"
         return trouble(TroubleName.SLOT_MOVED, sentence)
     return None
-
-
-def _moved_on(there: Kept, expected: Expected) -> bool:
-    """Whether other channels' lanes may have moved it: on, and `ahead_of_row` says how far at most."""
-    return there.shared and not all(there.behind(one) for one in expected.kept)
 
 
 def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
@@ -124,9 +121,8 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
         sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.position == after and row.decided is not None:
-        return Busy(
-            f"a range up to {row.decided.end.text} is decided at {after.text}: it is finished first", where="sink"
-        )
+        what = f"a range up to {row.decided.end.text} is decided at {after.text}: it is finished first"
+        return Busy(what, where="sink")
     if row.position == after:
         return Defect(f"the fence at {after.text} was not hit although the row is there")
     return row.position
@@ -166,11 +162,13 @@ def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
     """The rows that a turn to running must not take: they have not passed the place that was noted for them."""
     if turn.to is not LaneState.RUNNING:
         return []
-    return [row for row in rows if row.state in turn.came_from and not _passed(row)]
-
-
-def _passed(row: ProgressRow) -> bool:
-    return row.noted_end is None or (row.position is not None and row.position >= row.noted_end)
+    return [
+        row
+        for row in rows
+        if row.state in turn.came_from
+        and row.noted_end is not None
+        and (row.position is None or not row.position >= row.noted_end)
+    ]
 
 
 def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperError:

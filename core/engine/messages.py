@@ -44,9 +44,8 @@ class LaneOutcome:
     """What a task did on one lane.
 
     `position` is the last one known to be committed, None where none was read; `latest` is that of the last status.
-    `changes` and `repeats` are
-    those of the lane's progress row, with what others applied before (0: not read); `rows` this task's. `waited` are
-    the seconds from the task's beginning to the lane's first turn, None where it had none.
+    `changes` and `repeats` are those of the lane's progress row, with what others applied before (0: not read); `rows`
+    this task's. `waited` are the seconds from the task's beginning to the lane's first turn, None where it had none.
     """
 
     table: str

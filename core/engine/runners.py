@@ -70,9 +70,7 @@ class _Part:
     `prefix`."""
 
     def __init__(self, runner: TaskRunner, capacity: Callable[[int], int], prefix: str = "") -> None:
-        self._runner = runner
-        self._capacity = capacity
-        self._prefix = prefix
+        self._runner, self._capacity, self._prefix = runner, capacity, prefix
 
     @property
     def capacity(self) -> int:

@@ -26,7 +26,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from slotkeeper.core.alerts.rules import AlertState, Notification, Place, Waiting, begun, failed, may_try, text_of
+from slotkeeper.core.alerts.rules import Notification, Place, Waiting, begun, failed, may_try, text_of
 from slotkeeper.core.config import handover, masking
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
@@ -70,9 +70,13 @@ class Sender:
             while (one := _begin(file)) is not None:
                 answer = self.send(one)
                 with file.locked():
-                    file.save(_after(file.read(), one, answer, _now()))
-                if answer.fault:
-                    return
+                    state = file.read()
+                    if answer.fault:
+                        file.save(replace(state, failure=failed(state.failure, safe(answer.said, 300), _now())))
+                        return
+                    first = state.outbox[:1]
+                    taken = bool(first) and first[0].begun and first[0].notification == one
+                    file.save(replace(state, outbox=state.outbox[1:] if taken else state.outbox, failure=None))
         finally:
             lock.release()
 
@@ -114,18 +118,9 @@ def _begin(file: AlertFile) -> Notification | None:
         state = file.read()
         if not state.outbox or not may_try(state.failure, _now()):
             return None
-        file.save(
-            replace(state, outbox=begun(state.outbox))
-        )  # also where it is noted: what cannot be noted is not sent
+        # also where it is noted: what cannot be noted is not sent
+        file.save(replace(state, outbox=begun(state.outbox)))
         return state.outbox[0].notification
-
-
-def _after(state: AlertState, one: Notification, answer: Answer, now: datetime) -> AlertState:
-    if answer.fault:
-        return replace(state, failure=failed(state.failure, safe(answer.said, 300), now))
-    first = state.outbox[:1]
-    taken = bool(first) and first[0].begun and first[0].notification == one
-    return replace(state, outbox=state.outbox[1:] if taken else state.outbox, failure=None)
 
 
 def _now() -> datetime:
@@ -189,9 +184,9 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
     end, written, number = time.monotonic() + seconds, bytearray(), 0
     unreaped = os.WEXITED | os.WNOHANG | os.WNOWAIT
     try:
-        while (
-            not (ended := os.waitid(os.P_PID, child.pid, unreaped)) and time.monotonic() < end and number <= MOST_BYTES
-        ):
+        while not (ended := os.waitid(os.P_PID, child.pid, unreaped)):
+            if time.monotonic() >= end or number > MOST_BYTES:
+                break
             number += _drain(reading, written)
             time.sleep(_POLL_SECONDS)
         _drain(reading, written)
@@ -200,7 +195,11 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.stdout.close()
-        code = _code_of(child)
+        code: int | None = None
+        try:
+            code = child.wait(_KILLED_WITHIN)
+        except subprocess.TimeoutExpired:  # another user's, or in a call that hangs
+            _left.append(child)
     said = safe(bytes(written).decode("utf-8", "replace").strip(), _KEPT // 2)
     if number > MOST_BYTES:
         return Answer(None, f"{program} wrote more than 1 MiB and was killed")
@@ -211,14 +210,6 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
     if code < 0:
         return Answer(code, f"{program} was ended by signal {-code}", said)
     return Answer(code, f"{program} ended with status {code}" if code else "", said)
-
-
-def _code_of(child: subprocess.Popen[bytes]) -> int | None:
-    """Its exit code; None where it has not ended although it was killed: another user's, or in a call that hangs."""
-    with suppress(subprocess.TimeoutExpired):
-        return child.wait(_KILLED_WITHIN)
-    _left.append(child)
-    return None
 
 
 def _drain(reading: int, written: bytearray) -> int:

@@ -20,7 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from slotkeeper.core.alerts.metrics import exposition
-from slotkeeper.core.alerts.rules import AlertState, Evaluation, Kind, Waiting, evaluate, may_try, queued
+from slotkeeper.core.alerts.rules import AlertState, Evaluation, Kind, Notification, Waiting, evaluate, may_try, queued
 from slotkeeper.core.config.load import load_alerts
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.fault import Ack, Fault
@@ -83,14 +83,10 @@ class Alerting:
         self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
     ) -> None:
         """`job` is the one whose `run` is supervised here, "" for all; `config` its file, `loaded` what it says."""
-        self._run = run
-        self._store = store
-        self._say = say
-        self._job = job
+        self._run, self._store, self._say, self._job = run, store, say, job
         self._loaded = loaded
-        self._options = Options(
-            Path(config) if config else None, loaded.alerts if loaded else AlertOptions(), bool(loaded)
-        )
+        known = loaded.alerts if loaded else AlertOptions()
+        self._options = Options(Path(config) if config else None, known, bool(loaded))
         me = identity.of(os.getpid(), run)
         self._file = AlertFile(store.folder, by=me)
         self._stuck = StuckAlerts(store.folder, me, lambda text: say("", text))
@@ -109,9 +105,8 @@ class Alerting:
             self._evaluate(_LAST_SECONDS if now else 0.0)
             self._once("alerts not evaluated", "")
         except Exception as error:  # a supervisor continues to watch its job, whatever this is
-            self._once(
-                "alerts not evaluated", f"alerts could not be evaluated: {safe(error, 300) or type(error).__name__}"
-            )
+            text = f"alerts could not be evaluated: {safe(error, 300) or type(error).__name__}"
+            self._once("alerts not evaluated", text)
 
     def _evaluate(self, patience: float) -> None:
         alert_sender.reap()
@@ -126,19 +121,16 @@ class Alerting:
         lock = self._file.try_lock(patience)
         if lock is not None:  # else another evaluates, or notes what became of a notification
             try:
-                self._tell(
-                    faults, self._judged(facts) if readable else lambda one: one.rule == _UNREADABLE, options, now
-                )
+                judged = self._judged(facts) if readable else lambda one: one.rule == _UNREADABLE
+                self._tell(faults, judged, options, now)
             finally:
                 lock.release()
         if options.metrics_file is not None and readable:
-            fault = write_metrics(options.metrics_file, facts, faults)
-            self._once("metrics file", fault)
+            self._once("metrics file", write_metrics(options.metrics_file, facts, faults))
         if readable:
             self._stuck.tell(faults, self._acks(), options, now)
 
     def _kept(self) -> str | None:
-        """The configuration that our run was started with."""
         return files.kept_config(self._store.folder, self._run) if self._run else None
 
     def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:
@@ -175,8 +167,7 @@ class Alerting:
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
         for one in found.notifications:
-            words = "is over" if one.kind is Kind.CLEARED else one.fault.said(one.at)
-            self._say("", f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {words}")
+            self._say("", _line(one, "is over" if one.kind is Kind.CLEARED else one.fault.said(one.at)))
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
@@ -227,6 +218,10 @@ class Alerting:
             self._say(what if is_event else "", text)
 
 
+def _line(one: Notification, words: str) -> str:
+    return f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {words}"
+
+
 def _marks(state: AlertState) -> tuple[object, ...]:
     """What matters of it: how long a fault lasts by now is no reason to write."""
     firing = {
@@ -266,7 +261,7 @@ class StuckAlerts:
         finally:
             lock.release()
         for one in after.notifications:
-            self._say(f"alert {one.kind.value}: {one.fault.rule} {one.fault.id} {one.fault.said(one.at)}")
+            self._say(_line(one, one.fault.said(one.at)))
         if after.notifications and options.command:
             alert_sender.spawn(self._folder, options, [Waiting(one) for one in after.notifications])
 
@@ -282,7 +277,9 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
     """Write the figures under another name and rename them; why that failed, or ""."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        there = _metrics_there(path)
+        there = None
+        with suppress(FileNotFoundError):
+            there = path.lstat()
         if there is not None and not _is_metrics(path, there):
             return f"metrics_file {safe(path, 200)} is not replaced: it is there already and is no file of figures"
         if there is not None and 0 <= time.time() - there.st_mtime < FRESH_SECONDS:
@@ -301,13 +298,6 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
         reason = error.strerror if isinstance(error, OSError) else None
         return f"metrics_file {safe(path, 200)} cannot be written: {reason or error}"
     return ""
-
-
-def _metrics_there(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except FileNotFoundError:
-        return None
 
 
 def _is_metrics(path: Path, there: os.stat_result) -> bool:

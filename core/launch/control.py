@@ -36,6 +36,7 @@ _LOCK_SECONDS = 30.0
 _POLL = 0.1
 _LETS_GO = 1.0
 """Seconds that a supervisor may go on after it has let go of its lock."""
+Reached = Callable[[JobStatus], bool]
 _ARRIVED = (JobState.RUNNING, JobState.PAUSED)
 _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
@@ -152,7 +153,11 @@ def restart(
 def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool, again: bool = False) -> str:
     """Record a new run, under the start lock; Refused where the job runs, Unwanted where `again` finds it ended."""
     if again:
-        _refuse_unwanted(observe(store, job))
+        view = observe(store, job)
+        if not view.state.is_open:
+            raise Unwanted(f"job {job} is {view.state.value} by now")
+        if view.wanted is not WantedState.RUN:
+            raise Unwanted(f"job {job} is wanted to {view.wanted.value} by now")
     launch = launch or Launch()
     if take_over:
         launch = replace(launch, extra=(*launch.extra, TAKE_OVER))
@@ -166,13 +171,6 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     return run
 
 
-def _refuse_unwanted(view: JobStatus) -> None:
-    if not view.state.is_open:
-        raise Unwanted(f"job {view.name} is {view.state.value} by now")
-    if view.wanted is not WantedState.RUN:
-        raise Unwanted(f"job {view.name} is wanted to {view.wanted.value} by now")
-
-
 def refuse_open_reset(store: Store, job: str) -> None:
     """Raise Refused where a reset of the job's slot is unfinished here: a slot that is half moved is not followed.
 
@@ -180,10 +178,8 @@ def refuse_open_reset(store: Store, job: str) -> None:
     """
     for mark in marks(store.folder.path):
         if mark.job == job:
-            raise Refused(
-                f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end",
-                f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`",
-            )
+            what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end"
+            raise Refused(what, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:
@@ -193,10 +189,8 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
     if lock is not None:
         lock.release()
     if view.lives or lock is None:
-        raise Refused(
-            f"job {view.name} runs already: {_who(view)}",
-            f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both",
-        )
+        to_do = f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both"
+        raise Refused(f"job {view.name} runs already: {_who(view)}", to_do)
     if view.elsewhere and not take_over:
         refuse_elsewhere(view)
     if view.state.is_open:
@@ -207,11 +201,11 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
 def refuse_elsewhere(view: JobStatus) -> None:
     """Raise Refused where the job may be running on another machine or in another container."""
     if view.elsewhere:
-        raise Refused(
-            f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here",
-            "ask there; if that machine or container is gone for good,"
-            f" `slotkeeper jobs start {view.name} --take-over`",
+        what = f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here"
+        do = (
+            f"ask there; if that machine or container is gone for good, `slotkeeper jobs start {view.name} --take-over`"
         )
+        raise Refused(what, do)
 
 
 def _who(view: JobStatus) -> str:
@@ -250,8 +244,7 @@ def _has_supervisor(view: JobStatus) -> bool:
 
 def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
     """Nobody else ends this driver for certain: ask it, wait, end what was recorded, and write it down."""
-    run = store.run(view.run)
-    limits = Launch.parse(run.launch if run else "").limits
+    limits = _launch(store, view).limits
     if view.driver is not None and not processes.end(view.driver, limits.stop):
         raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) cannot be ended", "it may hang in the kernel")
     # Until here the driver may have brought up a new supervisor, which then writes the same.
@@ -261,12 +254,7 @@ def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
 
 
 def _wanted(
-    store: Store,
-    job: str,
-    wanted: WantedState,
-    event: JobEvent,
-    patience: Patience | None,
-    reached: Callable[[JobStatus], bool],
+    store: Store, job: str, wanted: WantedState, event: JobEvent, patience: Patience | None, reached: Reached
 ) -> JobStatus:
     view = observe(store, job)
     transition(view.state, event)
@@ -279,9 +267,7 @@ def _wanted(
     return _seen(store, job, patience, lambda now: reached(now) or not now.state.has_process, what)
 
 
-def _seen(
-    store: Store, job: str, patience: Patience | None, reached: Callable[[JobStatus], bool], what: str
-) -> JobStatus:
+def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, what: str) -> JobStatus:
     """Look until the effect is there, showing each change; Busy where it is not within the patience."""
     patience = patience or Patience()
     deadline = time.monotonic() + patience.seconds
@@ -293,7 +279,9 @@ def _seen(
         if shown != (shown := (view.state, view.reason)):
             patience.progress(view)
         why = waiting.status(view) if waiting is not None else ""
-        if time.monotonic() > deadline and (why or waiting is None or not _on_its_way(view)):
+        # a start needs time alone while it neither copies yet nor waits for a server
+        on_its_way = view.lives and view.state is JobState.PENDING and not waits(view)
+        if time.monotonic() > deadline and (why or waiting is None or not on_its_way):
             raise Busy(
                 f"job {job}: {what} was asked for, but {why or f'after {patience.seconds:g} s'} it is"
                 f" {view.state.value}{': ' + view.reason if view.reason else ''}",
@@ -301,11 +289,6 @@ def _seen(
             )
         time.sleep(_POLL)
     return view
-
-
-def _on_its_way(view: JobStatus) -> bool:
-    """Whether a start still needs time alone: it neither copies yet nor waits for a server."""
-    return view.lives and view.state is JobState.PENDING and not waits(view)
 
 
 def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: SlotkeeperError) -> JobStatus:
@@ -324,10 +307,8 @@ def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: Slotke
         if seconds <= 0:
             return view
         if time.monotonic() > deadline:
-            raise Busy(
-                f"job {view.name} was asked to stop by a signal, but after {seconds:g} s its processes still live",
-                f"its wanted state could not be stored: {cause.message}",
-            )
+            what = f"job {view.name} was asked to stop by a signal, but after {seconds:g} s its processes still live"
+            raise Busy(what, f"its wanted state could not be stored: {cause.message}")
         time.sleep(_POLL)
         view = observe(store, view.name)
     return _recorded_as_stopped(store, view, cause)
@@ -340,8 +321,7 @@ def _signal_processes(store: Store, view: JobStatus, asked: set[Identity]) -> No
             _signal_supervisor(store, view.name, view.supervisor)
             asked.add(view.supervisor)
     elif view.driver is not None:
-        run = store.run(view.run)
-        limits = Launch.parse(run.launch if run else "").limits
+        limits = _launch(store, view).limits
         processes.end(view.driver, limits.stop + limits.grace)
 
 
@@ -352,11 +332,9 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     # it may have let go of its lock because it is about to end
     if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
         return
-    raise Refused(
-        f"pid {supervisor.pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it was not"
-        " signalled",
-        "find out who wrote that; end the job's processes by hand",
-    )
+    pid = supervisor.pid
+    what = f"pid {pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it was not signalled"
+    raise Refused(what, "find out who wrote that; end the job's processes by hand")
 
 
 def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) -> JobStatus:

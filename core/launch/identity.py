@@ -27,21 +27,6 @@ MARK = "SLOTKEEPER_RUN"
 _PROC = Path("/proc")
 _POLL = 0.05
 
-__all__ = [
-    "MARK",
-    "Identity",
-    "alive",
-    "elsewhere",
-    "end",
-    "has_open",
-    "interrupt",
-    "members",
-    "of",
-    "session_members",
-    "stopped",
-    "wait_gone",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Seen:

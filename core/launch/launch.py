@@ -112,10 +112,8 @@ def spawn_supervisor(
         os.close(log)
     if ended.returncode:
         said = "".join(last_lines(folder.log(job), 1)) or "it said nothing"
-        raise Refused(
-            f"the supervisor of job {job} did not start (exit code {ended.returncode}): {said}",
-            f"see {folder.log(job)}",
-        )
+        what = f"the supervisor of job {job} did not start (exit code {ended.returncode}): {said}"
+        raise Refused(what, f"see {folder.log(job)}")
 
 
 def _arguments(job: str, config: str, folder: Path, run: str) -> list[str]:

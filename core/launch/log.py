@@ -80,15 +80,12 @@ def last_lines(path: Path, count: int) -> list[str]:
         return []
     except OSError as error:
         raise cannot_read(path, error) from error
-    lines = content.splitlines(keepends=True)[-count:]
-    return [_shown(line) for line in lines]
-
-
-def _shown(line: bytes) -> str:
-    """A line as it is shown; of one that is cut, or not written to its end yet, as a piece."""
-    text = line.rstrip(b"\r\n")
-    whole = len(text) <= _LONGEST and text != line
-    return safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST)
+    found = []
+    for line in content.splitlines(keepends=True)[-count:]:
+        text = line.rstrip(b"\r\n")
+        whole = len(text) <= _LONGEST and text != line  # else it is cut, or not written to its end yet: a piece
+        found.append(safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST))
+    return found
 
 
 LAST_WORDS_LINES = 200

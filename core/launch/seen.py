@@ -90,18 +90,25 @@ def job_seen(
 ) -> JobSeen:
     """One job with what its events and the audit say of it."""
     since = now - timedelta(seconds=limits.crashes)
+    # by the configuration; who has not read one (a supervisor) goes by what its driver says
+    limit = None if view.report is None else view.report.quarantine_limit
+    if job is not None:
+        limit = job.sink_options.quarantine_limit if job.sink_options.quarantines else None
     crashes = [one for one in store.events(view.name, _EVENTS) if one.event == "driver crashed" and one.at >= since]
     seen = JobSeen(
         view,
         lags.known,
         tuple(one.at for one in crashes),
         crashes[0].text.partition("; retrying")[0] if crashes else "",
-        quarantine_limit=_quarantine_limit(view, job),
+        quarantine_limit=limit,
         least_lags=lags.least,
         verified=verified,
         copy_anew=_copy_anew(job) if verified is not None and verified.verdict == "different" else "",
     )
-    asked = _asked(view, audit)
+    # the newest line, `audit` having the newest first, of who asked for the state that the job is in
+    actions = _ASKED.get(view.state, ())
+    lines = (one for one in audit if one.action in actions and one.what == f"job {view.name}")
+    asked = next((one for one in lines if one.phase is Phase.INTENT), None)
     return seen if asked is None else replace(seen, asked_by=asked.actor.who, asked_why=asked.reason)
 
 
@@ -115,34 +122,15 @@ def _copy_anew(job: JobSpec | None) -> str:
     return remedy.copy_anew(job)
 
 
-def _quarantine_limit(view: JobStatus, job: JobSpec | None) -> int | None:
-    """By the configuration; who has not read one (a supervisor) goes by what its driver says."""
-    if job is None:
-        return None if view.report is None else view.report.quarantine_limit
-    return job.sink_options.quarantine_limit if job.sink_options.quarantines else None
-
-
-def _asked(view: JobStatus, audit: Iterable[AuditLine]) -> AuditLine | None:
-    """The newest line, `audit` having the newest first, of who asked for the state that a job is in."""
-    actions = _ASKED.get(view.state, ())
-    mine = f"job {view.name}"
-    return next(
-        (one for one in audit if one.action in actions and one.what == mine and one.phase is Phase.INTENT), None
-    )
-
-
 def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags:
     """A frame's lags as they are by now; unknown where it is not known how old they are.
 
     A lane that by a `newer` report has not moved lags by what has passed since.
     """
     old = elapsed(frame.at, now)
-    stood = _places(frame.view.report).items() & _places(newer).items()
-    still = {name for name, _ in stood}
-
     if old is None:
         return Lags(dict.fromkeys(frame.lags))
-    past = old
+    past, still = old, {name for name, _ in _places(frame.view.report).items() & _places(newer).items()}
 
     def grown(name: str, lag: float) -> float:
         return lag + past if past > OLD_SECONDS or (lag > 0 and name in still) else lag

@@ -109,10 +109,7 @@ class Supervisor:
     """One run's watcher: all it decides is in `slotkeeper.core.launch.verdict`, all it knows is in the store."""
 
     def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
-        self._store = store
-        self._job = job
-        self._config = config
-        self._run = run
+        self._store, self._job, self._config, self._run = store, job, config, run
         self._launch = launch
         self._limits = launch.limits
         self._signals = signals
@@ -120,14 +117,17 @@ class Supervisor:
         self._driver: Identity | None = None
         self._crashes, self._absences = CrashHistory(), CrashHistory()
         self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config, run=run))
-        self._log_checked = 0.0
-        self._log_fault = False
+        self._log_checked, self._log_fault = 0.0, False
         self._wanted = WantedState.RUN
 
     def run(self, adopt: bool) -> None:
         """Until the run is over: start (or adopt) the driver, wait for its end, decide, begin again."""
         if adopt:
-            self._adopt()
+            row = self._store.run(self._run)
+            self._driver = row.driver if row else None
+            said = "adopted" if processes.alive(self._driver) else "is gone too"
+            pid = self._driver.pid if self._driver else "unknown"
+            self._tell("driver adopted", f"supervisor was gone; driver pid {pid} {said}")
         else:
             # wait for what earlier runs may have left behind: two drivers of one job must not run side by side
             for row in self._store.runs(self._job)[:3]:
@@ -176,13 +176,6 @@ class Supervisor:
         self._tell("driver started", f"driver started, pid {self._child.pid}")
         return None
 
-    def _adopt(self) -> None:
-        row = self._store.run(self._run)
-        self._driver = row.driver if row else None
-        found = processes.alive(self._driver)
-        pid = self._driver.pid if self._driver else "unknown"
-        self._tell("driver adopted", f"supervisor was gone; driver pid {pid} {'adopted' if found else 'is gone too'}")
-
     def _wait_for_end(self) -> int | None:
         """The driver's exit code (negative: a signal); None where it was adopted and noted none."""
         asked: float | None = None
@@ -219,20 +212,17 @@ class Supervisor:
         """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
         history = self._crashes if crash.counts else self._absences
         number = history.add(time.monotonic(), self._limits.crash_window)
-        crash = self._in_its_words(crash)
+        # with what the driver or its Java process said itself, where either did
+        with contextlib.suppress(SlotkeeperError, OSError):
+            if words := last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES)):
+                crash = replace(crash, text=f"{crash.text}: {words}")
         with contextlib.suppress(SlotkeeperError):
             self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
         if crash.counts and number >= self._limits.crashes:
-            reason = (
-                f"{number} crashes within {self._limits.crash_window:g} s, the last: {crash.text};"
-                f" see `slotkeeper jobs logs {self._job}`"
-            )
-            return Ended(
-                crash.exit_code,
-                JobEvent.FAILED,
-                reason,
-                safe="`slotkeeper jobs logs JOB` says why; then by hand: take that away",
-            )
+            job, window = self._job, self._limits.crash_window
+            to_do = "`slotkeeper jobs logs JOB` says why; then by hand: take that away"
+            reason = f"{number} crashes within {window:g} s, the last: {crash.text}; see `slotkeeper jobs logs {job}`"
+            return Ended(crash.exit_code, JobEvent.FAILED, reason, safe=to_do)
         delay = min(self._limits.backoff_first * 2 ** (number - 1), self._limits.backoff_most)
         self._tell("driver crashed", f"{crash.text}; retrying {number}, next in {delay:g} s")
         until = time.monotonic() + delay
@@ -247,13 +237,6 @@ class Supervisor:
                 return None
             self._signals.wait(min(self._limits.poll, left))
         return None
-
-    def _in_its_words(self, crash: Crashed) -> Crashed:
-        """The same with what the driver or its Java process said itself, where either did."""
-        words = ""
-        with contextlib.suppress(SlotkeeperError, OSError):
-            words = last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES))
-        return replace(crash, text=f"{crash.text}: {words}") if words else crash
 
     def _clear(self, last: Identity | None) -> None:
         if last is None:
@@ -327,12 +310,9 @@ class Recorder:
     def __init__(self, store: Store, job: str, limits: Limits, alerting: Alerting | None = None) -> None:
         self._store = store
         self._metrics = Metrics(store)
-        self._job = job
-        self._limits = limits
-        self._alerting = alerting
+        self._job, self._limits, self._alerting = job, limits, alerting
         self._base: Base | None = None
-        self._due = 0.0
-        self._taken = 0
+        self._due, self._taken = 0.0, 0
         self._state: JobState | None = None
         self._curves: dict[str, Curve] | None = None
         self._failed = False
@@ -421,13 +401,6 @@ def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int
     return 0
 
 
-def _detach() -> None:
-    """Go on as a process without a terminal that leads a session of its own; the one that was started ends here."""
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-
-
 def main() -> int:
     """Parse, detach, supervise; what goes wrong is reported in the job's log, which is our stderr."""
     masking.mask_tracebacks()
@@ -437,7 +410,10 @@ def main() -> int:
     parser.add_argument("--adopt", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    _detach()
+    # go on as a process without a terminal that leads a session of its own; the one that was started ends here
+    if os.fork():
+        os._exit(0)
+    os.setsid()
     try:
         return supervise(given.job, given.config, Path(given.state_dir), given.run, given.adopt)
     except SlotkeeperError as error:

@@ -56,10 +56,8 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
-        raise Refused(
-            f"job {name} is {view.state.value}: its tables are steered alone while it runs",
-            f"`slotkeeper jobs start {name}` starts it, without those that were stopped alone",
-        )
+        what = f"job {name} is {view.state.value}: its tables are steered alone while it runs"
+        raise Refused(what, f"`slotkeeper jobs start {name}` starts it, without those that were stopped alone")
     report = view.report if view.reported else None
     if report is not None and report.tables:
         return report.tables
@@ -116,14 +114,11 @@ def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> Non
     if what is Ask.RESUME and not paused:
         raise Refused(said, f"`slotkeeper jobs start {alone}` starts it" if table.rests else "it is not paused")
     if what is Ask.START and not table.rests:
-        do = f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`"
-        raise Refused(said, do)
+        raise Refused(said, f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`")
     for mark in marks(store.folder.path) if what in _ANEW else ():
         if (mark.job, mark.table) == (view.name, table.source_table):
-            raise Refused(
-                f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end",
-                f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`",
-            )
+            said = f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end"
+            raise Refused(said, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:
@@ -183,10 +178,9 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
         if not view.state.has_process or not view.lives:
             raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
         if time.monotonic() > end:
-            raise Busy(
-                f"job {job}: a try was asked for, and not answered in {seconds:g} s: {view.reason or view.state.value}",
-                f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes",
-            )
+            why = view.reason or view.state.value
+            to_do = f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes"
+            raise Busy(f"job {job}: a try was asked for, and not answered in {seconds:g} s: {why}", to_do)
         time.sleep(_POLL)
     return ()
 

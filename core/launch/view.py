@@ -22,6 +22,7 @@ from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.rows import RunRow
 from slotkeeper.core.state.sqlite import Store
 
+Say = Callable[[str], None]
 STARTING_SECONDS = 60.0
 """How long a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
@@ -59,7 +60,10 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
     recorded = supervisor is not None or driver is not None
     dead = row.state.has_process and recorded and not (supervisor_alive or driver_alive or away)
-    starting = open_run and not recorded and row.state is JobState.PENDING and _is_young(row)
+    # its state came so lately that its supervisor may not have said yet who it is
+    age = None if row.changed_at is None else elapsed(SystemClock().utc(), row.changed_at)
+    young = age is not None and age < STARTING_SECONDS
+    starting = open_run and not recorded and row.state is JobState.PENDING and young
     reason, safe = _reason(row, supervisor_alive, driver_alive, away)
     if starting:
         reason, safe = "its supervisor is starting", ""
@@ -83,12 +87,6 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
     )
 
 
-def _is_young(row: JobStatus) -> bool:
-    """Whether its state came so lately that its supervisor may not have said yet who it is."""
-    age = None if row.changed_at is None else elapsed(SystemClock().utc(), row.changed_at)
-    return age is not None and age < STARTING_SECONDS
-
-
 def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
     """(reason, what is safe to do), where the processes say more than the store."""
     if not row.state.has_process or supervisor_alive:
@@ -97,10 +95,7 @@ def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bo
         return "started elsewhere; whether it lives cannot be seen from here", "ask there"
     if driver_alive:
         return row.reason or "its supervisor is gone; the driver starts a new one", row.safe
-    return (
-        "no process: killed?",
-        goes_on(row.name),
-    )
+    return "no process: killed?", goes_on(row.name)
 
 
 SHOWN_EVERY = 10.0
@@ -113,13 +108,9 @@ class Waiting:
     """One wait for a job; `say` gets a line every ten seconds."""
 
     def __init__(
-        self,
-        say: Callable[[str], None] = lambda _: None,
-        monotonic: Callable[[], float] = time.monotonic,
-        limit: float = 0.0,
+        self, say: Say = lambda _: None, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
     ) -> None:
-        self._say = say
-        self._monotonic = monotonic
+        self._say, self._monotonic = say, monotonic
         self._progress = Progress(monotonic(), limit or STALLED_SECONDS)
         self._sampled_at = self._shown_at = self._progress.began
         self._fresh = True

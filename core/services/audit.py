@@ -78,9 +78,7 @@ class DriverAudit:
     """
 
     def __init__(self, folder: StateFolder, connect: Callable[[], StoreSession], tell: Tell = silent) -> None:
-        self._folder = folder
-        self._connect = connect
-        self._tell = tell
+        self._folder, self._connect, self._tell = folder, connect, tell
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
         """The line before an action; raises StateError where it cannot be written."""
@@ -175,11 +173,9 @@ class Proof:
     @property
     def unproven(self) -> list[str]:
         """What nothing here can tell, as sentences."""
-        found = (
-            [f"whether the newest {self.after} lines are as they were: no sink has a hash of them"]
-            if self.after
-            else []
-        )
+        found = []
+        if self.after:
+            found.append(f"whether the newest {self.after} lines are as they were: no sink has a hash of them")
         if self.chain.damaged:
             found.append(f"what {len(self.chain.damaged)} damaged lines said: {', '.join(self.chain.damaged[:5])}")
         if self.chain.accepted:
@@ -206,17 +202,14 @@ def prove(audit: Audit, loaded: Loaded | None) -> Proof:
     chains = sorted(f"{host}:{folder}" for host in hosts)
     entries = [one for one in (loaded.sinks.values() if loaded else ()) if sinks.open(one.kind).traits.is_store]
     passwords(one.endpoint for one in entries)
-    lanes = {f"sink {one.name}": [(one.name, partial(_asked, one, chain, chains))] for one in entries}
-    return Proof(
-        chain,
-        tuple(
-            SinkProof(name, fault=str(found)) if isinstance(found, SlotkeeperError) else found
-            for name, found in asked(lanes).items()
-        ),
+
+    def ask(entry: SinkEntry) -> SinkProof:
+        named = login(entry.endpoint, poll_name("audit"))
+        with closing(sinks.open(entry.kind).connect(named, entry.progress_schema)) as session:
+            return SinkProof(entry.name, compare(chain, session.audit().heads(chains)))
+
+    found = asked({f"sink {one.name}": [(one.name, partial(ask, one))] for one in entries})
+    answers = (
+        SinkProof(name, fault=str(one)) if isinstance(one, SlotkeeperError) else one for name, one in found.items()
     )
-
-
-def _asked(entry: SinkEntry, chain: Chain, chains: list[str]) -> SinkProof:
-    named = login(entry.endpoint, poll_name("audit"))
-    with closing(sinks.open(entry.kind).connect(named, entry.progress_schema)) as session:
-        return SinkProof(entry.name, compare(chain, session.audit().heads(chains)))
+    return Proof(chain, tuple(answers))

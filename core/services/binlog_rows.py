@@ -16,9 +16,9 @@ from datetime import datetime
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.config.model import Loaded, owners, tables
 from slotkeeper.core.config.secrets import login
-from slotkeeper.core.domain.inspection import Ask, Filter, Page, Range
+from slotkeeper.core.domain.inspection import Ask, Page, Range
 from slotkeeper.core.domain.position import Position, further
-from slotkeeper.core.domain.slot import Shard, TableIdentity
+from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
@@ -48,9 +48,14 @@ def peek(
     `ours` is where the slot stands by our own rows, for a source that keeps nothing; of others the server is asked.
     """
     identity = reader.identity(table)
-    _refuse_unknown(identity, table, ask.filter)
-    nodes = reader.nodes(table)
-    stands = _stands(reader, table, ask.slot) if ours is None and ask.slot else ours or {}
+    names = [column.name for column in identity.columns]
+    for name in ask.filter.key:
+        if name not in names:
+            raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
+    nodes, stands = reader.nodes(table), dict(ours or {})
+    for one in (reader.points(table) or ()) if ours is None and ask.slot else ():
+        if one.slot == ask.slot and one.point is not None:  # by DN the place of the slot that lies further back
+            stands[one.shard] = min(stands.get(one.shard, one.point), one.point)
     shard = _shard(reader, table, nodes, ask, stands)
     after, notes = _begin(reader, table, shard, ask, stands)
     latest, end = reader.newest(table, shard), now() + SECONDS
@@ -68,22 +73,6 @@ def peek(
         source, table, shard.name, tuple(sorted(nodes)), identity, found.rows, after, found.reached, latest, on,
         found.whole, notes=tuple(notes),
     )  # fmt: skip
-
-
-def _stands(reader: BinlogReader, table: str, slot: str) -> Places:
-    """By DN the registered place of a slot that lies further back."""
-    found: dict[str, Position] = {}
-    for one in reader.points(table) or ():
-        if one.slot == slot and one.point is not None:
-            found[one.shard] = min(found.get(one.shard, one.point), one.point)
-    return found
-
-
-def _refuse_unknown(identity: TableIdentity, table: str, only: Filter) -> None:
-    names = [column.name for column in identity.columns]
-    for name in only.key:
-        if name not in names:
-            raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
 
 
 def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
@@ -106,16 +95,10 @@ def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask,
         for name, one in sorted(firsts.items())
         if name in at and one.point is not None and ((place := at[name]) is None or one.point >= place)
     ]
-    choice: list[tuple[Position | None, str]] = unread or sorted(
-        ((place, name) for name, place in at.items()), key=lambda one: one[1]
-    )
-    name = min(choice, key=_by_place)[1]
+    choice = unread or [(at[name], name) for name in sorted(at)]
+    # an order over DNs, of which only the first place is looked for: pairs grow along a lane
+    name = min(choice, key=lambda one: one[0].pair if one[0] is not None else (-1, -1))[1]
     return Shard(name, nodes[name])
-
-
-def _by_place(found: tuple[Position | None, str]) -> tuple[int, int]:
-    """An order over DNs, of which only the first place is looked for: pairs grow along a lane."""
-    return found[0].pair if found[0] is not None else (-1, -1)
 
 
 def _begin(
@@ -157,9 +140,8 @@ def place(loaded: Loaded, source: str, text: str) -> Position:
     try:
         return positions.place(text).from_here
     except ValueError:
-        raise ConfigError(
-            f"{text!r} is no {positions.name}", "one as slots show and slots peek spell it, or latest"
-        ) from None
+        what = f"{text!r} is no {positions.name}"
+        raise ConfigError(what, "one as slots show and slots peek spell it, or latest") from None
 
 
 def masks(loaded: Loaded, source: str) -> bool:
@@ -178,10 +160,6 @@ def rows(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool = False
         return _read(loaded, source, table, ask)
     if not unmask:
         return replace(_read(loaded, source, table, ask), masked=True)
-    return _audited(loaded, source, table, ask, reason)
-
-
-def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> Page:
     found: list[Page] = []
 
     def act() -> Done:
@@ -196,23 +174,12 @@ def _audited(loaded: Loaded, source: str, table: str, ask: Ask, reason: str) -> 
 
 
 def _read(loaded: Loaded, source: str, table: str, ask: Ask) -> Page:
-    entry = loaded.sources[source]
-    ours = _ours(loaded, source, table, ask.slot)
+    entry, ours = loaded.sources[source], None
+    if not registry.open(entry.dialect).traits.keeps_positions:
+        owner = owners(loaded, source, table).get(ask.slot)
+        ours = own_places(loaded.jobs[owner].of(table)) if owner else {}
+    at_source = (job for job in loaded.jobs.values() if job.source.name == source)
+    readers = (job for job in at_source if any(channel.source_table == table for channel in job.channels))
+    options = next((job.binlog for job in readers), BinlogOptions())
     with closing(open_source(entry.dialect, entry.endpoint, f"slotkeeper-peek/{source}")) as session:
-        return peek(session.reader(_options(loaded, source, table)), source, table, ask, time.monotonic, ours)
-
-
-def _ours(loaded: Loaded, source: str, table: str, slot: str) -> dict[str, Position] | None:
-    """Where a slot stands by our own rows, of a source that keeps nothing; None where the server is to be asked."""
-    if registry.open(loaded.sources[source].dialect).traits.keeps_positions:
-        return None
-    job = owners(loaded, source, table).get(slot)
-    return own_places(loaded.jobs[job].of(table)) if job else {}
-
-
-def _options(loaded: Loaded, source: str, table: str) -> BinlogOptions:
-    """The options of a job that reads the table; the defaults where none does."""
-    for job in loaded.jobs.values():
-        if job.source.name == source and any(channel.source_table == table for channel in job.channels):
-            return job.binlog
-    return BinlogOptions()
+        return peek(session.reader(options), source, table, ask, time.monotonic, ours)

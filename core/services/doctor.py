@@ -29,7 +29,7 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.drivers.login import speaks
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, Probe, SinkAsked, SinkSession, SourceAsked, SourceSession
-from slotkeeper.core.services.audit import audited
+from slotkeeper.core.services.audit import Tell, audited
 from slotkeeper.core.services.looking import open_source, poll_name
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.slots.change import PROD, Done
@@ -56,10 +56,14 @@ def check_source(
     `seen` gets each finding as it is made, for a command that stops waiting.
     """
     found = probe_record(loaded.state_dir, entry.name)
+    jobs = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
+    followed = {
+        table: [one for one in jobs if one.channel.source_table == table] for _, table in tables(loaded, entry.name)
+    }
     asked = SourceAsked(
         name=entry.name,
         endpoint=entry.endpoint,
-        tables=tuple(_followed(loaded, entry)),
+        tables=tuple(FollowedTable(t, tuple(one for one in mine if one.binlog.binlog)) for t, mine in followed.items()),
         points_proven=points_proven(loaded.state_dir, entry.name, entry.endpoint.place),
         recorded=partial(answered, found, entry.endpoint.place),
     )
@@ -122,15 +126,7 @@ def _checked(
             return [Finding(place, Level.FAIL, text, error.kind is ErrorKind.TRANSIENT)]
 
 
-def _followed(loaded: Loaded, entry: SourceEntry) -> Iterable[FollowedTable]:
-    parts = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
-    for _, table in tables(loaded, entry.name):
-        mine = (part for part in parts if part.channel.source_table == table and part.binlog.binlog)
-        yield FollowedTable(table, tuple(mine))
-
-
 def _writers(loaded: Loaded, entry: SinkEntry) -> list[JobSpec]:
-    """The jobs that write to a sink, once per channel."""
     return [part for job in loaded.jobs.values() if job.sink.name == entry.name for part in job.narrowed]
 
 
@@ -196,12 +192,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
 
 
 def probe(
-    loaded: Loaded,
-    found: ProbePlan,
-    reason: str,
-    progress: Callable[[str], None],
-    tell: Callable[[str], None],
-    clock: Clock | None = None,
+    loaded: Loaded, found: ProbePlan, reason: str, progress: Tell, tell: Tell, clock: Clock | None = None
 ) -> Report:
     """Carry a plan out; `progress` is told what is asked, `tell` what stays behind where the probe ends by an error."""
     clock = clock or SystemClock()

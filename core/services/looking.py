@@ -185,7 +185,11 @@ class SinkLocks:
             if isinstance(answer, Exception):
                 raise answer
             found[number] = answer
-        return [found.get(number) or _silent(one, seconds) for number, one in enumerate(self._servers)]
+        for number, one in enumerate(self._servers):
+            name, place = one.endpoint.name, one.endpoint.place
+            if number not in found:
+                found[number] = LocksSeen(name, place, error=late(f"sink {name} ({place})", seconds or 0.0))
+        return [found[number] for number in range(len(self._servers))]
 
     def close(self) -> None:
         """End the sessions, without waiting for what is under way in them."""
@@ -208,13 +212,7 @@ class SinkLocks:
             return LocksSeen(name, place, error=error)
 
 
-def _silent(one: _Server, seconds: float | None) -> LocksSeen:
-    place = one.endpoint.place
-    return LocksSeen(one.endpoint.name, place, error=late(f"sink {one.endpoint.name} ({place})", seconds or 0.0))
-
-
 def _servers(job: JobSpec) -> Iterable[_Server]:
-    """Where a job writes: its store, and a sink beside that."""
     endpoint, kind = job.store_at
     yield _Server(endpoint, lambda: sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema))
     if job.in_two_parts:

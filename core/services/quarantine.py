@@ -75,21 +75,18 @@ class Replay:
         except RowRefused:
             return self._still_bad(replays, entry, sink.refusal(row, False) or Refusal(entry.sqlstate, "", "refused"))
         try:
-            self._arm(replays, entry.id, label, load)
+            end = self.monotonic() + GAP_SECONDS
+            while not replays.arm(entry.id, (label, load), self.by, self.reason):
+                if self.monotonic() > end:
+                    what = f"entry {entry.id}: its lane had a range under way for {GAP_SECONDS:.0f} s"
+                    raise Busy(what, "pause the job, and replay again", where="sink")
+                self.pause(_EVERY_S)
         except BaseException:
             sink.abort(load)
             raise
         if resolve(sink, replays, label, load):
             return Replayed(entry.id, EntryState.REPLAYED, (entry.id,))
         raise Busy(f"load {load} of entry {entry.id} was ended by the sink: replay it again", where="sink")
-
-    def _arm(self, replays: ReplaysBeside, id: int, label: str, load: str) -> None:
-        end = self.monotonic() + GAP_SECONDS
-        while not replays.arm(id, (label, load), self.by, self.reason):
-            if self.monotonic() > end:
-                what = f"entry {id}: its lane had a range under way for {GAP_SECONDS:.0f} s"
-                raise Busy(what, "pause the job, and replay again", where="sink")
-            self.pause(_EVERY_S)
 
     def _still_bad(self, replays: ReplaysBeside, entry: QuarantineEntry, refusal: Refusal) -> Replayed:
         replays.still_bad(entry.id, refusal)
@@ -105,14 +102,6 @@ def resolve(sink: LabelSink, replays: ReplaysBeside, label: str, load: str) -> b
 
 
 OnEach = Callable[[Replayed], None]
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedBy:
-    """Where the audit is, and who is told where its copy fails."""
-
-    folder: StateFolder
-    tell: Tell
 
 
 @contextmanager
@@ -144,13 +133,12 @@ def check(job: JobSpec, ids: Sequence[int]) -> None:
         _places(job, rows, ids)
 
 
+def _ignored(one: Replayed) -> None:
+    pass
+
+
 def replay(
-    job: JobSpec,
-    folder: StateFolder,
-    ids: Sequence[int],
-    reason: str,
-    on_each: OnEach = lambda one: None,
-    tell: Tell = silent,
+    job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = _ignored, tell: Tell = silent
 ) -> list[Replayed]:
     """Apply entries to the target, each in a transaction of its own; those that are still bad stay quarantined.
 
@@ -160,41 +148,41 @@ def replay(
 
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         name = channel.channel.source_table
-        tables[name] = tables.get(name) or _identity(channel)
+        if name not in tables:  # the source's table as the job's workers see it; no slot is touched
+            with closing(worker.open_source(channel, "errors")) as source:
+                tables[name] = source.identify()
         if channel.in_two_parts:
             with closing(open_store(job)) as store:
                 return Replay(channel, store, tables[name], actor().text, masked(reason)).carry_out(id)
         return rows.replay(id, channel, channel.lane_key(), tables[name], actor().text, masked(reason))
 
-    return _each(job, CopiedBy(folder, tell), "errors replay", ids, reason, one, on_each)
+    return _each(job, (folder, tell), "errors replay", ids, reason, one, on_each)
 
 
 def discard(
-    job: JobSpec,
-    folder: StateFolder,
-    ids: Sequence[int],
-    reason: str,
-    on_each: OnEach = lambda one: None,
-    tell: Tell = silent,
+    job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = _ignored, tell: Tell = silent
 ) -> list[Replayed]:
     """Give entries up: the target stays without those rows until their keys change again. Raises as `replay`."""
 
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         return rows.discard(id, channel.lane_key(), actor().text, masked(reason))
 
-    return _each(job, CopiedBy(folder, tell), "errors discard", ids, reason, one, on_each)
+    return _each(job, (folder, tell), "errors discard", ids, reason, one, on_each)
 
 
 def _each(
     job: JobSpec,
-    audit: CopiedBy,
+    audit: tuple[StateFolder, Tell],
     action: str,
     ids: Sequence[int],
     reason: str,
     act: Callable[[Quarantine, JobSpec, int], Replayed],
     on_each: OnEach,
 ) -> list[Replayed]:
-    """Do something to each entry between two audit lines; halves that went with an earlier one are not done twice."""
+    """Do something to each entry between two audit lines; halves that went with an earlier one are not done twice.
+
+    `audit` is where the lines go, and who is told where their copy fails.
+    """
     if not reason.strip():
         raise Refused(f"{action} needs a reason", "--reason TEXT: it is kept with the entries and in the audit")
     found: list[Replayed] = []
@@ -216,7 +204,7 @@ def _each(
             return Done(f"{over} of {len(found)} are over", after())
 
         line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
-        audited(CopiedAudit(audit.folder, session, audit.tell), line, do, after)
+        audited(CopiedAudit(audit[0], session, audit[1]), line, do, after)
     return found
 
 
@@ -235,9 +223,3 @@ def _places(job: JobSpec, rows: Quarantine, ids: Sequence[int]) -> dict[int, Job
 
 def _of(job: JobSpec, channel: ChannelSpec) -> JobSpec:
     return replace(job, channels=(channel,))
-
-
-def _identity(job: JobSpec) -> TableIdentity:
-    """The source's table as the job's workers see it; no slot is touched."""
-    with closing(worker.open_source(job, "errors")) as source:
-        return source.identify()

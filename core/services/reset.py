@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 from slotkeeper.core.clock import SystemClock
@@ -56,9 +56,8 @@ def refuse_place(job: JobSpec, text: str) -> None:
     try:
         positions.place(text)
     except ValueError:
-        raise ConfigError(
-            f"{text!r} is no {positions.name}", "DN=PLACE or PLACE, a place as slots show and slots peek spell it"
-        ) from None
+        what = f"{text!r} is no {positions.name}"
+        raise ConfigError(what, "DN=PLACE or PLACE, a place as slots show and slots peek spell it") from None
 
 
 @contextmanager
@@ -72,7 +71,11 @@ def reset_context(
     void: Callable[[str], object] = silent,
 ) -> Iterator[ResetContext]:
     """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside."""
-    _refuse_no_reset(job)
+    why = sinks.open(job.sink_kind).no_reset
+    if why:
+        cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
+        hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
+        raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")
     name = f"reset-{uuid.uuid4().hex[:8]}"
     retention = worker.source_session(job, name).retention(job)
     retention.shown_as = worker.session_name(job.name, worker.channel_part(job, name))
@@ -80,7 +83,9 @@ def reset_context(
     beside = worker.session_beside(job, name) if job.in_two_parts else None
     resets = store.resets(job, worker.who(job, name))
     clock, target = SystemClock(), (beside or store).target(job)
-    with closing(retention), closing(resets), closing(beside or resets), _forgotten(job, folder):
+    with closing(retention), closing(resets), closing(beside or resets), ExitStack() as stack:
+        # what was seen of the slot before is not how it stands after the block
+        stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)
         yield ResetContext(
             job=job,
             positions=registry.positions(job.source_kind),
@@ -103,20 +108,3 @@ def reset_context(
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,
         )
-
-
-@contextmanager
-def _forgotten(job: JobSpec, folder: StateFolder) -> Iterator[None]:
-    """What was seen of the slot before is not how it stands after the block."""
-    try:
-        yield
-    finally:
-        observed.forget(folder.path, job.channel.source_table, job.slot)
-
-
-def _refuse_no_reset(job: JobSpec) -> None:
-    why = sinks.open(job.sink_kind).no_reset
-    if why:
-        cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
-        hint = f"{cure}: {see('runbook', 'I must reset a slot')}"
-        raise Refused(f"the sink of slot {job.slot} {why}", hint, where="sink")

@@ -6,7 +6,6 @@ Queries are jobs that run elsewhere; the store's rows report them.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -22,11 +21,12 @@ from slotkeeper.core.domain.spec import BinlogOptions, JobSpec
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.traits import refuse_shared
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.ports.driver import LaneSeen, Rows
+from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotVerbs
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
-from slotkeeper.core.services.looking import answer, open_source, open_store, viewing
+from slotkeeper.core.services.looking import Question, answer, open_source, open_store, viewing
+from slotkeeper.core.services.looking import asked as asked_all
 from slotkeeper.core.slots.change import (
     Asked,
     ChangePlan,
@@ -143,20 +143,19 @@ def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> li
             silent.add(place)
         return []
     kind = registry.open(job.source_kind)
-    positions, found = kind.positions, []
+    positions, found = kind.positions, list[OwnLane]()
     if kind.traits.by_age or not kind.traits.keeps_positions:
-        return [OwnLane(shard, place, place, _seen_at(place)) for shard, place in _places(job, lanes).items()]
+        for shard, at_place in _places(job, lanes).items():
+            seconds = at_place.seen_at
+            when = None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+            found.append(OwnLane(shard, at_place, at_place, when))
+        return found
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
         # an age below 0 is of a sink whose clock was set back since: it says nothing
         at = None if one.age is None or one.age < 0 else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
-
-
-def _seen_at(place: Position) -> datetime | None:
-    seen = place.seen_at
-    return None if seen is None else datetime.fromtimestamp(seen, timezone.utc)
 
 
 def own_places(job: JobSpec) -> dict[str, Position]:
@@ -219,7 +218,11 @@ def change(
         _refuse(loaded, source, verb, owner)
         viewer = stack.enter_context(viewing(entry.dialect, entry.endpoint))
         job = loaded.jobs[owner.job].of(table) if owner else None
-        owner = replace(owner, positions=_positions(job)) if job and owner else owner
+        if job and owner:
+            positions = None
+            with suppress(SlotkeeperError):
+                positions = len([one for one in _lanes(job) if one.position])
+            owner = replace(owner, positions=positions)
         asked = Asked(source, table, slot, entry.environment, owner, owners(loaded, source, table))
         if consent.execute:
             refuse_unless_at_rest(owner)
@@ -232,7 +235,12 @@ def change(
         if not consent.execute:
             return Changed(plan)
         refuse_without_consent(plan, consent)
-        admin = stack.enter_context(closing(_open_verbs(loaded, asked, job, plan.verb)))
+        # a job's name in it lets the job's next start end this session where it hangs
+        name = worker.session_name(job.name, f"slots-{plan.verb}") if job else f"slotkeeper-slots/{slot}"[:63]
+        verbs = open_source(entry.dialect, entry.endpoint, name).verbs(
+            table, slot, job.binlog if job else BinlogOptions()
+        )
+        admin = stack.enter_context(closing(verbs))
         # no registration of a driver that was killed may land after ours: its session is ended, or waited out
         if job and not end_job_sessions(job, admin):
             time.sleep(LOST_ANSWER_WAIT)
@@ -249,13 +257,6 @@ def change(
         return Changed(plan, audited(audit, line, act, after))
 
 
-def _positions(job: JobSpec) -> int | None:
-    try:
-        return len([one for one in _lanes(job) if one.position])
-    except SlotkeeperError:
-        return None
-
-
 @contextmanager
 def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
     """Hold the job's lease, so that no machine runs it meanwhile; gives its session. Refused where somebody has it."""
@@ -268,7 +269,10 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
                 holder = progress.holder()
             owners = progress.lease_owners()
             what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, holder)
-            hint = end_it(owners) if is_stranger(owners) else _stops_it(progress)
+            hint = end_it(owners) if is_stranger(owners) else "stop that job or wait for that command"
+            with suppress(SlotkeeperError):  # a query is no process of ours
+                if not is_stranger(owners) and (rows := progress.rows()) and all(row.of_query for row in rows):
+                    hint = f"it is a DataFrame query: {WHERE_TO_ACT}"
             raise Refused(what, hint, where="sink")
         reset = progress.open_reset()
         if reset:
@@ -277,23 +281,6 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
         yield session
     finally:
         session.close()
-
-
-def _stops_it(progress: Rows) -> str:
-    """Where whoever has the lease is stopped; a query is no process of ours."""
-    with suppress(SlotkeeperError):
-        rows = progress.rows()
-        if rows and all(row.of_query for row in rows):
-            return f"it is a DataFrame query: {WHERE_TO_ACT}"
-    return "stop that job or wait for that command"
-
-
-def _open_verbs(loaded: Loaded, asked: Asked, job: JobSpec | None, verb: str) -> SlotVerbs:
-    # a job's name in it lets the job's next start end this session where it hangs
-    name = worker.session_name(job.name, f"slots-{verb}") if job else f"slotkeeper-slots/{asked.slot}"[:63]
-    entry = loaded.sources[asked.source]
-    session = open_source(entry.dialect, entry.endpoint, name)
-    return session.verbs(asked.table, asked.slot, job.binlog if job else BinlogOptions())
 
 
 WITHIN = 3.0
@@ -317,29 +304,19 @@ def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked:
     by_store: dict[object, list[JobSpec]] = {}
     for job in jobs:  # also those that are to copy once only: a query reads the binlog all the same
         by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
-    answers: dict[object, Queries] = {}
-    asking = [
-        threading.Thread(target=_ask, args=(store, mine, answers), daemon=True)
-        for store, mine in by_store.items()
-        if not (unasked and _by_command(mine[0]))
-    ]
-    for one in asking:
-        one.start()
-    end = time.monotonic() + WITHIN
-    for one in asking:
-        one.join(max(0.0, end - time.monotonic()))
-    there = dict(answers)
+    lanes: dict[str, list[Question[object, Queries | None]]] = {}
+    for store, mine in by_store.items():
+        endpoint, _ = mine[0].store_at
+        if not unasked or "command" not in (endpoint.password.how, endpoint.sslpassword.how):
+            lanes[str(len(lanes))] = [(store, partial(_ask, mine))]
+    found = asked_all(lanes, WITHIN)
+    there = {store: one for store, one in found.items() if one is not None and not isinstance(one, SlotkeeperError)}
     if silent is not None:
         silent.update(job.name for store, mine in by_store.items() if store not in there for job in mine)
-    return {name: seen for found in there.values() for name, seen in found.items()}
+    return {name: seen for one in there.values() for name, seen in one.items()}
 
 
-def _by_command(job: JobSpec) -> bool:
-    endpoint, _ = job.store_at
-    return "command" in (endpoint.password.how, endpoint.sslpassword.how)
-
-
-def _ask(store: object, jobs: list[JobSpec], answers: dict[object, Queries]) -> None:
+def _ask(jobs: list[JobSpec]) -> Queries | None:
     found: dict[tuple[str, str], QuerySeen] = {}
     # the top of a thread: whatever it is, this store has not answered
     with suppress(Exception), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
@@ -350,7 +327,8 @@ def _ask(store: object, jobs: list[JobSpec], answers: dict[object, Queries]) -> 
                     seen = _seen(session, one)
                     if seen is not None:
                         found[job.name, one.channel.source_table] = seen
-        answers[store] = found
+        return found
+    return None
 
 
 def _seen(session: StoreSession, job: JobSpec) -> QuerySeen | None:
@@ -361,19 +339,10 @@ def _seen(session: StoreSession, job: JobSpec) -> QuerySeen | None:
     positions = {row.key.shard: row.position.text for row in rows if row.position is not None}
     report = _account(session, job, {row.epoch for row in rows})
     texts = registry.open(job.source_kind).positions
-    return QuerySeen(
-        bool(progress.lease_owners()),
-        progress.holder(),
-        positions,
-        report.query,
-        report.name,
-        report.batch,
-        report.checkpoint,
-        report.newest,
-        {name: _behind(texts, place, report.newest.get(name)) for name, place in positions.items()},
-        texts.unit,
-        report.age if report.query else None,
-    )
+    behind = {name: _behind(texts, place, report.newest.get(name)) for name, place in positions.items()}
+    said = (report.query, report.name, report.batch, report.checkpoint, report.newest)
+    lives, age = bool(progress.lease_owners()), report.age if report.query else None
+    return QuerySeen(lives, progress.holder(), positions, *said, behind, texts.unit, age)
 
 
 def _account(session: StoreSession, job: JobSpec, epochs: set[int]) -> QueryReport:

@@ -6,8 +6,8 @@ Nothing here creates a slot, a table or a progress row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import ExitStack, closing
 from functools import partial
 
 from slotkeeper.core.config.secrets import login
@@ -15,8 +15,7 @@ from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.spec import JobSpec, start_at
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import Rows
-from slotkeeper.core.ports.kinds import ComparedKey, Key
-from slotkeeper.core.ports.sink import Quarantine
+from slotkeeper.core.ports.kinds import Key
 from slotkeeper.core.ports.source import SlotViewer
 from slotkeeper.core.services.looking import open_source, open_store, poll_name, viewing
 from slotkeeper.core.sinks import registry as sinks
@@ -34,33 +33,30 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
     with ExitStack() as stack:
         # rows that are hidden or masked from the source's login would be called extra, or be missing on both sides
-        with closing(open_source(job.source_kind, job.source)) as session:
-            refuse(session.hidden(job.channel.source_table), "source")
+        with closing(open_source(job.source_kind, job.source)) as looking:
+            refuse(looking.hidden(job.channel.source_table), "source")
         name, limit, channel = poll_name(job.name), job.binlog.full_sync_binlog_read_timeout, job.channel
         source = stack.enter_context(closing(sources.open(job.source_kind).tables(login(job.source, name), limit)))
         sink = stack.enter_context(closing(sinks.open(job.sink_kind).tables(login(job.sink, name), limit)))
         mapping = dict(channel.columns) or None
         left, right = open_pair(source.table, channel.source_table, sink.table, channel.target, mapping, channel.where)
-        settled = stack.enter_context(_settler(job)) if runs and job.binlog.binlog else None
+        settles = None
+        if runs and job.binlog.binlog:
+            viewer = stack.enter_context(viewing(job.source_kind, job.source))
+            session = stack.enter_context(closing(open_store(job)))
+            progress = session.progress(job, worker.who(job, "verify"))
+            settles = partial(settled, viewer, progress, job.channel.source_table)
         rows = stack.enter_context(closing(open_store(job))).quarantine()
-        quarantined = partial(_quarantined, job, rows, right.key)
-        options = Options(settled=settled, quarantined=quarantined, on_rows=on_rows)
+
+        def quarantined(keys: Collection[Key]) -> Collection[Key]:
+            """Picks the keys that are quarantined now, both halves of a changed key among them."""
+            values = rows.values(job.lane_key())
+            return {tuple(one.of_copy(row.get(one.name) or "") for one in right.key) for row in values}.intersection(
+                keys
+            )
+
+        options = Options(settled=settles, quarantined=quarantined, on_rows=on_rows)
         return compare(left, right, options)
-
-
-def _quarantined(
-    job: JobSpec, rows: Quarantine, columns: Sequence[ComparedKey], keys: Collection[Key]
-) -> Collection[Key]:
-    """Picks the keys that are quarantined now, both halves of a changed key among them."""
-    values = rows.values(job.lane_key())
-    return {tuple(one.of_copy(row.get(one.name) or "") for one in columns) for row in values}.intersection(keys)
-
-
-@contextmanager
-def _settler(job: JobSpec) -> Iterator[Callable[[], bool]]:
-    with viewing(job.source_kind, job.source) as viewer, closing(open_store(job)) as session:
-        progress = session.progress(job, worker.who(job, "verify"))
-        yield partial(settled, viewer, progress, job.channel.source_table)
 
 
 def settled(viewer: SlotViewer, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:

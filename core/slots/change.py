@@ -146,18 +146,9 @@ def planned(
 ) -> ChangePlan:
     """The plan of what was asked for; in `sql`, {} stands for the table and the slot as literals."""
     names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
-    return ChangePlan(
-        verb,
-        asked.source,
-        asked.table,
-        asked.slot,
-        asked.owner,
-        asked.highest,
-        before,
-        rows,
-        tuple(effects),
-        tuple(each.replace("{}", names) for each in sql),
-    )
+    calls = tuple(each.replace("{}", names) for each in sql)
+    place = (asked.source, asked.table, asked.slot)
+    return ChangePlan(verb, *place, asked.owner, asked.highest, before, rows, tuple(effects), calls)
 
 
 def unread_rows(rows: int | None) -> str:
@@ -238,17 +229,12 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
     if before.exists:
         raise Refused(f"{asked.source} {asked.table} has a slot {asked.slot!r} already", "`slots show` tells of it")
     if before.exists is None:
-        raise Refused(
-            f"{viewer.words.no_list.partition(' (')[0]}: "
-            f"whether {asked.slot!r} exists cannot be told, and asking would create it",
-            "`jobs start` creates the slot of a job",
-        )
-    first = not any(one.exists for one in found.slots)
-    effects = [
-        "every change from now on is kept for it until it is read and registered",
-        *filter(None, [viewer.words.lapses]),
-    ]
-    if first:
+        silent = viewer.words.no_list.partition(" (")[0]
+        what = f"{silent}: whether {asked.slot!r} exists cannot be told, and asking would create it"
+        raise Refused(what, "`jobs start` creates the slot of a job")
+    kept = "every change from now on is kept for it until it is read and registered"
+    effects = [kept, *filter(None, [viewer.words.lapses])]
+    if not any(one.exists for one in found.slots):
         effects.insert(0, "it is the first slot of the table: recording starts with it")
     if asked.owner is None:
         effects.append("no configured job reads it")
@@ -282,20 +268,12 @@ def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None
     """What registering would skip; raises Refused where there is no such slot."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
-        raise Refused(
-            f"{asked.source} {asked.table} has no slot {asked.slot!r}",
-            f"`slots create {typed(asked.table, asked.slot)}`",
-        )
+        to_do = f"`slots create {typed(asked.table, asked.slot)}`"
+        raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}", to_do)
     rows = before.unread
     effects = [viewer.words.moved, f"skipped for good: {unread_rows(rows)}"]
-    return planned(
-        asked,
-        "register",
-        before,
-        rows,
-        [*effects, *for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS_TO_MOVE)],
-        [viewer.calls.register],
-    )
+    effects += for_owner(asked.owner, FOREIGN, ROWS_STAY, NO_ROWS_TO_MOVE)
+    return planned(asked, "register", before, rows, effects, [viewer.calls.register])
 
 
 def register(
@@ -341,9 +319,8 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}")
     allowed = viewer.may_drop()
     if allowed is False:
-        raise Refused(
-            f"this user may not execute {viewer.calls.drops}", "ask for EXECUTE on it, or let the slot's TTL end"
-        )
+        what = f"this user may not execute {viewer.calls.drops}"
+        raise Refused(what, "ask for EXECUTE on it, or let the slot's TTL end")
     rows = before.unread
     who = f"job {asked.owner.job}" if asked.owner else "whoever reads it (no job of this configuration)"
     effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS_LEFT)]

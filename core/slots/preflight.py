@@ -171,25 +171,21 @@ def _holders(facts: Facts) -> list[Holder]:
     for place in sorted(at.keys() | rows.keys()):
         if facts.unread is None and facts.by_shard.get(place[1]) is not False:
             continue
-        flags = _retaining_flags(at.get(place, {}), rows.get(place))
+        if place in rows:
+            flags = {flag for flag, count in rows[place].items() if count is None or count > 0}
+        else:
+            known = {flag: point for flag, point in at[place].items() if point is not None}
+            flags = {flag for flag, point in known.items() if point == min(known.values())}
         if flags:
             found.append(_holder(place, flags, at.get(place, {}), rows.get(place, {}), facts.owners))
     return found
 
 
-def _retaining_flags(points: Mapping[bool, Position | None], rows: Mapping[bool, int | None] | None) -> set[bool]:
-    if rows is not None:
-        return {flag for flag, count in rows.items() if count is None or count > 0}
-    known = {flag: point for flag, point in points.items() if point is not None}
-    return {flag for flag, point in known.items() if point == min(known.values())}
+ByFlag = Mapping[bool, Position | None]
 
 
 def _holder(
-    place: tuple[str, str],
-    flags: set[bool],
-    points: Mapping[bool, Position | None],
-    rows: Mapping[bool, int | None],
-    owners: Mapping[str, str],
+    place: tuple[str, str], flags: set[bool], points: ByFlag, rows: Mapping[bool, int | None], owners: Mapping[str, str]
 ) -> Holder:
     which = Behind.BOTH if len(flags) == 2 else Behind.DURABLE if True in flags else Behind.LIVE
     counts = [rows.get(flag) for flag in flags]
@@ -226,15 +222,11 @@ def _named(holders: Sequence[Holder]) -> str:
     """The three that hold back most, in words."""
     worst = sorted(holders, key=lambda one: (-(one.rows or 0), one.slot, one.shard))
     said = [
-        f"slot {one.slot} ({f'job {one.job}' if one.job else 'external'}) on {one.shard}: {_points(one.point)}, "
+        f"slot {one.slot} ({f'job {one.job}' if one.job else 'external'}) on {one.shard}: {one.point.words}, "
         f"{'uncounted' if one.rows is None else one.rows} unread rows"
         for one in worst[:3]
     ]
     return "; ".join(said) + (f"; and {len(worst) - 3} more" if len(worst) > 3 else "")
-
-
-def _points(behind: Behind) -> str:
-    return "both points" if behind is Behind.BOTH else f"its {behind.value} point"
 
 
 def _because(facts: Facts, waiting: tuple[MayBegin, str], action: Action) -> str:
@@ -295,7 +287,7 @@ def left_by_shard(found: Preflight) -> dict[str, str]:
     for shard, consumed in found.by_shard.items():
         if not consumed:
             retained = [
-                f"slot {one.slot} ({_points(one.point)}) {'uncounted' if one.rows is None else one.rows} unread"
+                f"slot {one.slot} ({one.point.words}) {'uncounted' if one.rows is None else one.rows} unread"
                 for one in found.holders
                 if one.shard == shard
             ]

@@ -44,7 +44,6 @@ from slotkeeper.core.errors import Busy, ErrorKind, Refused, SlotkeeperError, Su
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.redaction import masked
 from slotkeeper.core.slots import reset_plan
-from slotkeeper.core.slots import reset_plan as planning
 from slotkeeper.core.slots.reset_plan import ResetContext
 
 REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
@@ -149,16 +148,10 @@ def recount(ctx: ResetContext, plan: ResetPlan) -> None:
             raise Refused(f"{sentence}: they were purged in between", "plan again, or take --to snapshot")
 
 
-PASSING = frozenset(
-    {
-        ErrorKind.TRANSIENT,
-        ErrorKind.CONTENTION,
-        ErrorKind.ACCESS,
-        ErrorKind.LOGIN,
-        ErrorKind.OVERSIZE,
-        ErrorKind.SUPERSEDED,
-    }
-)
+PASSING = frozenset({
+    ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS,
+    ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED,
+})  # fmt: skip
 """Failures after which the reset stays as it is for `--resume`; after any other it is rolled back."""
 
 
@@ -177,19 +170,9 @@ def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason:
     ctx.files.save(BACKUPS, reset, text)
     ctx.probe("after_backup_file")
     entry = ResetEntry(
-        id=reset,
-        job=plan.job,
-        source=plan.source,
-        table=plan.table,
-        slot=plan.slot,
-        target=plan.goal.text,
-        plan_id=plan.id,
-        step=BACKED_UP,
-        who=who,
-        reason=reason,
-        plan=plan_text(plan),
-        backup=text,
-    )
+        id=reset, job=plan.job, source=plan.source, table=plan.table, slot=plan.slot, target=plan.goal.text,
+        plan_id=plan.id, step=BACKED_UP, who=who, reason=reason, plan=plan_text(plan), backup=text,
+    )  # fmt: skip
     ctx.resets.make_table()
     ctx.resets.insert_reset(entry)
     ctx.probe("after_backup_row")
@@ -221,14 +204,14 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     plan = _typed(ctx, order)
     # what has to hold at this moment, the lease last: it is taken by asking
     refuse([ctx.at_rest()])
-    refuse([planning.lease_check(ctx)])
-    refuse([planning.open_reset_check(ctx), planning.writable_check(ctx)])
-    seen = planning.see(ctx)
+    refuse([reset_plan.lease_check(ctx)])
+    refuse([reset_plan.open_reset_check(ctx), reset_plan.writable_check(ctx)])
+    seen = reset_plan.see(ctx)
     moved = what_moved(plan, seen.identity.text, seen.lanes, seen.shards)
     if moved:
         raise Refused(f"plan {plan.id} is stale, this moved: {'; '.join(moved)}", "make a new one: without --execute")
     left = time_check(seen.left)
-    rows = planning.count_rows(ctx, plan.goal, seen)
+    rows = reset_plan.count_rows(ctx, plan.goal, seen)
     outgrown = rows.outgrown(plan.rows) if rows and plan.rows else ""
     if outgrown:
         raise Refused(f"plan {plan.id} is stale: {outgrown}", "make a new one: without --execute")
@@ -392,17 +375,9 @@ def say(
 ) -> None:
     """One line of the audit; where it cannot be written, nothing further is done."""
     line = AuditLine(
-        at=ctx.clock.utc(),
-        actor=ctx.actor,
-        action=action,
-        action_id=entry.id,
-        phase=phase,
-        what=ctx.what,
-        reason=entry.reason,
-        plan=entry.plan_id,
-        outcome=outcome,
-        result=result or {},
-    )
+        at=ctx.clock.utc(), actor=ctx.actor, action=action, action_id=entry.id, phase=phase, what=ctx.what,
+        reason=entry.reason, plan=entry.plan_id, outcome=outcome, result=result or {},
+    )  # fmt: skip
     ctx.audit(line)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Protocol
 
 from slotkeeper.core.clock import Clock
@@ -136,6 +135,8 @@ def load_backup(ctx: ResetContext, name: str) -> Backup:
 
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
+Places = Mapping[str, Position]
+"""By DN."""
 FRESH = LanePast()
 """A lane of which no reset is known."""
 
@@ -168,7 +169,12 @@ def see(ctx: ResetContext) -> SlotSeen:
         found = records.get(name)
         latest = further(status.latest if status else None, found.latest if found else None)
         lanes.append(LaneSeen(row, kept, found.point if found else None, retained, latest))
-    left = _left(ctx, listed, {seen.row.key.shard for seen in lanes})
+    shown = {seen.row.key.shard for seen in lanes}
+    mine = [one for one in listed or () if one.slot == ctx.job.slot and one.shard in shown]
+    times = [one.registered_at for one in mine if one.registered_at is not None]
+    ttl = retention.ttl() if times else None
+    whole = ttl is not None and len(times) == len(mine)
+    left = min(times).timestamp() + ttl - retention.seconds() if ttl is not None and whole else None
     return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
 
 
@@ -198,15 +204,6 @@ def _kept(
     return kept, min(places, default=None)
 
 
-def _left(ctx: ResetContext, listed: Sequence[RegisteredPoint] | None, shards: set[str]) -> float | None:
-    mine = [one for one in listed or () if one.slot == ctx.job.slot and one.shard in shards]
-    times = [one.registered_at for one in mine if one.registered_at is not None]
-    ttl = ctx.retention.ttl() if times else None
-    if not times or len(times) != len(mine) or ttl is None:
-        return None
-    return min(times).timestamp() + ttl - ctx.retention.seconds()
-
-
 def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     """Look, decide, count, check, and keep the plan for `--execute`."""
     seen = see(ctx)
@@ -216,8 +213,17 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     pasts = _pasts(ctx, goal)
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved, pasts)]
     rows = count_rows(ctx, goal, seen)
-    notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved) + _quarantine_notes(ctx, moves)
-    notes += _shape_notes(ctx, goal, seen) + _older_notes(moves, pasts.now)
+    notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved)
+    archived = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
+    if archived:
+        rows_there = "1 row" if archived == 1 else f"{archived} rows"
+        notes.append(f"{rows_there} in quarantine beyond the new points will be archived: they are read again")
+    notes += _shape_notes(ctx, goal, seen)
+    # what RUNNING will not mean, where a lane passes what it had to replay, or an earlier reset did
+    names = [move.seen.row.key.shard for move in moves]
+    older = [name for name, move in zip(names, moves, strict=True) if leaves_older(pasts.now.get(name, FRESH), move)]
+    if older:
+        notes.append(f"{', '.join(older)}: {OLDER_STAY}; RUNNING does not mean equal until a new snapshot")
     notes += [AFTER_A_MOVE] if all(lane.row.of_query for lane in seen.lanes) else []
     checks = _checks(ctx, goal, seen, moves, backup, pasts) + ([rows_check(rows)] if rows else [])
     made = ctx.clock.utc().timestamp()
@@ -323,18 +329,19 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
 
 
 def _moves(
-    ctx: ResetContext,
-    goal: Goal,
-    seen: SlotSeen,
-    backup: Backup | None,
-    resolved: Mapping[str, Position],
-    pasts: SlotPast,
+    ctx: ResetContext, goal: Goal, seen: SlotSeen, backup: Backup | None, resolved: Places, pasts: SlotPast
 ) -> list[Move]:
     if goal.kind is TargetKind.SNAPSHOT:
         return [Move(lane, emptied(lane.row, lane.kept.blank)) for lane in seen.lanes]
     if backup is not None:
         return _restoring(goal, seen, backup, pasts)
-    read = partial(_place, ctx)
+
+    def read(text: str) -> Position:
+        try:
+            return ctx.retention.place(text)
+        except ValueError as error:
+            raise Refused(str(error), "a place as slots show and slots peek spell it") from error
+
     positions = {lane.row.key.shard: wanted(goal, lane, read, resolved.get(lane.row.key.shard)) for lane in seen.lanes}
     moves = []
     for lane, row in zip(seen.lanes, moved_rows(seen.lanes, positions), strict=True):
@@ -342,16 +349,13 @@ def _moves(
             moves.append(Move(lane, row))
             continue
         assert row.position is not None
-        points = _to_keep(ctx, seen, lane, row.position)
+        known = [lane.kept] if lane.row.registered is None else [lane.kept, lane.row.registered]
+        status = next((one for one in seen.statuses if one.shard.name == lane.row.key.shard), None)
+        back = lane.row.position is not None and row.position < lane.row.position
+        before = lane.kept.no_newer(known)
+        points = ctx.retention.kept_at(lane.shard, row.position, before, status, back)
         moves.append(Move(lane, replace(row, registered=points), points))
     return moves
-
-
-def _place(ctx: ResetContext, text: str) -> Position:
-    try:
-        return ctx.retention.place(text)
-    except ValueError as error:
-        raise Refused(str(error), "a place as slots show and slots peek spell it") from error
 
 
 def _restoring(goal: Goal, seen: SlotSeen, backup: Backup, pasts: SlotPast) -> list[Move]:
@@ -370,15 +374,6 @@ def _restoring(goal: Goal, seen: SlotSeen, backup: Backup, pasts: SlotPast) -> l
     return [replace(move, to=row) for move, row in zip(moves, rows, strict=True)]
 
 
-def _to_keep(ctx: ResetContext, seen: SlotSeen, lane: LaneSeen, new: Position) -> Kept:
-    """What is to be registered for a lane at its new position."""
-    shard, registered = lane.row.key.shard, lane.row.registered
-    before = lane.kept.no_newer([lane.kept] if registered is None else [lane.kept, registered])
-    status = next((one for one in seen.statuses if one.shard.name == shard), None)
-    back = lane.row.position is not None and new < lane.row.position
-    return ctx.retention.kept_at(lane.shard, new, before, status, back)
-
-
 def _counted(ctx: ResetContext, move: Move) -> Move:
     old, new = move.before, move.to.position
     if old is None or new is None or old == new or move.seen.lost:
@@ -389,12 +384,6 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
     if move.seen.kept_from is not None and move.seen.kept_from > old:
         found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
     return replace(move, skipped=found)
-
-
-def _quarantine_notes(ctx: ResetContext, moves: list[Move]) -> list[str]:
-    retained = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
-    rows = "1 row" if retained == 1 else f"{retained} rows"
-    return [f"{rows} in quarantine beyond the new points will be archived: they are read again"] if retained else []
 
 
 def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
@@ -412,25 +401,15 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     return found + [f"{what}: {statement}" for statement in shape.typed]
 
 
-def _older_notes(moves: list[Move], now: Pasts) -> list[str]:
-    """What RUNNING will not mean, where a lane passes what it had to replay, or an earlier reset did."""
-    names = [move.seen.row.key.shard for move in moves]
-    older = [name for name, move in zip(names, moves, strict=True) if leaves_older(now.get(name, FRESH), move)]
-    if not older:
-        return []
-    return [f"{', '.join(older)}: {OLDER_STAY}; RUNNING does not mean equal until a new snapshot"]
-
-
-def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Mapping[str, Position]) -> list[str]:
+def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -> list[str]:
     found = []
     if goal.kind is TargetKind.TIME:
         moment = datetime.fromisoformat(goal.at)
         here = f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z} here"
+        utc = f"{moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0)):%Y-%m-%d %H:%M:%S} UTC"
         each = {name: place.shown for name, place in sorted(resolved.items())}
-        places = (
-            ", ".join(f"{name} {place}" for name, place in each.items()) if ctx.apart else next(iter(each.values()))
-        )
-        found.append(f"time: {here}, {_utc(moment)}, {ctx.positions.name} {places}")
+        apart = ", ".join(f"{name} {place}" for name, place in each.items())
+        found.append(f"time: {here}, {utc}, {ctx.positions.name} {apart if ctx.apart else next(iter(each.values()))}")
         same = "every DN starts just before the smallest point that any DN answers"
         found.append("each DN starts just before its own first record of that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
@@ -451,15 +430,18 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Mapping[s
     return found
 
 
-def _utc(moment: datetime) -> str:
-    offset = moment.utcoffset() or timedelta(0)
-    return f"{moment.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M:%S} UTC"
-
-
 def _checks(
     ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None, pasts: SlotPast
 ) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
+    # whether the time itself is within the TTL: tables with timestamps keep every record that long
+    ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
+    within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
+    expiry = time_check(seen.left)
+    if goal.kind is TargetKind.SNAPSHOT:
+        expiry = Check("time to TTL", True, "not needed")
+    elif not ctx.retention.words.retains or not any(lane.kept.marks for lane in seen.lanes):
+        expiry = Check("time to TTL", True, ctx.retention.words.no_expiry)
     known = {row.fingerprint for row in rows} | ({backup.fingerprint} if backup else set())
     saved = [lane.row for lane in backup.lanes] if backup else rows
     found = [
@@ -469,33 +451,22 @@ def _checks(
         table_check(goal, seen.identity.text, known, ctx.retention.words.identity),
         nodes_check(goal, saved, seen.shards, ctx.retention.words.part),
         slot_check(goal, seen.lanes, ctx.retention.words.there),
-        retained_check(goal, moves, _kept_by_time(ctx, goal), ctx.retention.words.part),
+        retained_check(goal, moves, within, ctx.retention.words.part),
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),
-        _time_check(ctx, goal, seen),
+        expiry,
     ]
     if goal.kind is TargetKind.SNAPSHOT:
-        found += [_start_check(ctx), _copy_check(ctx, goal, seen.identity)]
+        how, copies = ctx.job.start, start_at(ctx.job.start).copies
+        said = f'start = "{how}"' if copies else f'start = "{how}" makes no copy: {NO_COPY}'
+        found.append(Check("start makes a copy", copies, said))
+        found.append(_copy_check(ctx, goal, seen.identity))
     if backup is not None:
         then = {lane.row.key.shard: lane.row for lane in backup.lanes}
         found.append(undo_check(moves, then, pasts.now, pasts.then))
         ended = ((plan_from(text, ctx.positions), raised) for text, raised in ctx.resets.ended())
         found.append(untouched_check(moves, rows[0].epoch, ended))
     return found
-
-
-def _time_check(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> Check:
-    if goal.kind is TargetKind.SNAPSHOT:
-        return Check("time to TTL", True, "not needed")
-    if not ctx.retention.words.retains or not any(lane.kept.marks for lane in seen.lanes):
-        return Check("time to TTL", True, ctx.retention.words.no_expiry)
-    return time_check(seen.left)
-
-
-def _kept_by_time(ctx: ResetContext, goal: Goal) -> bool | None:
-    """Whether the time itself is within the TTL: tables with timestamps keep every record that long."""
-    ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
-    return None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
 
 
 def lease_check(ctx: ResetContext) -> Check:
@@ -538,13 +509,6 @@ def writable_check(ctx: ResetContext) -> Check:
     if ctx.resets.writable():
         return Check("sink writable", True, "progress rows can be changed")
     return Check("sink writable", False, "the progress rows cannot be changed by this login, or the sink is read-only")
-
-
-def _start_check(ctx: ResetContext) -> Check:
-    name, how = "start makes a copy", ctx.job.start
-    if start_at(how).copies:
-        return Check(name, True, f'start = "{how}"')
-    return Check(name, False, f'start = "{how}" makes no copy: {NO_COPY}')
 
 
 def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check:

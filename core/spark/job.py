@@ -63,8 +63,7 @@ class WantedStates:
     """What is wanted of the job: by the store, and SIGTERM or SIGINT ask for a stop."""
 
     def __init__(self, store: Store, job: str) -> None:
-        self._store = store
-        self._job = job
+        self._store, self._job = store, job
         self._clock = SystemClock()
         self._read_at = 0.0
         self._known = WantedState.RUN
@@ -169,7 +168,9 @@ class Watchman(threading.Thread):
 def drive(options: argparse.Namespace) -> int:
     """Run the job; returns the exit code."""
     with Store.open(Path(options.state_dir)) as store:
-        established = _replaces_another(store, options)
+        # whether this driver takes the place of one that crashed, in this run or in a run that was killed
+        kept = files.kept_config(store.folder, options.run)
+        established = kept is not None or _last_ended(store, options.job, None)
         loaded, job = _job(options, store)
         for warning in job_warnings(job):
             _say(f"warning: {warning}")
@@ -215,17 +216,11 @@ def _drive(
         narrator = StoreNarrator(store, job, options.run, SystemClock(), runner)
         beside += _asked_beside(loaded, job, store, narrator)
         wired = JobContext(
-            job,
-            sessions,
-            runner,
-            ENTRIES,
-            narrator,
-            wanted_states.now,
-            wanted_states.pause,
+            *(job, sessions, runner, ENTRIES, narrator, wanted_states.now, wanted_states.pause),
             take_over=options.take_over,
             until_caught_up=options.until_caught_up,
             established=established,
-            failed_before=_failed_before(store, job.name),
+            failed_before=_last_ended(store, job.name, FAILED),
             asked=wanted_states.of_tables,
             tries=StoredTries(store, job.name),
             recorded=_recorded(store, job),
@@ -235,7 +230,10 @@ def _drive(
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)
         return TERMINATED if wanted_states.terminated.is_set() else ENDED
     except Superseded as error:
-        return _superseded(error, store, job)
+        _say(str(error))
+        with suppress(Busy, Refused, StateError):  # else its supervisor does, once Spark has ended as well
+            store.apply(job.name, JobEvent.SUPERSEDED, TAKEN_OVER.reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
+        return SUPERSEDED
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)
     finally:
@@ -259,26 +257,16 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
     return found
 
 
-def _replaces_another(store: Store, options: argparse.Namespace) -> bool:
-    """Whether this driver takes the place of one that crashed, in this run or in a run that was killed."""
-    if files.kept_config(store.folder, options.run) is not None:
-        return True
+def _last_ended(store: Store, job: str, code: int | None) -> bool:
+    """Whether the job's last run but this one ended with that exit code; None: it noted none."""
     with suppress(Busy, StateError):
-        return any(row.exit_code is None for row in store.runs(options.job)[1:2])
-    return False
-
-
-def _failed_before(store: Store, job: str) -> bool:
-    """Whether the job's last run but this one ended as FAILED."""
-    with suppress(Busy, StateError):
-        return any(row.exit_code == FAILED for row in store.runs(job)[1:2])
+        return any(row.exit_code == code for row in store.runs(job)[1:2])
     return False
 
 
 def _asked_beside(
     loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator
 ) -> Iterator[Pulse | SlotWatch | LockWatch]:
-    """What asks the job's servers in threads of its own, begun."""
     for one in (
         Pulse(pinged(job), SystemClock(), narrator.unanswered),
         SlotWatch(loaded, job, store, narrator),
@@ -286,13 +274,6 @@ def _asked_beside(
     ):
         one.start()
         yield one
-
-
-def _superseded(error: Superseded, store: Store, job: JobSpec) -> int:
-    _say(str(error))
-    with suppress(Busy, Refused, StateError):  # else its supervisor does, once Spark has ended as well
-        store.apply(job.name, JobEvent.SUPERSEDED, TAKEN_OVER.reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
-    return SUPERSEDED
 
 
 def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:

@@ -40,9 +40,7 @@ class StoreNarrator:
     """
 
     def __init__(self, store: Store, job: JobSpec, run: str, clock: Clock, runner: TaskRunner) -> None:
-        self._store = store
-        self._clock = clock
-        self._runner = runner
+        self._store, self._clock, self._runner = store, clock, runner
         self._targets = {channel.source_table: channel.target for channel in job.channels}
         kind = registry.open(job.source_kind)
         self._report = JobReport(
@@ -113,9 +111,8 @@ class StoreNarrator:
             return
         (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
         there = self._utc(now) + (self._report.clock_apart or 0.0)
-        reports = tuple(
-            _lane_report(lane, self._targets.get(lane.key.source_table, ""), now, there) for lane in lanes.values()
-        )
+        targets = self._targets
+        reports = tuple(_lane_report(one, targets.get(one.key.source_table, ""), now, there) for one in lanes.values())
         conditions = of_lanes(lanes.values(), now, self._utc(now), self._names)
         with self._lock:
             self._taken_in_at, self._of_lanes = now, conditions
@@ -138,14 +135,8 @@ class StoreNarrator:
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         with self._lock:
-            self._report = replace(
-                self._report,
-                epoch=epoch,
-                chunks_done=counts.done,
-                chunks_total=counts.total,
-                snapshot_rows=counts.rows,
-                tasks_started=self._runner.tasks_started,
-            )
+            copied = replace(self._report, epoch=epoch, chunks_done=counts.done, chunks_total=counts.total)
+            self._report = replace(copied, snapshot_rows=counts.rows, tasks_started=self._runner.tasks_started)
         self._tell()
 
     def quarantined(self, rows: int) -> None:
@@ -210,7 +201,6 @@ class StoreNarrator:
             self._report = replace(self._report, clock_apart=round(seconds, 3))
 
     def failed(self, error: SlotkeeperError) -> None:
-        """The job needs a person."""
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
         job = self._report.job
         # on a full disk the exit code tells it
@@ -236,9 +226,8 @@ class StoreNarrator:
                 trying = () if self._trying is None else (self._trying,)
                 conditions = merged((*self._silences, *trying, *self._of_lanes))
             lanes = tuple(_older(lane, since) for lane in report.lanes)
-            self._store.put_report(
-                replace(report, lanes=lanes, reason=self._unanswered or report.reason, conditions=conditions)
-            )
+            reason = self._unanswered or report.reason
+            self._store.put_report(replace(report, lanes=lanes, reason=reason, conditions=conditions))
         except (Busy, Refused):
             # the store of this host may be busy or gone; the mirror itself does not depend on it
             return
@@ -270,25 +259,13 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
     )
 
 
-def _delay(lane: Lane, there: float) -> float | None:
-    """How long ago what was applied last was committed, by the source's clock; none where nothing waits."""
-    at = lane.position.committed_at
-    if at is None:
-        return None
-    return round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
-
-
-def _empty_to(lane: Lane) -> int | None:
-    """Up to where no row was found; unknown where that lies beyond latest: it was found of another binlog."""
-    if lane.checked is None or lane.latest is None:
-        return None
-    found = lane.checked.pair[0]
-    return found if found <= lane.latest.pair[0] else None
-
-
 def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneReport:
     """`there` is the source's clock at the moment `now`, as far as it was measured."""
-    retry = lane.retry
+    retry, at, delay, empty_to = lane.retry, lane.position.committed_at, None, None
+    if at is not None:  # how long ago what was applied last was committed, by the source's clock
+        delay = round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
+    if lane.checked is not None and lane.latest is not None and lane.checked.pair[0] <= lane.latest.pair[0]:
+        empty_to = lane.checked.pair[0]  # beyond latest it was found of another binlog
     if retry:
         waits = lane.activity is Activity.WAITING
         retry += f", next in {max(0.0, lane.ready_at - now):.0f} s" if waits else ", trying now"
@@ -317,10 +294,10 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
         at=lane.position.pair[0],
         latest_at=lane.latest.pair[0] if lane.latest else None,
         registered_to=lane.registered.oldest.pair[0] if lane.registered.oldest else None,
-        empty_to=_empty_to(lane),
+        empty_to=empty_to,
         behind=lane.latest.ahead_of(lane.position) if lane.latest else None,
         shown=lane.position.shown,
-        delay=_delay(lane, there),
+        delay=delay,
     )
 
 
@@ -342,13 +319,11 @@ class SlotWatch:
         self._loaded = replace(loaded, jobs={job.name: job}, refused={})
         self._clock = SystemClock()
         self._source = job.source.name
-        self._store = store
-        self._narrator = narrator
+        self._store, self._narrator = store, narrator
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._poll_on, name="slotkeeper-slots", daemon=True)
 
     def start(self) -> None:
-        """Begin looking."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -38,6 +38,7 @@ WARM_FOR = 120.0
 _MOST_CAPACITY = 64
 """Threads at most where a cluster says how many places there are, and says otherwise later."""
 MUSTER_SECONDS = 60.0
+Say = Callable[[str], None]
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
 
 
@@ -55,9 +56,7 @@ class SparkRunner:
         self._serial = 0
         self._live: dict[Future[object], tuple[str, str]] = {}
         self._worked: float | None = None
-        self._warmed = 0.0
-        self._closed = False
-        self._lost = ""
+        self._warmed, self._closed, self._lost = 0.0, False, ""
         self._watch = SessionWatch(context.executors, self._lose, self._clock)
 
     @property
@@ -157,46 +156,27 @@ class SparkRunner:
 
     def _classified(self, error: Exception) -> Exception:
         """An exception of py4j or Spark as one of ours."""
-        network = isinstance(error, _NETWORK)
+        network, again = isinstance(error, _NETWORK), "the driver ends and is started again; nothing is lost"
         if self._context.ended(seconds=1.0 if network else 0.0) or network:
-            return Unreachable(
-                self.lost or "Spark's Java process is gone",
-                hint="the driver ends and is started again; nothing is lost",
-                code=self.lost_code,
-                where="spark",
-                cause=type(error).__name__,
-            )
+            what = self.lost or "Spark's Java process is gone"
+            return Unreachable(what, again, self.lost_code, "spark", cause=type(error).__name__)
         text = str(error) if isinstance(error, Py4JJavaError) else repr(error)
         if "stopped SparkContext" in text or "SparkContext was shut down" in text:
-            return Unreachable(
-                "Spark's cluster has ended our application",
-                hint="the driver ends and is started again; nothing is lost",
-                code=CLUSTER_GONE,
-                where="spark",
-                cause=text.split("\n", 1)[0][:500],
-            )
+            what, cause = "Spark's cluster has ended our application", text.split("\n", 1)[0][:500]
+            return Unreachable(what, again, CLUSTER_GONE, "spark", cause)
         first = next((line for line in text.splitlines() if "Exception" in line or "abort" in line), text)[:500]
         if "cancelled" in first:
             return CancelledError()
         if (known := from_executor(text)) is not None:
             return known
         if "Python worker exited unexpectedly" in text:
-            return Unclassified(
-                "a Spark worker died in mid-task",
-                hint="the system may have run out of memory: see the kernel's log",
-                code=WORKER_LOST,
-                where="spark",
-                cause=first,
-            )
+            hint = "the system may have run out of memory: see the kernel's log"
+            return Unclassified("a Spark worker died in mid-task", hint, WORKER_LOST, "spark", cause=first)
         return Unclassified("Spark could not run a task", where="spark", cause=first)
 
 
 def open_runner(
-    options: SparkOptions,
-    name: str,
-    work_dir: Path,
-    say: Callable[[str], None] | None = None,
-    kinds: tuple[str, ...] = (),
+    options: SparkOptions, name: str, work_dir: Path, say: Say | None = None, kinds: tuple[str, ...] = ()
 ) -> SparkRunner:
     """Start Spark for the job `name` and a runner on it; on a cluster `say` is told who runs its tasks.
 
@@ -216,12 +196,9 @@ def open_runner(
             say(str(workers))
     except TimeoutError:
         runner.close()
-        raise Unreachable(
-            f"the Spark cluster has given no executor within {MUSTER_SECONDS:.0f} s",
-            hint="see that it has workers with cores and memory free (spark.executor.memory, spark.cores.max)",
-            code=CLUSTER_GONE,
-            where="spark",
-        ) from None
+        hint = "see that it has workers with cores and memory free (spark.executor.memory, spark.cores.max)"
+        what = f"the Spark cluster has given no executor within {MUSTER_SECONDS:.0f} s"
+        raise Unreachable(what, hint, CLUSTER_GONE, "spark") from None
     except BaseException:
         runner.close()
         raise
@@ -246,7 +223,6 @@ class SessionWatch:
         self._done = threading.Event()
 
     def start(self) -> None:
-        """Start asking."""
         for each in (self._ask, self._judge):
             threading.Thread(target=each, name="slotkeeper-session", daemon=True).start()
 

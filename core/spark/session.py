@@ -37,7 +37,7 @@ from slotkeeper.core.errors import ConfigError, SlotkeeperError, Unreachable
 from slotkeeper.core.spark.cluster import PACKAGE, ask_masters, cluster_secret, own_home, write_package
 from slotkeeper.core.spark.folders import SocketFolder, cache_folder, private_folder, socket_folder
 from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_java, shim_home
-from slotkeeper.core.spark.settings import LEAST_CAPACITY, LIGHT, spark_settings, with_capacity
+from slotkeeper.core.spark.settings import LEAST_CAPACITY, LOG_SETTINGS, logged, spark_settings, with_capacity
 
 STOP_SECONDS = 5.0
 """How long Spark may take to stop before its JVM is killed."""
@@ -63,10 +63,7 @@ class Context:
     """A running Spark. `spark` is the SparkContext, for `slotkeeper.core.spark.runner` only."""
 
     def __init__(self, spark: Any, java: Java, capacity: int | None, remains: _Remains) -> None:
-        self.spark = spark
-        self.java = java
-        self.fixed_capacity = capacity
-        self._remains = remains
+        self.spark, self.java, self.fixed_capacity, self._remains = spark, java, capacity, remains
         self._lock = threading.Lock()
 
     @property
@@ -117,9 +114,7 @@ class _Remains:
     """What has to be taken away again, whether Spark came up or not."""
 
     def __init__(self, work_dir: Path, sockets: SocketFolder | None, archive: ClassArchive) -> None:
-        self.work_dir = work_dir
-        self.sockets = sockets
-        self.archive = archive
+        self.work_dir, self.sockets, self.archive = work_dir, sockets, archive
         self.gateway: Any = None
         self.end_by = float("inf")
 
@@ -201,13 +196,19 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
         raise ConfigError(f"The folder {run} cannot be made for Spark", hint="Check its owner and free space")
     master, secret = Master.parse(options.master), cluster_secret(options)
     cache = cache_folder(run)
-    spark_home, archive = _home(java, cache, run, master)
+    spark_home, archive = Path(pyspark.__file__).parent, ClassArchive()
+    if master.kind is MasterKind.LOCAL_CLUSTER:
+        spark_home = own_home(spark_home, run)  # made for one run, so that it gets no archive of its classes
+    else:
+        archive = class_archive(java, pyspark.__version__, spark_home, cache)
     sockets = socket_folder()
     remains = _Remains(run, sockets, archive)
     spelled, capacity = with_capacity(master)
     conf = SparkConf(loadDefaults=False).setMaster(spelled).setAppName(f"slotkeeper/{name}")
     folder = sockets.path if sockets else None
-    for key, value in spark_settings(options, run, folder, _java_options(archive, run), PACKAGE, kinds).items():
+    (run / LOG_SETTINGS).write_text(_LOG4J, "utf-8")
+    java_options = (*logged(run), *archive.options)
+    for key, value in spark_settings(options, run, folder, java_options, PACKAGE, kinds).items():
         conf.set(key, value)
     environ = _environ(java, cache, run, spark_home, options)
     try:
@@ -226,24 +227,14 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
     return Context(spark, java, capacity, remains)
 
 
-def _home(java: Java, cache: Path, run: Path, master: Master) -> tuple[Path, ClassArchive]:
-    """Where Spark is, and the archive of its classes: none for a home that is made for one run."""
-    installed = Path(pyspark.__file__).parent
-    if master.kind is MasterKind.LOCAL_CLUSTER:
-        return own_home(installed, run), ClassArchive()
-    return installed, class_archive(java, pyspark.__version__, installed, cache)
-
-
 def _check_user() -> None:
     """Hadoop, inside Spark, asks the system for the user's name and fails obscurely without one (containers)."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
-        raise ConfigError(
-            f"The user id {os.geteuid()} has no name on this system, and Spark needs one",
-            hint="Add a line for it to /etc/passwd (or start the container as a user that has one)",
-            where="spark",
-        ) from None
+        what = f"The user id {os.geteuid()} has no name on this system, and Spark needs one"
+        hint = "Add a line for it to /etc/passwd (or start the container as a user that has one)"
+        raise ConfigError(what, hint, where="spark") from None
 
 
 def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> Any:
@@ -267,28 +258,14 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
     except SlotkeeperError:
         raise
     except Exception as error:
-        raise Unreachable(
-            "Spark did not start",
-            hint="The lines above say why; `slotkeeper doctor` checks Java, memory and folders",
-            where="spark",
-            cause=str(error).split("\n", 1)[0][:500],
-        ) from error
+        hint = "The lines above say why; `slotkeeper doctor` checks Java, memory and folders"
+        cause = str(error).split("\n", 1)[0][:500]
+        raise Unreachable("Spark did not start", hint, where="spark", cause=cause) from error
 
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
     """Everything that goes wrong in py4j is raised as well; what it writes to the root logger would be noise."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
-
-
-def _java_options(archive: ClassArchive, run: Path) -> tuple[str, ...]:
-    logging_file = run / "log4j2.properties"
-    logging_file.write_text(_LOG4J, "utf-8")
-    return (
-        *LIGHT,
-        f"-Djava.io.tmpdir={run / 'tmp'}",
-        f"-Dlog4j2.configurationFile={logging_file}",
-        *archive.options,
-    )
 
 
 def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: SparkOptions) -> dict[str, str]:

@@ -22,6 +22,13 @@ LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
 """As many as `local[4]` has: without a limit a standalone cluster gives one job every core that it has."""
+LOG_SETTINGS = "log4j2.properties"
+"""The file in a run's folder that says what its JVMs log."""
+
+
+def logged(run: Path) -> tuple[str, ...]:
+    """The options of a JVM whose files and log settings are in `run`."""
+    return (*LIGHT, f"-Djava.io.tmpdir={run / 'tmp'}", f"-Dlog4j2.configurationFile={run / LOG_SETTINGS}")
 
 
 def with_capacity(master: Master) -> tuple[str, int | None]:
@@ -93,9 +100,8 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
     if master.kind is MasterKind.STANDALONE:
         # Spark goes on in the clear with a master or worker that has not set it; our driver and executors all have.
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
-    logged = (*LIGHT, f"-Djava.io.tmpdir={run / 'tmp'}", f"-Dlog4j2.configurationFile={run / 'log4j2.properties'}")
     return settings | {
-        "spark.executor.extraJavaOptions": " ".join(map(quoted, logged)),
+        "spark.executor.extraJavaOptions": " ".join(map(quoted, logged(run))),
         # The pages of the master and workers that live in our JVM listen on loopback: nobody ends a job there.
         "spark.ui.killEnabled": "false",
         "spark.executor.logs.rolling.strategy": "size",

@@ -58,7 +58,10 @@ def call(packed: Packed, spec: object) -> Answer:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _FOREIGN:
             return Answer(failure=_unknown(packed.name, error))
-        return Answer(failure=ErrorValues.of(_lacking(error.name or "")))
+        what = f"the worker {socket.gethostname()} lacks the Python package {error.name} in {sys.executable}"
+        page = see("runbook", "I want a job on a Spark cluster")
+        hint = f"install it there, or name a Python that has it: python in [jobs.X.spark]; {page}"
+        return Answer(failure=ErrorValues.of(ConfigError(what, hint=hint, where="spark")))
     except Exception as error:
         return Answer(failure=_unknown(packed.name, error))
 
@@ -67,15 +70,6 @@ def _unknown(name: str, error: Exception) -> ErrorValues:
     # a value of a row may stand in the exception's text, so only its type is shown
     message = f"{name} failed with {type(error).__name__}"
     return replace(ErrorValues.of(error), message=message, where="spark")
-
-
-def _lacking(name: str) -> ConfigError:
-    return ConfigError(
-        f"the worker {socket.gethostname()} lacks the Python package {name} in {sys.executable}",
-        hint="install it there, or name a Python that has it: python in [jobs.X.spark]; "
-        f"{see('runbook', 'I want a job on a Spark cluster')}",
-        where="spark",
-    )
 
 
 def in_partition(packed: Packed, spec: object, rows: Iterable[object]) -> Iterator[Answer]:

@@ -51,35 +51,26 @@ _TAIL = 65_536
 
 def actor() -> Actor:
     """Who runs this program, by the kernel; and what the environment claims, the SSH client's address included."""
-    account = _account(os.getuid())
+    try:
+        account = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # no account has the number (containers)
+        account = str(os.getuid())
+    try:
+        noted: int | None = int(Path("/proc/self/loginuid").read_text("ascii"))
+    except (OSError, ValueError):
+        noted = None
     named = next((name for key in ("LOGNAME", "USER", "LNAME") if (name := os.environ.get(key))), account)
     origin = os.environ.get("SSH_CONNECTION", "").split(" ")[0]
     sudo = os.environ.get("SUDO_USER", "")
     claimed = "" if named == account else named
-    return Actor(account, socket.gethostname(), os.getpid(), sudo, origin, os.getuid(), _login_uid(), claimed)
-
-
-def _account(uid: int) -> str:
-    """The name of a uid; the number itself where no account has it (containers)."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def _login_uid() -> int | None:
-    try:
-        noted = int(Path("/proc/self/loginuid").read_text("ascii"))
-    except (OSError, ValueError):
-        return None
-    return None if noted == _NO_LOGIN else noted
+    login_uid = None if noted == _NO_LOGIN else noted
+    return Actor(account, socket.gethostname(), os.getpid(), sudo, origin, os.getuid(), login_uid, claimed)
 
 
 def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
     """The line that is written before an action."""
-    return AuditLine(
-        SystemClock().utc(), actor(), action, uuid.uuid4().hex[:16], Phase.INTENT, what, reason, result=result or {}
-    )
+    of = (actor(), action, uuid.uuid4().hex[:16])
+    return AuditLine(SystemClock().utc(), *of, Phase.INTENT, what, reason, result=result or {})
 
 
 def outcome(line: AuditLine, said: str, result: Mapping[str, str]) -> AuditLine:
@@ -159,9 +150,8 @@ class Audit:
         numbers = [_number(file) for file in numbered]
         rotated_out = bool(numbers) and numbers[0] > 1 and len(numbers) >= KEPT
         judged = judge(links, rotated_out)
-        gone = [
-            f"the file after {earlier.name} is gone" for earlier in numbered[:-1] if _number(earlier) + 1 not in numbers
-        ]
+        followed = {number - 1 for number in numbers}
+        gone = [f"the file after {file.name} is gone" for file in numbered[:-1] if _number(file) not in followed]
         if numbers and numbers[0] > 1 and not rotated_out:
             gone.insert(0, f"the files before {numbered[0].name} are gone")
         # a file gets its number when it is full: fifty empty ones would say that all before them was dropped in order

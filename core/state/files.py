@@ -15,6 +15,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from slotkeeper.core.bounded import text_in
@@ -74,15 +75,14 @@ def names(folder: Path, kind: str) -> list[str]:
 
 def marks(folder: Path) -> list[OpenReset]:
     """The unfinished resets of a state folder; a damaged mark is one all the same."""
-    return [OpenReset.parse(name, _content(folder, folder / MARKS / f"{name}.json")) for name in names(folder, MARKS)]
-
-
-def _content(folder: Path, path: Path) -> str:
-    try:
-        with os.fdopen(opened(folder, path, os.O_RDONLY), "rb") as stream:
-            return text_in(stream)
-    except (OSError, ValueError, StateError):
-        return ""
+    found = []
+    for name in names(folder, MARKS):
+        text = ""
+        file = folder / MARKS / f"{name}.json"
+        with suppress(OSError, ValueError, StateError), os.fdopen(opened(folder, file, os.O_RDONLY), "rb") as stream:
+            text = text_in(stream)
+        found.append(OpenReset.parse(name, text))
+    return found
 
 
 def keep_config(folder: StateFolder, run: str, text: str) -> None:

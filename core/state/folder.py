@@ -266,9 +266,8 @@ def _create(path: Path, group: str) -> None:
         path.chmod(TEAM_MODE)
     except (KeyError, PermissionError) as error:
         path.rmdir()
-        raise StateError(
-            f"state folder {path} cannot be given to group {safe(group)!r}", "name a group that you belong to"
-        ) from error
+        what = f"state folder {path} cannot be given to group {safe(group)!r}"
+        raise StateError(what, "name a group that you belong to") from error
 
 
 def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
@@ -276,22 +275,15 @@ def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
     end = parts[-1]
     what = f"state folder {end.path}"
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
-        raise StateError(
-            f"{what} is a team's (group {_shown_group(end.gid)}), and we are not in it: what its members leave there"
-            " would run as us",
-            "run as one of them",
-        )
+        name = f"gid {end.gid}"
+        with suppress(KeyError):
+            name = f"{safe(grp.getgrgid(end.gid).gr_name, 80)}, gid {end.gid}"
+        why = f"{what} is a team's (group {name}), and we are not in it: what its members leave there would run as us"
+        raise StateError(why, "run as one of them")
     try:
         ownership.refuse(parts, what, ownership.team(parts, end.gid) if shared else None)
     except ownership.NotOurs as error:
         raise StateError(error.message, error.hint) from None
-
-
-def _shown_group(gid: int) -> str:
-    try:
-        return f"{safe(grp.getgrgid(gid).gr_name, 80)}, gid {gid}"
-    except KeyError:
-        return f"gid {gid}"
 
 
 def log_of(folder: Path, job: str) -> Path:
@@ -384,16 +376,17 @@ def _regular(name: str, path: Path, flags: int, mode: int, place: int | None) ->
         raise _no_file(path, error) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _refused(path)
+        raise planted(path)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def _no_file(path: Path, error: OSError) -> OSError | StateError:
-    return _refused(path) if error.errno in _NO_FILE else error
+    return planted(path) if error.errno in _NO_FILE else error
 
 
-def _refused(path: Path) -> StateError:
+def planted(path: Path) -> StateError:
+    """The error for a link or a FIFO in place of a file of ours."""
     return StateError(f"{path} is a link or no regular file, which nothing of ours is", PLANTED)
 
 

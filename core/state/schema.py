@@ -12,12 +12,11 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.state.faults import PLANTED, WAY_OUT, StateError, cannot_read, cannot_write, translated
-from slotkeeper.core.state.folder import StateFolder, flushed
+from slotkeeper.core.state.faults import WAY_OUT, StateError, cannot_read, cannot_write, translated
+from slotkeeper.core.state.folder import StateFolder, flushed, planted
 
 APPLICATION_ID = 0x534C4B52
 """Marks the file as ours ("SLKR"), so that another program's database is never migrated."""
@@ -105,7 +104,7 @@ def _refuse_planted(file: Path) -> None:
         except OSError as error:
             raise cannot_read(path, error) from error
         if not stat.S_ISREG(mode):
-            raise StateError(f"{path} is a link or no regular file, which nothing of ours is", PLANTED)
+            raise planted(path)
 
 
 def _prepare(
@@ -115,9 +114,14 @@ def _prepare(
     found = _version(connection, file)
     if found == 0 or (migrates and _pending(connection, found)):
         # Two processes that switch a new file to WAL at once get SQLITE_BUSY without any waiting: hence the lock.
+        def before(version: int) -> None:
+            if version:  # a file that is being made needs neither
+                _refuse_running(folder, file)
+                _keep_copy(folder, file, version)
+
         with folder.locked("state", "schema", busy_seconds):
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            _migrate(connection, file, partial(_before, folder, file))
+            _migrate(connection, file, before)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -182,13 +186,6 @@ def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int],
             raise
         if len(pending) < 2 or not found:
             return
-
-
-def _before(folder: StateFolder, file: Path, version: int) -> None:
-    """Refuse or prepare a migration; a file that is being made needs neither."""
-    if version:
-        _refuse_running(folder, file)
-        _keep_copy(folder, file, version)
 
 
 def _refuse_running(folder: StateFolder, file: Path) -> None:

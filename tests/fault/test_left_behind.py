@@ -9,6 +9,7 @@ import pytest
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.engine.driver import start
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT
 from slotkeeper.core.sources.dws.position import points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin
@@ -82,9 +83,9 @@ def test_the_next_start_ends_it(mirror: Mirror, seed: int) -> None:
 def test_where_it_cannot_be_ended_the_next_start_waits_until_it_cannot_land(
     elsewhere: bool, mirror: Mirror, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert start.LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
+    assert LOST_ANSWER_WAIT * 1000 > REGISTER_LIMIT_MS
     share = 0.2
-    monkeypatch.setattr(start, "LOST_ANSWER_WAIT", start.LOST_ANSWER_WAIT * share)
+    monkeypatch.setattr(start, "LOST_ANSWER_WAIT", LOST_ANSWER_WAIT * share)
     monkeypatch.setattr("slotkeeper.core.sources.dws.source.REGISTER_LIMIT_MS", int(REGISTER_LIMIT_MS * share))
     if elsewhere:
         facts.second_coordinator(mirror.warehouse)

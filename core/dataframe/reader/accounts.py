@@ -120,8 +120,7 @@ class _Kept:
     """What was written for one query and slot, and the session for it."""
 
     def __init__(self, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
-        self._place = place
-        self._make = make
+        self._place, self._make = place, make
         self._accounts: QueryAccounts | None = None
         self._written: QueryReport | None = None
         self._at = float("-inf")
@@ -167,9 +166,7 @@ class AccountKeeper:
         clock: Clock | None = None,
         every: float = EVERY,
     ) -> None:
-        self._active = active
-        self._lives = lives
-        self._make = make
+        self._active, self._lives, self._make = active, lives, make
         self._clock = clock or SystemClock()
         self._every = every
         self._kept: dict[tuple[str, Place], _Kept] = {}

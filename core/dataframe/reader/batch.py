@@ -31,8 +31,7 @@ class PlainTableReader(DataSourceReader):
     """Reads all that is asked for; every condition is Spark's to apply."""
 
     def __init__(self, asked: Asked, layout: Layout) -> None:
-        self._asked = asked
-        self._layout = layout
+        self._asked, self._layout = asked, layout
         self._only: tuple[Condition, ...] = ()
 
     @naming
@@ -43,7 +42,10 @@ class PlainTableReader(DataSourceReader):
             log = session.changelog(job)
             if log.identify().text != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed since the DataFrame was made")
-            if self._of_changes:
+            if self._asked.begin and self._asked.read == "rows":
+                what = 'read = "rows" gives the table as it is now, and no range'
+                raise Refused(what, "leave out from", where="spark")
+            if self._asked.begin or self._asked.read == "changes":
                 found = self._ranges(log)
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
@@ -53,12 +55,6 @@ class PlainTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         return read.read(partition) if isinstance(partition, Part) else iter(())
-
-    @property
-    def _of_changes(self) -> bool:
-        if self._asked.begin and self._asked.read == "rows":
-            raise Refused('read = "rows" gives the table as it is now, and no range', "leave out from", where="spark")
-        return bool(self._asked.begin) or self._asked.read == "changes"
 
     def _ranges(self, log: Changelog) -> list[InputPartition]:
         job = self._asked.job
@@ -111,9 +107,8 @@ class PlainTableReader(DataSourceReader):
                 raise Refused(what, "places are shown by slots peek, and by a changelog's own columns") from None
         if names is not None and set(found) != names:
             wrong = ", ".join(sorted(names ^ set(found)))
-            raise Refused(
-                f"option {option} names other DNs than there are ({wrong})", f"name {', '.join(sorted(names))}"
-            )
+            what = f"option {option} names other DNs than there are ({wrong})"
+            raise Refused(what, f"name {', '.join(sorted(names))}")
         return found
 
 

@@ -29,7 +29,7 @@ from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import lane_of
 from slotkeeper.core.engine.driver.lease import Leases, take_lease
 from slotkeeper.core.engine.driver.registration import register_at
-from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin, channel_hash
+from slotkeeper.core.engine.driver.start import LEASE_WAIT, begin, blank_row
 from slotkeeper.core.engine.driver.start_point import retained_from
 from slotkeeper.core.engine.runners import LocalRunner
 from slotkeeper.core.engine.worker.step import Probe, nothing
@@ -94,12 +94,9 @@ class SlotLease:
         keepalive: float = KEEPALIVE,
         take_over: bool = False,
     ) -> None:
-        self._job = job
-        self._start = start
-        self._take_over = take_over
+        self._job, self._start, self._take_over = job, start, take_over
         self._clock = clock or SystemClock()
-        self._probe = probe
-        self._keepalive = keepalive
+        self._probe, self._keepalive = probe, keepalive
         self._run = f"query-{uuid.uuid4().hex[:8]}"
         self._sessions: TargetlessSessions | None = None
         self._leases: Leases | None = None
@@ -112,10 +109,17 @@ class SlotLease:
         store = self._sessions.store()
         store.create_tables()
         rows = store.rows()
-        _refuse_of_job(self._job, rows)
-        ctx = self._context()
+        for row in rows:  # the rows of a mirror are not a query's: what it registers, the mirror would never see
+            if not row.of_query:
+                job, table = self._job, self._job.channel.source_table
+                what = f"slot {job.slot} of {table} belongs to a job, which mirrors it into {row.target}"
+                raise Refused(what, f"give [jobs.{job.name}] a slot of its own", where="sink")
+        ctx, at = self._context(), self._start
         if all(row.state is LaneState.CREATING for row in rows):  # none, or a first start that was broken off
-            ctx = _begins_at(ctx, self._start)
+            if at == "slot":
+                _at_slot(ctx)
+            else:
+                ctx = replace(ctx, job=replace(ctx.job, start=_earliest(ctx) if at == "earliest" else at))
         return self._started(ctx)
 
     def _started(self, ctx: JobContext) -> Begun:
@@ -124,7 +128,7 @@ class SlotLease:
         rows = list(begun.rows)
         if any(row.noted_end is None or row.state is not LaneState.RUNNING for row in rows):
             # its first start: what it begins with is noted, because Spark asks for it again until a batch is committed
-            first = {row.key.shard: _position(row) for row in rows}
+            first = {row.key.shard: row.position for row in rows if row.position is not None}
             turn = Turn(begun.epoch, len(rows), tuple({row.state for row in rows}), LaneState.RUNNING)
             store.set_state(turn, first)
             rows = store.rows()
@@ -197,15 +201,8 @@ class SlotLease:
 
     def _register(self, lane: Lane) -> None:
         sessions, before = self._opened, lane.registered
-        settled = register_at(
-            sessions.admin(f"dn {lane.shard.node_id}"),
-            sessions.rows("commits"),
-            lane,
-            self._epoch,
-            lane.position,
-            self._clock,
-            self._probe,
-        )
+        by = (sessions.admin(f"dn {lane.shard.node_id}"), sessions.rows("commits"))
+        settled = register_at(*by, lane, self._epoch, lane.position, self._clock, self._probe)
         if settled.registered is not None:
             expected = exactly(settled.registered, lane.expected.fingerprint)
             now = self._clock.monotonic()
@@ -236,27 +233,6 @@ class SlotLease:
             take_over=self._take_over,
             passed_by=TAKES_OVER,
         )
-
-
-def _position(row: ProgressRow) -> Position:
-    assert row.position is not None
-    return row.position
-
-
-def _refuse_of_job(job: JobSpec, rows: Sequence[ProgressRow]) -> None:
-    """The rows of a mirror are not a query's: what it registers, the mirror would never see."""
-    for row in rows:
-        if not row.of_query:
-            what = f"slot {job.slot} of {job.channel.source_table} belongs to a job, which mirrors it into {row.target}"
-            raise Refused(what, f"give [jobs.{job.name}] a slot of its own", where="sink")
-
-
-def _begins_at(ctx: JobContext, start: str) -> JobContext:
-    """The context with a start that a job has; rows are made by this for one that goes on where its slot stands."""
-    if start == "slot":
-        _at_slot(ctx)
-        return ctx
-    return replace(ctx, job=replace(ctx.job, start=_earliest(ctx) if start == "earliest" else start))
 
 
 def _earliest(ctx: JobContext) -> str:
@@ -296,23 +272,10 @@ def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> Progre
     oldest = there.oldest
     if there.missing or oldest is None or not there.settled:
         what = f"{status.shard.name}: slot {job.slot} holds {there.shown}, which is no place to begin"
-        raise Refused(
-            what, '`slotkeeper slots register` moves it to now; or .option("start", "initial")', where="source"
-        )
-    return ProgressRow(
-        key=job.lane_key(status.shard.name),
-        node_id=status.shard.node_id,
-        target=f"{job.sink.database}.{job.channel.target}",
-        position=oldest.from_here,
-        epoch=0,
-        changes=0,
-        state=LaneState.RUNNING,
-        noted_start=None,
-        noted_end=None,
-        channel=channel_hash(ctx, identity),
-        fingerprint=identity.text,
-        registered=there,
-    )
+        to_do = '`slotkeeper slots register` moves it to now; or .option("start", "initial")'
+        raise Refused(what, to_do, where="source")
+    made = blank_row(ctx, identity, status.shard)
+    return replace(made, position=oldest.from_here, state=LaneState.RUNNING, registered=there)
 
 
 class NoTarget:
@@ -355,9 +318,7 @@ class TargetlessSessions(WiredSessions):
     """A query's sessions: those of a job, without a target."""
 
     def target(self) -> NoTarget:
-        """None there is."""
         return NoTarget()
 
     def targets(self) -> None:
         """None is watched."""
-        return

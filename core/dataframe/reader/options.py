@@ -98,9 +98,8 @@ def _known(options: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, value in options.items():
         if name.lower() in _SPARKS:
-            raise ConfigError(
-                f"load({value!r}) names a path, and a binlog has none", 'name the table: .option("table")'
-            )
+            what = f"load({value!r}) names a path, and a binlog has none"
+            raise ConfigError(what, 'name the table: .option("table")')
         if name.lower() not in DEFAULTS:
             near = difflib.get_close_matches(name.lower(), DEFAULTS, 1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(DEFAULTS)}"

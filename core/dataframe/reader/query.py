@@ -45,8 +45,7 @@ class Query:
     """Not shared between threads; opens nothing before it is first asked."""
 
     def __init__(self, asked: Asked, layout: Layout, clock: Clock | None = None, probe: Probe = nothing) -> None:
-        self._asked = asked
-        self._layout = layout
+        self._asked, self._layout = asked, layout
         self._clock = clock or SystemClock()
         self._lease: SlotLease | SlotOnlooker = (
             SlotLease(asked.job, asked.start, self._clock, probe, take_over=asked.takes_over)
@@ -56,8 +55,7 @@ class Query:
         self._session: ChangelogSession | None = None
         self._log: Changelog | None = None
         self._begun_at: Offset | None = None
-        self._fresh = False
-        self._epoch = 0
+        self._fresh, self._epoch = False, 0
         self._bound: _Bound | None = None
         self._idle_since: float | None = None
         self._moved_at = self._clock.monotonic()
@@ -246,8 +244,7 @@ class SlotOnlooker:
     """
 
     def __init__(self, job: JobSpec, start: str) -> None:
-        self._job = job
-        self._start = start
+        self._job, self._start = job, start
         self._session = changelog_session(job, 0, "onlooker")
         self._fingerprint = ""
 

@@ -150,16 +150,12 @@ def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[st
     try:
         table = csv.read_csv(pyarrow.BufferReader(piece), reading, _PARSE, converting)
     except pyarrow.ArrowInvalid as error:
-        raise _unreadable(str(error), names) from None
+        # which column it is; no word of the value, which may be anybody's
+        found = _COLUMN.search(str(error))
+        name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
+        where = f"column {name!r} holds a value that its type in Spark has not" if name else "a row cannot be read"
+        raise RowRefused(where, f'read it as text: .option("as_text", "{name or "COLUMN"}")', where="source") from None
     return [column.combine_chunks() for column in table.columns]
-
-
-def _unreadable(said: str, names: Sequence[str]) -> RowRefused:
-    """Which column it is; no word of the value, which may be anybody's."""
-    found = _COLUMN.search(said)
-    name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
-    where = f"column {name!r} holds a value that its type in Spark has not" if name else "a row cannot be read"
-    return RowRefused(where, f'read it as text: .option("as_text", "{name or "COLUMN"}")', where="source")
 
 
 _OWN = {

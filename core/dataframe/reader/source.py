@@ -49,7 +49,6 @@ class SlotkeeperSource(DataSource):
 
     @naming
     def schema(self) -> StructType:
-        """The columns; asks the source."""
         check()
         self._asked = asked(self.options)
         with closing(changelog_session(self._asked.job, 0, "schema")) as session:
@@ -60,7 +59,6 @@ class SlotkeeperSource(DataSource):
 
     @naming
     def streamReader(self, schema: StructType) -> ChangesReader:
-        """The changes as a stream."""
         wanted, columns = self._made()
         if wanted.read == "rows" or wanted.begin:
             what = "a stream reads changes from its start on; read and from are options of spark.read"
@@ -98,8 +96,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, asked: Asked, layout: Layout) -> None:
-        self._asked = asked
-        self._layout = layout
+        self._asked, self._layout = asked, layout
         self._query: Query | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -136,9 +133,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._asking.parts(self._offset(start), self._offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        from slotkeeper.core.dataframe.reader import (
-            read,  # what a query asks is not loaded where it reads, nor Arrow there
-        )
+        # what a query asks is not loaded where it reads, nor Arrow there
+        from slotkeeper.core.dataframe.reader import read
 
         assert isinstance(partition, Part)
         return read.read(partition)

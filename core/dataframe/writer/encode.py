@@ -37,8 +37,7 @@ class Lines(io.RawIOBase, BinaryIO):
         super().__init__()
         staged = self._staged(batches, key) if key else batches
         self._lines = ((one.num_rows, encoded(one, token, columns)) for one in staged if one.num_rows)
-        self.rows = 0
-        self.left_out = 0
+        self.rows, self.left_out = 0, 0
         self.broken: BaseException | None = None
 
     def _staged(self, batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -166,16 +166,8 @@ def record_ttls(*parts: JobContext) -> RecordTtls:
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 
 
-def unleased() -> None:
-    """For a loop that holds no lease."""
-
-
-def untold(text: str, by: SlotkeeperError | Party | None) -> None:
-    """No narrator."""
-
-
-def ignored(name: str) -> None:
-    """For a loop whose tasks have no sessions that could be ended."""
+def ignored(*_: object) -> None:
+    """For a loop that holds no lease, has no narrator, or whose tasks have no sessions that could be ended."""
 
 
 class Desk(Protocol):
@@ -210,8 +202,8 @@ class StreamPlan:
     until_caught_up: bool = False
     task_seconds: float = 3.0
     group: str = ""
-    keep_lease: Callable[[], None] = unleased
-    sever_lease: Callable[[], None] = unleased
+    keep_lease: Callable[[], None] = ignored
+    sever_lease: Callable[[], None] = ignored
     wanted_away: Callable[[Collection[str]], Collection[str]] | None = None
     let_go: Callable[[str, SlotkeeperError | None, Mapping[str, Lane]], None] | None = None
     whole: JobSpec | None = None
@@ -222,5 +214,5 @@ class StreamPlan:
     """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
     end_task: Callable[[str], None] = ignored
     """Ends the sessions of that name, which a task had that was given up; waits for nobody."""
-    retrying: Callable[[str, SlotkeeperError | Party | None], None] = untold
+    retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
     """`Narrator.retrying`."""

@@ -68,15 +68,13 @@ class Snapshot:
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
-        self._ctx = ctx
-        self._begun = begun
+        self._ctx, self._begun = ctx, begun
         self._copies: list[_Copy] = []
         self._running: dict[Future[Any], _Task] = {}
         self._number = 0
         self._given_up = TaskSessions(ctx.sessions)
         self._history: History = NO_HISTORY
-        self._failing_since = 0.0
-        self._tell_at = 0.0
+        self._failing_since, self._tell_at = 0.0, 0.0
         self._checked_at = ctx.clock.monotonic()
         self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 

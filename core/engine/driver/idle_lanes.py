@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.lane import Activity, Lane, due, names_by_table
@@ -19,7 +18,7 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.watch import ahead_of_row, explain_miss, judge, no_point, purged, stands_free, trouble
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.poll_schedule import PollSchedule
-from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, register_at
+from slotkeeper.core.engine.driver.registration import LaneOwner, Proven, Settled, TargetWatch, register_at
 from slotkeeper.core.engine.driver.threads import SerialExecutor
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName, classed
@@ -35,15 +34,6 @@ AT_ONCE = 20
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 
 
-class Checks(Protocol):
-    """What the checks of targets allow; `waiting` are lanes that the next one registers anyway."""
-
-    waiting: set[str]
-
-    def provable(self, lane: Lane) -> Proven | None:
-        """Up to where a lane may be registered now; None where nothing is checked."""
-
-
 class IdleLanes:
     """The polls of a job's idle lanes, and the turns in which they are settled."""
 
@@ -55,15 +45,10 @@ class IdleLanes:
         executor: SerialExecutor,
         clock: Clock,
         probe: Probe,
-        checks: Checks,
+        checks: TargetWatch,
     ) -> None:
-        self._loop = loop
-        self._checks = checks
-        self._plan = plan
-        self._sessions = sessions
-        self._executor = executor
-        self._clock = clock
-        self._probe = probe
+        self._loop, self._checks, self._plan, self._sessions = loop, checks, plan, sessions
+        self._executor, self._clock, self._probe = executor, clock, probe
         lanes = loop.lanes
         self.many_lanes = len(lanes) / SETTLED_A_SECOND
         """Seconds between two registrations of a lane that is idle, or served among many."""
@@ -176,7 +161,12 @@ class IdleLanes:
             return
         self._plan.record_ttls.see(lane.key.source_table, lane.shard.name, status.latest, now)
         if status.latest < lane.position:
-            self._older_status(lane, status.latest, now)
+            count, since = self._older.get(lane.name, (0, now))
+            self._older[lane.name] = (count + 1, since)
+            if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
+                newest, here = status.latest.shown, lane.position.shown
+                sentence = f"{lane.shard.name}: the source's newest point {newest} is below our {here}"
+                self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
             return
         late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position else None
         if late is not None:
@@ -226,30 +216,13 @@ class IdleLanes:
                 self._start_settling(lane, self._moves(lane))
 
     def _start_settling(self, lane: Lane, move: bool) -> None:
+        epoch, clock, probe = self._plan.epoch, self._clock, self._probe
         others, proven = self._loop.sharing(lane), self._checks.provable(lane)
-        keeps = self._clock.monotonic() - lane.kept_at >= self._keeps_every
+        keeps = clock.monotonic() - lane.kept_at >= self._keeps_every
         self._loop.start_registration(
             lane,
-            lambda: settle(
-                *self._loop.registrar(lane),
-                lane,
-                self._plan.epoch,
-                move,
-                self._clock,
-                self._probe,
-                others,
-                proven,
-                keeps,
-            ),
+            lambda: settle(*self._loop.registrar(lane), lane, epoch, move, clock, probe, others, proven, keeps),
         )
-
-    def _older_status(self, lane: Lane, latest: Position, now: float) -> None:
-        count, since = self._older.get(lane.name, (0, now))
-        self._older[lane.name] = (count + 1, since)
-        if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
-            newest, here = latest.shown, lane.position.shown
-            sentence = f"{lane.shard.name}: the source's newest point {newest} is below our {here}"
-            self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from enum import Enum
 from slotkeeper.core import retry
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Lane, names_by_table
-from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.refusals import NO_RIGHT
 from slotkeeper.core.domain.slot import Shard
@@ -29,7 +29,7 @@ from slotkeeper.core.engine.driver.loop import End, Loop
 from slotkeeper.core.engine.driver.reshape import REFUSALS, concerns, name_the_command, overcome
 from slotkeeper.core.engine.driver.start import Begun, begin
 from slotkeeper.core.engine.driver.topology import refuse
-from slotkeeper.core.engine.driver.waits import Interrupted, wait_to_try
+from slotkeeper.core.engine.driver.waits import Interrupted, stay_paused, wait_to_try
 from slotkeeper.core.errors import Busy, ConfigError, ErrorKind, SlotkeeperError, Trouble, Unreachable
 from slotkeeper.core.ports.sink import Targets, Watched
 from slotkeeper.core.retry import Failure, RetryRules
@@ -48,6 +48,9 @@ class JobEnd(Enum):
     EMPTY = "no table is left"
     FINISHED = "finished"
     CAUGHT_UP = "caught up"
+
+
+_ENDS = {End.STOPPED: JobEnd.STOPPED, End.EMPTY: JobEnd.EMPTY, End.CAUGHT_UP: JobEnd.CAUGHT_UP}
 
 
 def run_group(ctx: JobContext) -> JobEnd:
@@ -74,7 +77,7 @@ def run_group(ctx: JobContext) -> JobEnd:
             return ended
         if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
-        _wait_out_pause(ctx)
+        stay_paused(ctx)
         if ctx.wanted() is WantedState.STOP:
             return JobEnd.STOPPED
 
@@ -102,18 +105,12 @@ def _once(ctx: JobContext) -> JobEnd | None:
     streaming = _begun(ctx)
     if streaming is None:
         return JobEnd.FINISHED
-    ended = streaming.run()
-    if ended is End.STOPPED:
-        return JobEnd.STOPPED
-    if ended is End.EMPTY:
-        return JobEnd.EMPTY
-    return JobEnd.CAUGHT_UP if ended is End.CAUGHT_UP else None
+    return _ENDS.get(streaming.run())
 
 
 def _begun(ctx: JobContext) -> Streaming | None:
     """Start and copy, tried again as `slotkeeper.core.retry` decides: each try is a whole start under an epoch of its
-    own.
-    """
+    own."""
     history, since = NO_HISTORY, ctx.clock.monotonic()
     rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
     while True:
@@ -152,15 +149,10 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
 def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
     """The lane that a progress row stands for, at a start; `label` is its name where that is not its DN's."""
     assert row.position is not None
-    known = row.registered
+    known, shard = row.registered, Shard(row.key.shard, row.node_id)
     assert known is not None
     return Lane(
-        row.key,
-        Shard(row.key.shard, row.node_id),
-        row.position,
-        known,
-        exactly(known, row.fingerprint),
-        width,
+        *(row.key, shard, row.position, known, exactly(known, row.fingerprint), width),
         changes=row.changes,
         repeats=row.repeats,
         kept_at=now,
@@ -173,8 +165,7 @@ class Streaming:
     """The loop of one start, and the turn of each channel from CATCHING UP to RUNNING."""
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
-        self._ctx = ctx
-        self._begun = begun
+        self._ctx, self._begun = ctx, begun
         self._epoch = begun[0].epoch
         self._noted: dict[str, Position | None] = {}
         self._behind: dict[str, Begun] = {}
@@ -209,23 +200,17 @@ class Streaming:
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            self._lanes[name] = replace(_as_found(lane, status.kept), latest=status.latest, polled_at=now)
+            # the comparison has passed, so what the slot holds now is what statuses must show from here on
+            known = lane.registered.found(status.kept)
+            lane = replace(lane, expected=exactly(known, lane.expected.fingerprint), registered=known)
+            self._lanes[name] = replace(lane, latest=status.latest, polled_at=now)
             self._noted[name] = row.noted_end
 
     def run(self) -> End:
         """Stream until something else is wanted; raises what needs a person."""
         ctx = self._ctx
-        loop = Loop(
-            self._plan(),
-            self._lanes,
-            ctx.sessions,
-            ctx.runner,
-            ctx.work.stream,
-            ctx.clock,
-            ctx.wanted,
-            self._tick,
-            ctx.probe,
-        )
+        given = (ctx.sessions, ctx.runner, ctx.work.stream, ctx.clock, ctx.wanted)
+        loop = Loop(self._plan(), self._lanes, *given, self._tick, ctx.probe)
         self._names = names_by_table(self._lanes)
         tables = {one.part.job.channel.source_table: one for one in self._begun}
         behind = {lane.key.source_table for lane in self._lanes.values() if lane.state is LaneState.CATCHING_UP}
@@ -247,7 +232,6 @@ class Streaming:
         return ended
 
     def _plan(self) -> StreamPlan:
-        """What its loop is told."""
         ctx = self._ctx
         given_up = TaskSessions(ctx.sessions)
         return StreamPlan(
@@ -331,24 +315,6 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
     """The state of the lanes that are least advanced."""
     running = all(lane.state is LaneState.RUNNING for lane in lanes.values())
     return LaneState.RUNNING if running else LaneState.CATCHING_UP
-
-
-def _as_found(lane: Lane, there: Kept) -> Lane:
-    """The start comparison has passed, so what the slot holds now is what statuses must show from here on."""
-    known = lane.registered.found(there)
-    return replace(lane, expected=exactly(known, lane.expected.fingerprint), registered=known)
-
-
-def _wait_out_pause(ctx: JobContext) -> None:
-    """A pause before any lane streamed: only what is wanted is asked for."""
-    reported = False
-    while ctx.wanted() is WantedState.PAUSE:
-        if not reported:
-            ctx.narrator.event(JobEvent.PAUSED)
-            reported = True
-        ctx.pause(0.5)
-    if reported and ctx.wanted() is WantedState.RUN:
-        ctx.narrator.event(JobEvent.RESUMED)
 
 
 WITHIN = 20.0

@@ -1,8 +1,7 @@
 """The lock on each target, which jobs of other progress schemas try for too, and whether a running job still holds it.
 
 A progress schema's rows fence the steps of its own jobs; across schemas there is no fence, so this lock is all that
-keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). It lives in the session that holds the
-lease.
+keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). It lives in the session that holds the lease.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ class Leases:
     """
 
     def __init__(self, ctx: JobContext, epoch: int) -> None:
-        self._ctx = ctx
-        self._epoch = epoch
+        self._ctx, self._epoch = ctx, epoch
         self._lost: float | None = None
         self._ended = False
         self._leaving: list[tuple[str, SlotkeeperError | None, Mapping[str, Lane]]] = []
@@ -172,7 +170,10 @@ class Leases:
         self._lost = now if self._lost is None else self._lost
         if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
             return
-        self._refuse_later(store)
+        found = max((row.epoch for row in store.rows()), default=self._epoch)
+        if found > self._epoch:  # whoever has raised the epoch of our rows does not give the lease back
+            by = f": {holder}" if (holder := store.holder()) else ""
+            raise Superseded(f"a later start has taken over (epoch {found}, ours is {self._epoch}){by}", where="sink")
         holder = store.writer(part.job.locked_target)
         # a session of ours that is just ending gives its locks back one by one: between two of them it looks foreign
         if holder and store.writer(part.job.locked_target) == holder:
@@ -180,14 +181,6 @@ class Leases:
         if now - self._lost >= LOST_WAIT:
             raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")
         raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
-
-    def _refuse_later(self, store: Store) -> None:
-        """Whoever has raised the epoch of our rows does not give the lease back: there is nothing to wait for."""
-        found = max((row.epoch for row in store.rows()), default=self._epoch)
-        if found > self._epoch:
-            holder = store.holder()
-            by = f": {holder}" if holder else ""
-            raise Superseded(f"a later start has taken over (epoch {found}, ours is {self._epoch}){by}", where="sink")
 
 
 def give_back(part: JobContext) -> None:

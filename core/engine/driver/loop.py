@@ -35,7 +35,7 @@ from slotkeeper.core.engine.messages import LaneOutcome, LaneTask, StreamOutcome
 from slotkeeper.core.engine.worker.step import Probe
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Superseded, Trouble, TroubleName, Unclassified
 from slotkeeper.core.ports.driver import Rows, Sessions, TaskRunner
-from slotkeeper.core.ports.source import SlotAdmin
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 from slotkeeper.core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
@@ -45,8 +45,6 @@ CANCEL_AFTER = 10.0
 """Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow; longer at each try.
 """
 STOP_WITHIN = 5.0
-LOST_ANSWER_WAIT = 15.0
-"""Longer than a registration's limit at the server: after this no call of ours is still on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,8 @@ class Loop:
             if self.other_nodes and not self.paused:
                 self._drain()
                 return End.OTHER_NODES
-            self._let_go_of_wanted()
+            for table in self.plan.wanted_away(self._names) if self.plan.wanted_away is not None else ():
+                self._let_go(table, None)
             self._hand_in()
             if not self.lanes:
                 if not self._leaving:
@@ -152,11 +151,6 @@ class Loop:
                 self._drain()
                 return End.CAUGHT_UP
             self._turn()
-
-    def _let_go_of_wanted(self) -> None:
-        if self.plan.wanted_away is not None:
-            for table in self.plan.wanted_away(self._names):
-                self._let_go(table, None)
 
     def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
         """Deal with a table no more; it is handed in once no task has a lane of it, or after a few seconds.
@@ -172,12 +166,12 @@ class Loop:
 
     def _hand_in(self, waits: bool = True) -> None:
         now = self._clock.monotonic()
-        for table, one in list(self._leaving.items()):
-            if waits and one.tasks & self._tasks.keys() and now < one.by:
+        for table, leaving in list(self._leaving.items()):
+            if waits and leaving.tasks & self._tasks.keys() and now < leaving.by:
                 continue
             del self._leaving[table]
             assert self.plan.let_go is not None
-            self.plan.let_go(table, one.error, one.lanes)
+            self.plan.let_go(table, leaving.error, leaving.lanes)
 
     def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
         """Whether the DNs changed beside a failure at the source: a DN that is gone makes any call of it fail."""
@@ -280,7 +274,6 @@ class Loop:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
 
     def _still(self, task: Assignment) -> list[str]:
-        """The lanes of a task whose tables are still here."""
         return [name for name in task.lanes if name in self.lanes]
 
     def _learn(self, task: Assignment) -> None:
@@ -356,23 +349,28 @@ class Loop:
         try:
             outcome: StreamOutcome = future.result()
         except CancelledError:
-            self._end_sessions(task)
+            # what a task that was given up, or whose worker is lost, still does at the sink ends; waits for nothing
+            self.plan.end_task(task.session(self.plan.task_prefix))
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
-                self._cancelled(self.lanes[mine[0]])
+                # a lane whose own task was cancelled waits before its next try: assigned at once, it would take the
+                # capacity again; that try may take longer: the step may be one that does
+                lane = replace(self.lanes[mine[0]], cancelled=self.lanes[mine[0]].cancelled + 1)
+                self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}"))
+                self._clear_others(lane)
                 return
         except SlotkeeperError as error:
-            self._end_sessions(task, error.where == "spark")  # then its worker may be dead
-            if error.where == "spark" and not isinstance(error, Unclassified):
-                self._failure = error
-                return
+            if error.where == "spark":  # its worker may be dead
+                self.plan.end_task(task.session(self.plan.task_prefix))
+                if not isinstance(error, Unclassified):
+                    self._failure = error
+                    return
             for name in mine:
                 if name in self.lanes:
                     self.lane_failed(self.lanes[name], error)
             return
-        by_name = {
-            (self.plan.whole or self.plan.job).lane_name(one.table, one.shard.name): one for one in outcome.lanes
-        }
+        whole = self.plan.whole or self.plan.job
+        by_name = {whole.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
         # lanes of a task may have had no turn: how many a task reaches is learned
         reached = sum(one.waited is not None for one in outcome.lanes)
         many_lanes = reached < len(outcome.lanes)
@@ -394,18 +392,6 @@ class Loop:
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
-
-    def _end_sessions(self, task: Assignment, lost: bool = True) -> None:
-        """What a task that was given up, or whose worker is lost, still does at the sink ends; waits for nothing."""
-        if lost:
-            self.plan.end_task(task.session(self.plan.task_prefix))
-
-    def _cancelled(self, lane: Lane) -> None:
-        """A lane whose own task was cancelled waits before its next try: assigned at once, it would take the capacity
-        again. That try may take longer: the step may be one that does."""
-        lane = replace(lane, cancelled=lane.cancelled + 1)
-        self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}"))
-        self._clear_others(lane)
 
     def _clear_others(self, culprit: Lane) -> None:
         """Of lanes that are alone on suspicion, those that share neither table nor DN with what failed are sound."""
@@ -440,15 +426,12 @@ class Loop:
         self.lanes[lane.name] = replace(ready, has_more=False)
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
-        """The lanes of a source table."""
         return (self.lanes[name] for name in self._names.get(table, ()))
 
     def line(self, lane: Lane) -> str:
-        """The line that a lane's DN has."""
         return line_of(lane.shard.node_id, self._nodes)
 
     def post(self, handle: Callable[..., None], *arguments: object) -> None:
-        """Call `handle` on this loop's thread."""
         self._events.put(lambda: handle(*arguments))
 
     def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
@@ -471,7 +454,6 @@ class Loop:
             self._failure = trouble(TroubleName.TOPOLOGY_CHANGED, sentence)
 
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
-        """Schedule the lane's next try, or end, as `slotkeeper.core.retry` decides."""
         now = self._clock.monotonic()
         since = lane.failing_since if lane.history.failures else now
         failure = Failure.of(error, lane.width)
@@ -518,11 +500,9 @@ class Loop:
             self._idle.hurry(name)
 
     def sink_answers(self) -> None:
-        """Try at once what waits by a sink that did not answer, and does now."""
         self.lanes.update(freed(self.lanes, self._clock.monotonic()))
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
-        """Register a lane by `work` in a thread; the answer is an event."""
         self.lanes[lane.name] = replace(lane, activity=Activity.REGISTERING)
 
         def run() -> None:
@@ -571,5 +551,4 @@ class Loop:
             )
 
     def end_with(self, error: SlotkeeperError) -> None:
-        """End the loop with an error about the whole job."""
         self._failure = error

@@ -43,8 +43,7 @@ class Telling:
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
         """The lanes of each table as they stood when it left, for a start of it that comes to no lanes."""
-        self._epoch = 0
-        self._leads = True
+        self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
         """The tables of which nothing goes on."""
@@ -125,15 +124,9 @@ class Telling:
                 return
             living = [lane for one in self._lanes.values() for lane in one.values()]
             running = all(lane.state is LaneState.RUNNING for lane in living)
-            merged = {name: lane for one in self._resting.values() for name, lane in one.items()}
-            for one in self._lanes.values():
-                merged.update(one)
-            self._narrator.lanes(
-                merged,
-                LaneState.RUNNING if running else LaneState.CATCHING_UP,
-                self._epoch,
-                sum(self._registrations.values()),
-            )
+            merged = dict(item for one in (*self._resting.values(), *self._lanes.values()) for item in one.items())
+            least = LaneState.RUNNING if running else LaneState.CATCHING_UP
+            self._narrator.lanes(merged, least, self._epoch, sum(self._registrations.values()))
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         with self._lock:
@@ -172,8 +165,7 @@ class GroupNarrator:
     def __init__(
         self, telling: Telling, tables: Collection[str], leads: bool, begun: Callable[[], None] | None = None
     ) -> None:
-        self._telling = telling
-        self._begun = begun
+        self._telling, self._begun = telling, begun
         self.tables = tuple(tables)
         self.leads = leads
         self.streams = False
@@ -232,9 +224,9 @@ def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, 
 def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[str, str]) -> Condition:
     began = [at for at in (lane.failing_since if lane.error else None, lane.silent_since) if at is not None]
     party, name, cause = _blamed(lane, several, names)
-    return Condition(
-        party.value, name, _without(cause, lane), min(began) + apart, (lane.name,), of, lane.history.failures
-    )
+    for known in (lane.name, lane.shard.name, lane.key.source_table):
+        cause = cause.removeprefix(f"{known}: ")
+    return Condition(party.value, name, cause, min(began) + apart, (lane.name,), of, lane.history.failures)
 
 
 def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:
@@ -243,19 +235,10 @@ def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party,
     side = said or lane.side
     if lane.silent_since is not None and not side:  # a step of it was given up: it is not what is wrong
         side, cause = "source", lane.silent
-    if side == "source" and several and (lane.silent_since is not None or not _of_line(lane)):
+    named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
+    # the line to the server fails then, and no DN behind it
+    of_line = bool(lane.error) and not named and lane.code.startswith(_LINE)
+    if side == "source" and several and (lane.silent_since is not None or not of_line):
         return Party.DN, lane.shard.name, cause
     party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
     return party, called or names.get(side, "Spark" if side == "spark" else "this job's driver"), cause
-
-
-def _of_line(lane: Lane) -> bool:
-    """Whether it is the line to the server, and no DN behind it, that fails."""
-    named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
-    return bool(lane.error) and not named and lane.code.startswith(_LINE)
-
-
-def _without(cause: str, lane: Lane) -> str:
-    for name in (lane.name, lane.shard.name, lane.key.source_table):
-        cause = cause.removeprefix(f"{name}: ")
-    return cause

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import JobEvent, WantedState
+from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.position import Position, confirmable
@@ -24,7 +24,7 @@ from slotkeeper.core.domain.watch import Expected, ahead_of_row, exactly, judge
 from slotkeeper.core.domain.watch import trouble as named
 from slotkeeper.core.engine.driver.context import JobContext, StreamPlan, about
 from slotkeeper.core.engine.driver.threads import SerialExecutor
-from slotkeeper.core.engine.driver.waits import Interrupted
+from slotkeeper.core.engine.driver.waits import Interrupted, stay_paused
 from slotkeeper.core.engine.worker.step import Probe, nothing
 from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Trouble, TroubleName, classed
 from slotkeeper.core.ports.driver import Rows
@@ -325,11 +325,8 @@ class TargetWatch:
                 continue
             named = self._named(reader, one, record, seen)
             if named is not None and record is not None:
-                reader.mark(
-                    one.job,
-                    self._epoch,
-                    replace(record, why=named.message.removeprefix(f"target {one.job.channel.target} ")),
-                )
+                why = named.message.removeprefix(f"target {one.job.channel.target} ")
+                reader.mark(one.job, self._epoch, replace(record, why=why))
             found[table] = named or renewed(seen)
         return found
 
@@ -433,16 +430,7 @@ class KeepAlive:
 
     def wait_out_pause(self) -> None:
         """Stay in a pause, with all slots kept alive; raises Interrupted behind it, and where a stop is wished."""
-        reported = False
-        while self._ctx.wanted() is WantedState.PAUSE:
-            if not reported:
-                self._ctx.narrator.event(JobEvent.PAUSED)
-                reported = True
-            self.again()
-            self._ctx.pause(0.5)
-        if reported and self._ctx.wanted() is WantedState.RUN:
-            self._ctx.narrator.event(JobEvent.RESUMED)
-        if reported or self._ctx.wanted() is not WantedState.RUN:
+        if stay_paused(self._ctx, self.again) or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
     def between(self) -> None:

@@ -135,9 +135,8 @@ def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
         # what refuses a start may be a lease that is held, or a reset that is half done: then that says what to do
         return [one for one in found if one.ours or isinstance(error, Trouble)]
     except SlotkeeperError as failed:
-        if failed.kind is ErrorKind.OPERATOR and isinstance(
-            error, Trouble
-        ):  # columns = { ... } or where name a column that is gone
+        # columns = { ... } or where name a column that is gone
+        if failed.kind is ErrorKind.OPERATOR and isinstance(error, Trouble):
             error.hint = f"{failed.message} ({failed.hint}); then {again(ctx.parts[0])}"
         return []
 
@@ -214,14 +213,11 @@ def again(part: JobContext, due: bool = False) -> str:
     place = typed(job.channel.source_table, job.slot)
     first = f'{BY_HAND}set on_existing = "replace"{THEN}' if job.on_existing == "refuse" else ""
     drop = f"`slotkeeper slots drop {place}` prints the line that drops the slot"
-    return f"{first}{drop}{THEN}at the sink `{_forget(part)}`{THEN}{start(job.name)}"
-
-
-def _forget(part: JobContext) -> str:
-    """The statement that makes the next start one as for the first time."""
-    key, rows = part.job.lane_key(), dotted(f"{part.job.progress_schema}.slotkeeper_progress")
+    key, rows = job.lane_key(), dotted(f"{job.progress_schema}.slotkeeper_progress")
     names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
-    return f"DELETE FROM {rows} WHERE {' AND '.join(f'{name} = {literal(its)}' for name, its in names.items())}"
+    # makes the next start one as for the first time
+    forget = f"DELETE FROM {rows} WHERE {' AND '.join(f'{name} = {literal(its)}' for name, its in names.items())}"
+    return f"{first}{drop}{THEN}at the sink `{forget}`{THEN}{start(job.name)}"
 
 
 def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:

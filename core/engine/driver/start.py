@@ -28,13 +28,12 @@ from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
 from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.source import SlotAdmin
+from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 
 T = TypeVar("T")
 
 LEASE_WAIT = 30.0
 OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
-LOST_ANSWER_WAIT = 15.0
 EVERYWHERE = Shard("*", 0)
 """The one lane of a job that only copies: it has no slot and no DN of its own."""
 
@@ -63,7 +62,13 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     stores = [part.sessions.store() for part in parts]
     for store in stores:
         store.create_tables()
-    _take_leases(ctx, parts)
+    # one lease per channel, because another job may hold one of them; and the lock on its target: `--take-over` passes
+    # the lease of our own rows only, never a target that anybody else has
+    end = ctx.clock.monotonic() + LEASE_WAIT
+    for part in parts:
+        with about(ctx, part):
+            lease.take_lease(ctx, part, end)
+            lease.take_target(ctx, part)
     for part, store in zip(parts, stores, strict=True):
         with about(ctx, part):
             _refuse_open_reset(part, store)
@@ -88,12 +93,17 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
             if one.unregistered:
                 one.store.forget_creating(epoch)
         raise
-    _each(ctx, openings, lambda one: one.refuse_unread())
+    _each(ctx, openings, _Opening.refuse_unread)
     _each(ctx, openings, lambda one: one.adopt(epoch))
     _each(ctx, openings, _Opening.admit_again)
     copying = any(one.copying for one in openings)
     begun = _each(ctx, openings, lambda one: one.begun(epoch, copying))
-    return _all_open_ended(ctx, begun)
+    # transactions that were open when recording began, once for all channels whose slots were made now
+    new = [one for one in begun if one.state is LaneState.CREATING and ctx.job.binlog.binlog]
+    if new:
+        keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
+        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.between)
+    return tuple(begun)
 
 
 def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
@@ -112,15 +122,6 @@ def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T
         with about(ctx, one.part):
             found.append(act(one))
     return found
-
-
-def _all_open_ended(ctx: JobContext, begun: list[Begun]) -> tuple[Begun, ...]:
-    """Wait for transactions that were open when recording began, once for all channels whose slots were made now."""
-    new = [one for one in begun if one.state is LaneState.CREATING and ctx.job.binlog.binlog]
-    if new:
-        keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
-        wait_for_open_transactions(ctx, new[0].part.sessions.source("start"), keep.between)
-    return tuple(begun)
 
 
 class _Opening:
@@ -168,7 +169,11 @@ class _Opening:
         rows = self.store.rows()
         binlog, now = self.part.job.binlog.binlog, self.identity
         # of a table that changed its key's name the comparison says more
-        _refuse_changed_channel([row for row in rows if not binlog or row.fingerprint == now.text], self.part, now)
+        known = [row for row in rows if not binlog or row.fingerprint == now.text]
+        wanted = channel_hash(self.part, now)
+        if any(row.channel != wanted and row.state is not LaneState.CREATING for row in known):
+            what = "the channel's target, mapping or key is not the one that the progress rows were made for"
+            raise Refused(what, "set it back, or take a new snapshot under another slot")
         if binlog:
             found = _compared(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
@@ -225,13 +230,8 @@ class _Opening:
         if self._action is None:
             return _begin_copy_only(begun, self.store, copying, self._made)
         if self._action is StartAction.CREATE and self._at.kind is not StartKind.INITIAL:
-            start_point.begin_at(
-                self.part,
-                self.store,
-                {row.key.shard: row for row in _first_rows(self.part, self.identity)},
-                epoch,
-                self._at,
-            )
+            first = {row.key.shard: row for row in _first_rows(self.part, self.identity)}
+            start_point.begin_at(self.part, self.store, first, epoch, self._at)
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
@@ -268,18 +268,6 @@ def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 
-def _take_leases(ctx: JobContext, parts: tuple[JobContext, ...]) -> None:
-    """One lease per channel, because another job may hold one of them; and the lock on its target.
-
-    `--take-over` passes the lease of our own rows only, never a target that anybody else has.
-    """
-    end = ctx.clock.monotonic() + LEASE_WAIT
-    for part in parts:
-        with about(ctx, part):
-            lease.take_lease(ctx, part, end)
-            lease.take_target(ctx, part)
-
-
 def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
     """A slot that is half moved is not followed: its rows and points are of two different plans."""
     reset = store.open_reset()
@@ -302,10 +290,11 @@ def _silence_the_old(ctx: JobContext, epoch: int) -> None:
 
 def _first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
     shards = ctx.sessions.source("start").nodes() if ctx.job.binlog.binlog else [EVERYWHERE]
-    return [_row(ctx, identity, shard) for shard in shards]
+    return [blank_row(ctx, identity, shard) for shard in shards]
 
 
-def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
+def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
+    """The row of a lane of which nothing is known yet."""
     return ProgressRow(
         key=ctx.job.lane_key(shard.name),
         node_id=shard.node_id,
@@ -320,15 +309,6 @@ def _row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0)
         fingerprint=identity.text,
         registered=None,
     )
-
-
-def _refuse_changed_channel(rows: list[ProgressRow], part: JobContext, identity: TableIdentity) -> None:
-    wanted = channel_hash(part, identity)
-    if any(row.channel != wanted and row.state is not LaneState.CREATING for row in rows):
-        raise Refused(
-            "the channel's target, mapping or key is not the one that the progress rows were made for",
-            "set it back, or take a new snapshot under another slot",
-        )
 
 
 def _compared(
@@ -399,7 +379,7 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     changes = {row.node_id: row.changes for row in store.rows()}
     rows = [
         replace(
-            _row(ctx, identity, status.shard, epoch),
+            blank_row(ctx, identity, status.shard, epoch),
             changes=changes.get(status.shard.node_id, 0),
             position=status.latest.from_here,
             noted_start=status.latest,

@@ -6,12 +6,13 @@ is broken off is in state creating and begins anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
-from slotkeeper.core.domain.slot import Shard, SlotStatus
+from slotkeeper.core.domain.slot import FirstRecord, SlotStatus
 from slotkeeper.core.domain.spec import EVERY_DN, StartAt, StartKind
 from slotkeeper.core.domain.watch import Turn, trouble
 from slotkeeper.core.engine.driver.context import JobContext
@@ -70,9 +71,14 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
         assert at.at is not None
         begins = _at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
-        begins = _at_earliest(ctx, starter)
+        # every DN from the oldest record that it still has, and from its newest place where it has none
+        statuses, records = polls_everywhere(starter, ctx), starter.records()
+        begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
-        begins = _at_points(ctx, starter, _places(ctx, at))
+        points = _places(ctx, at)
+        _check_points(ctx, starter, points)
+        statuses = polls_everywhere(starter, ctx)
+        begins = _begins(starter, ((one, points[one.shard.name]) for one in statuses), starter.records())
     made = [
         replace(
             rows[one.status.shard.name],
@@ -119,7 +125,10 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     starter.full_sync()
     begun = {status.shard for status in starter.read_status(None) if not status.kept.missing}
     wait_for_open_transactions(ctx, ctx.sessions.source("start"))
-    _refuse_wiped(starter, begun)
+    for status in starter.read_status(None):
+        if status.shard in begun and status.kept.missing:
+            what = f"{status.shard.name}: the slot was made and holds {status.kept.shown} now"
+            raise trouble(TroubleName.SLOT_LOST, f"{what}; while the start waited the table was emptied or changed")
     starter.full_sync()
     statuses = starter.read_status(None)
     moved = {status.shard for status in statuses if status.kept.settled}
@@ -130,11 +139,12 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     return [Begin(status, place, status.kept.at(place)) for status, place in places]
 
 
-def _refuse_wiped(starter: Retention, begun: set[Shard]) -> None:
-    for status in starter.read_status(None):
-        if status.shard in begun and status.kept.missing:
-            what = f"{status.shard.name}: the slot was made and holds {status.kept.shown} now"
-            raise trouble(TroubleName.SLOT_LOST, f"{what}; while the start waited the table was emptied or changed")
+def _begins(
+    starter: Retention, places: Iterable[tuple[SlotStatus, Position]], records: Mapping[str, FirstRecord] | None = None
+) -> list[Begin]:
+    """The beginnings at these places; `records` are those by DN, where the places lie beside them."""
+    found = records or {}
+    return [Begin(one, place, starter.begin_at(one, place, found.get(one.shard.name))) for one, place in places]
 
 
 def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
@@ -160,26 +170,13 @@ def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
     statuses = polls_everywhere(starter, ctx)
     since = starter.since(at.isoformat())
     if ctx.sessions.shards_apart:
-        places = [(status, since.get(status.shard.name) or status.latest) for status in statuses]
-        return [Begin(status, place, starter.begin_at(status, place, None)) for status, place in places]
+        return _begins(starter, ((one, since.get(one.shard.name) or one.latest) for one in statuses))
     found = since.values()
     first = min([*(point for point in found if point is not None), *(status.latest for status in statuses)])
-    records = starter.records(first)
-    return [
-        Begin(status, first, starter.begin_at(status, first, records.get(status.shard.name))) for status in statuses
-    ]
-
-
-def _at_earliest(ctx: JobContext, starter: Retention) -> list[Begin]:
-    """Every DN from the oldest record that it still has, and from its newest place where it has none."""
-    statuses = polls_everywhere(starter, ctx)
-    records = starter.records()
-    places = [(status, records[status.shard.name].point or status.latest) for status in statuses]
-    return [Begin(status, place, starter.begin_at(status, place, None)) for status, place in places]
+    return _begins(starter, ((one, first) for one in statuses), starter.records(first))
 
 
 def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
-    """The places by DN as a person has typed them."""
     found = {}
     every = [shard.name for shard in ctx.sessions.starter().nodes()]
     for name, text in ((each, text) for one, text in at.points for each in (every if one == EVERY_DN else [one])):
@@ -226,11 +223,3 @@ def retained_from(starter: Retention) -> dict[str, Position]:
     for (shard, _), both in registered.items():
         found[shard] = min(found.get(shard, both[0]), *both)
     return found
-
-
-def _at_points(ctx: JobContext, starter: Retention, points: dict[str, Position]) -> list[Begin]:
-    _check_points(ctx, starter, points)
-    statuses = polls_everywhere(starter, ctx)
-    found = starter.records()
-    begins = [(status, points[status.shard.name], found.get(status.shard.name)) for status in statuses]
-    return [Begin(status, place, starter.begin_at(status, place, record)) for status, place, record in begins]

@@ -123,14 +123,8 @@ class Tables:
     def _together(self, tables: list[str]) -> JobEnd:
         channels = tuple(one for one in self._ctx.job.channels if one.source_table in tables)
         narrator = self._leader = GroupNarrator(self._telling, tables, leads=True, begun=self._watch_on)
-        ctx = replace(
-            self._ctx,
-            job=replace(self._ctx.job, channels=channels),
-            runner=self._runner,
-            narrator=narrator,
-            wanted=self._wanted,
-            desk=self,
-        )
+        job = replace(self._ctx.job, channels=channels)
+        ctx = replace(self._ctx, job=job, runner=self._runner, narrator=narrator, wanted=self._wanted, desk=self)
         try:
             return run_group(ctx)
         except SlotkeeperError as error:
@@ -255,19 +249,9 @@ class Tables:
             while (left := end - self._ctx.clock.monotonic()) > 0 and wanted() is WantedState.RUN:
                 self._ctx.pause(min(left, READ_EVERY))
 
-        return replace(
-            self._ctx,
-            job=job,
-            sessions=self._ctx.sessions.apart(job),
-            runner=self._runner.apart(table),
-            narrator=one.narrator,
-            wanted=wanted,
-            pause=pause,
-            curves={},
-            group=table,
-            take_over=False,
-            established=True,
-        )
+        alone = replace(self._ctx, job=job, sessions=self._ctx.sessions.apart(job), runner=self._runner.apart(table))
+        alone = replace(alone, narrator=one.narrator, wanted=wanted, pause=pause, curves={}, group=table)
+        return replace(alone, take_over=False, established=True)
 
     def _ended(self, table: str, one: _Alone, error: SlotkeeperError | None) -> None:
         with self._lock:

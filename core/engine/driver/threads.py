@@ -73,9 +73,7 @@ class Beside(threading.Thread):
 
     def __init__(self, call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None]) -> None:
         super().__init__(name="slotkeeper-beside", daemon=True)
-        self._call = call
-        self._cancel = cancel
-        self._sever = sever
+        self._call, self._cancel, self._sever = call, cancel, sever
         self._reported = False
         self._error: BaseException | None = None
 

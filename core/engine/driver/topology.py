@@ -41,12 +41,7 @@ def compared(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus
 
 
 def adopt(
-    ctx: JobContext,
-    store: Store,
-    rows: list[ProgressRow],
-    statuses: list[SlotStatus],
-    change: NodeChange,
-    epoch: int,
+    ctx: JobContext, store: Store, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange, epoch: int
 ) -> None:
     """Write the new set into the progress rows; `refuse_unread` comes first."""
     come = [_row_of(ctx, rows, status, epoch) for status in change.come]
@@ -80,14 +75,9 @@ def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch:
     begins = status.kept.furthest
     if begins is None:
         raise Defect(f"{status.shard.name} was adopted without a point of the slot")
-    return replace(
-        rows[0],
-        key=ctx.job.lane_key(status.shard.name),
-        node_id=status.shard.node_id,
-        position=begins.from_here,
-        epoch=epoch,
-        changes=0,
-        noted_start=begins,
-        noted_end=begins if rows[0].noted_end is not None else None,
-        registered=status.kept.no_newer(row.registered for row in rows if row.registered),
+    noted_end = begins if rows[0].noted_end is not None else None
+    registered = status.kept.no_newer(row.registered for row in rows if row.registered)
+    made = replace(
+        rows[0], key=ctx.job.lane_key(status.shard.name), node_id=status.shard.node_id, epoch=epoch, changes=0
     )
+    return replace(made, position=begins.from_here, noted_start=begins, noted_end=noted_end, registered=registered)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.lane import Activity, Lane
@@ -18,6 +20,8 @@ from slotkeeper.core.engine.driver.waits import admitted
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 from slotkeeper.core.ports.driver import Sessions
 from slotkeeper.core.retry import LOGIN_WAIT_MOST
+
+T = TypeVar("T")
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
@@ -49,28 +53,40 @@ class Upkeep:
     def __init__(
         self, loop: LaneOwner, plan: StreamPlan, sessions: Sessions, executor: SerialExecutor, clock: Clock
     ) -> None:
-        self._loop = loop
-        self._plan = plan
-        self._sessions = sessions
-        self._executor = executor
+        self._loop, self._plan, self._sessions, self._executor = loop, plan, sessions, executor
         self._clock = clock
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
-        self._reading = False
+        self._under_way: set[str] = set()
+        """What is being asked."""
         self._read_at = self._read_all_at = 0.0
         self._asked: float | None = None
         self._lease_at = 0.0
         self.not_ours: SlotkeeperError | None = None
         self.quarantined: int | None = None
-        self._counting = False
-        self._count_at = 0.0
-        self._asking_life = False
-        self._life_at = 0.0
-        self._checking = False
+        self._count_at, self._life_at = 0.0, 0.0
         self._refused: dict[str, int] = {}
         """The sides that refused a password, and how often this driver was refused there since."""
-        self._logging_in = False
         self._login_at = 0.0
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
+
+    def _ask(
+        self, what: str, question: Callable[[], T], failed: Callable[[SlotkeeperError], T], then: Callable[[T], None]
+    ) -> None:
+        """Ask in a thread; the answer, or what `failed` makes of the error, is an event."""
+        self._under_way.add(what)
+
+        def ask() -> None:
+            try:
+                found = question()
+            except Exception as raised:
+                found = failed(classed(raised))
+            self._loop.post(answered, found)
+
+        def answered(found: T) -> None:
+            self._under_way.discard(what)
+            then(found)
+
+        self._executor.submit(what, ask)
 
     def keep_lease(self, now: float) -> None:
         """Every second: across progress schemas there is no fence, so nothing is assigned while it is not held."""
@@ -83,16 +99,7 @@ class Upkeep:
         if now < self._lease_at:
             return
         self._asked, self._lease_at = now, now + LEASE_EVERY
-
-        def ask() -> None:
-            error = None
-            try:
-                self._plan.keep_lease()
-            except Exception as raised:
-                error = classed(raised)
-            self._loop.post(self._lease_answered, error)
-
-        self._executor.submit("lease", ask)
+        self._ask("lease", self._plan.keep_lease, _itself, self._lease_answered)
 
     def _lease_answered(self, error: SlotkeeperError | None) -> None:
         if self.not_ours is not None and error is None:
@@ -122,24 +129,13 @@ class Upkeep:
         Workers come and go, and each would be refused again with the same one: this driver logs in first. Its own count
         of refusals (`slotkeeper.core.drivers.login`) compares a password with the refused one before it asks a server.
         """
-        if not self._refused or self._logging_in or now < self._login_at:
+        if not self._refused or "login" in self._under_way or now < self._login_at:
             return bool(self._refused)
-        self._logging_in = True
         where = next(iter(self._refused))
-
-        def log_in() -> None:
-            error = None
-            try:
-                self._sessions.log_in(where)
-            except Exception as raised:
-                error = classed(raised)
-            self._loop.post(self._logged_in, where, error)
-
-        self._executor.submit("login", log_in)
+        self._ask("login", partial(self._sessions.log_in, where), _itself, partial(self._logged_in, where))
         return True
 
     def _logged_in(self, where: str, error: SlotkeeperError | None) -> None:
-        self._logging_in = False
         if error is not None and error.kind is ErrorKind.LOGIN:
             self._login_at = self._clock.monotonic() + _login_wait(self._refused[where])
             self._refused[where] += 1
@@ -155,25 +151,21 @@ class Upkeep:
         """Every second, where the lanes in tasks stand by now: a task tells only at its end. Less often all of them."""
         every = now >= self._read_all_at
         tables = sorted({lane.key.source_table for lane in self._loop.lanes.values() if lane.task or every})
-        if self._reading or now < self._read_at or not tables:
+        if "rows" in self._under_way or now < self._read_at or not tables:
             return
-        self._reading, self._read_at = True, now + READ_EVERY
+        self._read_at = now + READ_EVERY
         if every:
             self._read_all_at = now + max(IDLE_EVERY, len(tables) / IDLE_A_SECOND)
         stood = {name: lane.position for name, lane in self._loop.lanes.items()}
 
-        def read() -> None:
-            try:
-                rows = [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
-            except Exception:
-                rows = []  # whoever writes there reports the trouble
-            self._loop.post(self._rows_read, rows, stood)
+        def read() -> list[ProgressRow]:
+            return [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
 
-        self._executor.submit("rows", read)
+        # whoever writes there reports the trouble
+        self._ask("rows", read, lambda _: [], partial(self._rows_read, stood))
 
-    def _rows_read(self, rows: list[ProgressRow], stood: Mapping[str, Position]) -> None:
+    def _rows_read(self, stood: Mapping[str, Position], rows: list[ProgressRow]) -> None:
         """`stood` are the lanes' positions before the rows were read: a row behind that has been set back."""
-        self._reading = False
         for row in rows:
             name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
@@ -186,14 +178,9 @@ class Upkeep:
             if row.epoch != self._plan.epoch:
                 continue
             if row.position > lane.position:
-                self._loop.lanes[name] = replace(
-                    lane,
-                    position=row.position,
-                    changes=row.changes,
-                    repeats=row.repeats,
-                    latest=further(lane.latest, row.position.place),
-                    committed_at=self._clock.monotonic(),
-                )
+                moved = replace(lane, position=row.position, changes=row.changes, repeats=row.repeats)
+                latest, now = further(lane.latest, row.position.place), self._clock.monotonic()
+                self._loop.lanes[name] = replace(moved, latest=latest, committed_at=now)
 
     def ask_life(self, now: float) -> None:
         """Every two seconds, whether the DNs answer whose lanes are in tasks or being registered.
@@ -201,21 +188,18 @@ class Upkeep:
         Those that idle are polled anyway; what a task waits for may be long in itself, and tells nothing meanwhile.
         """
         waiting = [lane for lane in self._loop.lanes.values() if lane.activity in _BUSY]
-        if self._asking_life or now < self._life_at or not waiting:
+        if "life" in self._under_way or now < self._life_at or not waiting:
             return
-        self._asking_life, self._life_at = True, now + LIFE_EVERY
+        self._life_at = now + LIFE_EVERY
         # one table stands for all: it is their DNs that are asked
         lanes = list({lane.shard: lane for lane in waiting}.values())
 
         def ask() -> None:
-            try:
-                if len(lanes) <= ASKED_ALONE or not self._answers(lanes[0], None):
-                    for lane in lanes:
-                        self._answers(lane, lane.shard)
-            finally:
-                self._loop.post(self._life_asked)
+            if len(lanes) <= ASKED_ALONE or not self._answers(lanes[0], None):
+                for lane in lanes:
+                    self._answers(lane, lane.shard)
 
-        self._executor.submit("life", ask)
+        self._ask("life", ask, lambda _: None, lambda _: None)
 
     def _answers(self, lane: Lane, shard: Shard | None) -> bool:
         """Whether a DN, or all with None, answers for a lane's table; what is known of its own DN is posted."""
@@ -240,55 +224,43 @@ class Upkeep:
                 since = asked if lane.silent_since is None else lane.silent_since
                 self._loop.lanes[name] = replace(lane, silent_since=since, silent=server_of(why)[2])
 
-    def _life_asked(self) -> None:
-        self._asking_life = False
-
     def count_quarantined(self, now: float) -> None:
         """Every few seconds, how many rows are in quarantine; nothing where the job holds none by its configuration."""
-        if not self._plan.job.sink_options.quarantines or self._counting or now < self._count_at:
+        if not self._plan.job.sink_options.quarantines or "quarantined" in self._under_way or now < self._count_at:
             return
-        self._counting, self._count_at = True, now + COUNT_EVERY
-
+        self._count_at = now + COUNT_EVERY
         whole = (self._plan.whole or self._plan.job).channels
         # those that are together ask for the tables that have left as well: their rows are still not in the target
         tables = self._tables if self._plan.group else tuple(channel.source_table for channel in whole)
 
-        def ask() -> None:
-            try:
-                found: int | None = sum(self._sessions.of(table).rows("quarantined").quarantined() for table in tables)
-            except Exception:
-                found = None  # whoever writes there reports the trouble
-            self._loop.post(self._quarantined_counted, found)
+        def count() -> int | None:
+            return sum(self._sessions.of(table).rows("quarantined").quarantined() for table in tables)
 
-        self._executor.submit("quarantined", ask)
+        # whoever writes there reports the trouble
+        self._ask("quarantined", count, lambda _: None, self._quarantined_counted)
 
     def _quarantined_counted(self, found: int | None) -> None:
-        self._counting = False
         self.quarantined = self.quarantined if found is None else found
 
     def check_nodes(self, now: float) -> None:
         """Every `check_node_change_interval`: new DNs and new names, also where no status would show them."""
         options = self._plan.job.binlog
-        if not options.need_redistribution or self._checking or now < self._check_at:
+        if not options.need_redistribution or "nodes" in self._under_way or now < self._check_at:
             return
-        self._checking, self._check_at = True, now + options.check_node_change_interval / 1000
+        self._check_at = now + options.check_node_change_interval / 1000
         # one that is still here: a table that has left may be gone at the source
         table = next((lane.key.source_table for lane in self._loop.lanes.values()), self._tables[0])
-
-        def check() -> None:
-            try:
-                there = self._sessions.of(table).source("nodes").nodes()
-            except Exception:
-                there = []  # whoever looks there reports the trouble
-            self._loop.post(self._nodes_seen, there)
-
-        self._executor.submit("nodes", check)
+        # whoever looks there reports the trouble
+        self._ask("nodes", lambda: self._sessions.of(table).source("nodes").nodes(), lambda _: [], self._nodes_seen)
 
     def _nodes_seen(self, there: list[Shard]) -> None:
-        self._checking = False
         new = set(there) - {lane.shard for lane in self._loop.lanes.values()}
         if new:
             self._loop.nodes_changed(new)
+
+
+def _itself(error: SlotkeeperError) -> SlotkeeperError | None:
+    return error
 
 
 def _login_wait(times: int) -> float:

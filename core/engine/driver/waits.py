@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from slotkeeper.core import retry
 from slotkeeper.core.domain.fault import Party
-from slotkeeper.core.domain.job import WantedState
+from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.tries import History, TryAnswer
@@ -141,6 +141,20 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
         between()
         pause(ctx, seconds)
         seconds = min(LONGEST, 2 * seconds)
+
+
+def stay_paused(ctx: JobContext, between: Callable[[], None] = nothing) -> bool:
+    """Stay in a pause as long as it is wanted, `between` done twice a second; returns whether there was one."""
+    paused = False
+    while ctx.wanted() is WantedState.PAUSE:
+        if not paused:
+            ctx.narrator.event(JobEvent.PAUSED)
+            paused = True
+        between()
+        ctx.pause(0.5)
+    if paused and ctx.wanted() is WantedState.RUN:
+        ctx.narrator.event(JobEvent.RESUMED)
+    return paused
 
 
 def pause(ctx: JobContext, seconds: float) -> None:

@@ -76,8 +76,7 @@ class Pulse:
     def __init__(
         self, servers: Sequence[Pinged], clock: Clock, tell: Callable[[str, tuple[Condition, ...]], None]
     ) -> None:
-        self._clock = clock
-        self._tell = tell
+        self._clock, self._tell = clock, tell
         self._servers = [(one, Silence()) for one in servers]
         self._done = threading.Event()
         self._threads = [
@@ -87,7 +86,6 @@ class Pulse:
         self._threads.append(threading.Thread(target=self._tell_on, name="slotkeeper-pulse", daemon=True))
 
     def start(self) -> None:
-        """Begin asking."""
         for thread in self._threads:
             thread.start()
 
@@ -157,8 +155,7 @@ class LockWatch:
     def __init__(
         self, servers: Sequence[LocksAt], clock: Clock, tell: Callable[[tuple[LockWait, ...], str], None]
     ) -> None:
-        self._clock = clock
-        self._tell = tell
+        self._clock, self._tell = clock, tell
         self._lock = threading.Lock()
         self._said: tuple[tuple[LockWait, ...], str] = ((), "")
         self._servers = [(one, _Answer()) for one in servers]
@@ -169,7 +166,6 @@ class LockWatch:
         ]
 
     def start(self) -> None:
-        """Begin asking."""
         for thread in self._threads:
             thread.start()
 
@@ -192,12 +188,9 @@ class LockWatch:
                 untold = str(classed(raised))
             with self._lock:
                 answer.waits, answer.untold = waits, untold
-                self._said_anew()
+                waiting = tuple(wait for _, one in self._servers for wait in one.waits)
+                unread = "; ".join(one.untold for _, one in self._servers if one.untold)
+                if not self._done.is_set() and (waiting or (waiting, unread) != self._said):
+                    self._tell(waiting, unread)
+                self._said = (waiting, unread)
             self._done.wait(pause)
-
-    def _said_anew(self) -> None:
-        waits = tuple(wait for _, answer in self._servers for wait in answer.waits)
-        untold = "; ".join(answer.untold for _, answer in self._servers if answer.untold)
-        if not self._done.is_set() and (waits or (waits, untold) != self._said):
-            self._tell(waits, untold)
-        self._said = (waits, untold)

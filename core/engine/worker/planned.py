@@ -36,8 +36,7 @@ _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
 
 class PlannedSink(StagedSink):
     """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink with labels and the store; not shared between
-    threads.
-    """
+    threads."""
 
     withdraws = True
 
@@ -57,20 +56,12 @@ class PlannedSink(StagedSink):
         return rows
 
     def forget(self) -> None:
-        """Let the rows that wait go."""
         super().forget()
         self._isolating = False
 
     def _isolated(self, staged: StagedRows, chunk: bool = False) -> Isolated:
         limit = self._options.quarantine_limit
         return Isolation(self._labelled, staged.rows, limit, chunk, self._clock.monotonic).isolated()
-
-    def _touching(self, key: LaneKey) -> LeftOut:
-        """The keys of the step, where entries of the quarantine may end with it."""
-        if not (self._options.quarantines and self.store.quarantined_any(key)):
-            return NOTHING_OUT
-        keys = touched(self.kept().rows, self._labelled.key)
-        return LeftOut(self._labelled.columns, touched=keys, limit=self._options.quarantine_limit)
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
         """Plan, send, arm, commit and settle; False where the range was not ours to plan."""
@@ -83,8 +74,9 @@ class PlannedSink(StagedSink):
             isolated = self._isolated(staged)
             batch = replace(batch, count=len(isolated.keep), rows=lambda: isolated.rows(staged.rows))
             left_out = isolated.left_out
-        else:
-            left_out = self._touching(key)
+        elif self._options.quarantines and self.store.quarantined_any(key):  # entries may end with the step's keys
+            keys = touched(staged.rows, self._labelled.key)
+            left_out = LeftOut(self._labelled.columns, touched=keys, limit=self._options.quarantine_limit)
         planned = Decided(new, "", rows, self._labelled.label(batch))
         if not self._swapped(key, epoch, after, lambda: self.store.decide(key, epoch, after, planned, left_out)):
             self.forget()
@@ -118,10 +110,8 @@ class PlannedSink(StagedSink):
         decided, after = row.decided, row.position
         assert decided is not None
         assert after is not None
-        if decided.token:
-            decided = self._committed(key, epoch, after, decided)
-            if decided is None:
-                return
+        if decided.token and (decided := self._committed(key, epoch, after, decided)) is None:
+            return
         if self._options.quarantines or decided.end == after:
             self._given_up(key, epoch, after, decided)
             return
@@ -215,7 +205,6 @@ class Isolated:
     left_out: LeftOut
 
     def rows(self, of: Rows) -> Iterator[Fields]:
-        """The rows to be sent."""
         return (row for number, row in enumerate(of()) if number in self.keep)
 
 
@@ -299,10 +288,8 @@ class Isolation:
             if refusal is None or not (self._chunk or row[2] in _WRITES):
                 continue
             key, texts = key_of(row, self._sink.key, self._skip), tuple(row[self._skip :])
-            if self._chunk:
-                yield RowLeftOut(0, -1, COPIED, key, texts, refusal)
-            else:
-                yield RowLeftOut(int(row[0] or 0), int(row[1] or 0), row[2] or "", key, texts, refusal)
+            event = (0, -1, COPIED) if self._chunk else (*pair_of(row), row[2] or "")
+            yield RowLeftOut(*event, key, texts, refusal)
 
     def _full(self, numbers: Sequence[int], count: int) -> Trouble:
         """Too many at once: none of them is looked for but one, to be named."""

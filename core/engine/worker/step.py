@@ -55,10 +55,7 @@ class Stepper:
     """Takes the steps of one lane with a worker's source and sink; keeps the last status for the next step."""
 
     def __init__(self, source: Source, sink: StepSink, plan: StepPlan, clock: Clock, probe: Probe) -> None:
-        self._source = source
-        self._sink = sink
-        self._plan = plan
-        self._clock = clock
+        self._source, self._sink, self._plan, self._clock = source, sink, plan, clock
         self._probe = probe
         self._status: SlotStatus | None = None
 

@@ -200,10 +200,12 @@ class _Share:
             if self._clock.monotonic() >= self._deadline:
                 return
             quiet = all(turn.quiet for turn in live)
-            if self._quiet.over(self._number, quiet, 0 if worked else len(live)):
+            asked = 0 if worked else len(live)
+            if self._quiet.note(self._number, quiet, asked):
                 self.idle = bool(live) and quiet and not worked
                 return
-        self._quiet.over(self._number, True, QUESTIONS)
+            self._quiet.wait(self._number, quiet and asked > 0)
+        self._quiet.note(self._number, True, QUESTIONS)
 
 
 class _IdleWait:
@@ -219,8 +221,8 @@ class _IdleWait:
         self._never = threading.Event()
         self._lock = threading.Lock()
 
-    def over(self, share: int, quiet: bool, asked: int) -> bool:
-        """Whether the lanes of all shares have been quiet for long enough; waits a little where this one's had nothing.
+    def note(self, share: int, quiet: bool, asked: int) -> bool:
+        """Note what a share found; returns whether the lanes of all shares have been quiet for long enough.
 
         `asked` is how many lanes were found with nothing new, 0 where one had something: then it begins anew. Once a
         share has been told so all are, whatever they found since: a task that went on for one would keep the lanes of
@@ -234,14 +236,13 @@ class _IdleWait:
             self._since = (self._since if self._since is not None else now) if found else None
             if self._since is not None and (now - self._since >= LINGER or min(self._asked) >= QUESTIONS):
                 self._over = True
-            if self._over:
-                return True
-        if not quiet or not asked:
-            self._pauses[share] = SHORTEST_PAUSE
-            return False
-        self._never.wait(self._pauses[share])
-        self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE)
-        return False
+            return self._over
+
+    def wait(self, share: int, nothing_new: bool) -> None:
+        """Wait before a share's next round, longer each time, where it found nothing; else not at all."""
+        if nothing_new:
+            self._never.wait(self._pauses[share])
+        self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE) if nothing_new else SHORTEST_PAUSE
 
 
 def peak_kib() -> int:
@@ -273,11 +274,10 @@ class _Turn:
             self.outcome = replace(self.outcome, waited=waited)
         try:
             self._take()
-        except SlotkeeperError as error:
-            self._fail(error)
         except Exception as error:
             # a task never raises: Spark would answer with pages of Java text and rerun it in a cluster
-            self._fail(error)
+            self.failed = True
+            self.outcome = replace(self.outcome, error=ErrorValues.of(error))
 
     def _take(self) -> None:
         if self._after is None:
@@ -285,8 +285,7 @@ class _Turn:
             plan = StepPlan(self._key, self.spec.epoch, self.task.expected, self.task.width, self.spec.job.sink_options)
             self._stepper = Stepper(self._source, self._sink, plan, self.clock, self.probe)
             self._after, row = self._begin()
-            begun = replace(self.outcome, position=self._after, changes=row.changes, repeats=row.repeats)
-            self.outcome = begun
+            self.outcome = replace(self.outcome, position=self._after, changes=row.changes, repeats=row.repeats)
         step = self._stepper.take(self._read_status, self._after)
         self._after = step.position
         self.quiet, self.worked = step.quiet, step.rows > 0
@@ -329,7 +328,3 @@ class _Turn:
             name = self.task.shard.name
             raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table under its name")
         return found
-
-    def _fail(self, error: BaseException) -> None:
-        self.failed = True
-        self.outcome = replace(self.outcome, error=ErrorValues.of(error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
@@ -19,7 +19,7 @@ from slotkeeper.core.domain.watch import explain_miss, stands_free, trouble
 from slotkeeper.core.drivers.pipe import copy_line, rows_in, rows_of, size_of
 from slotkeeper.core.errors import Busy, Defect, Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
-from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, Top
+from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, LabelSink, Top
 
 IN_MEMORY = 8 << 20
 """Characters of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
@@ -44,14 +44,12 @@ class StagedRows:
             raise
 
     def rows(self) -> Iterator[Fields]:
-        """The rows from the first on."""
         if self._file is not None:
             self._file.seek(0)
             yield from rows_of(self._file)
         yield from self._waiting
 
     def close(self) -> None:
-        """Forget them."""
         self._waiting = []
         if self._file is not None:
             self._file.close()
@@ -73,15 +71,6 @@ def pair_of(row: Fields) -> tuple[int, int]:
     return int(row[0] or 0), int(row[1] or 0)
 
 
-class Beside(Protocol):
-    """What steps and chunks need of any sink beside its store."""
-
-    def write_chunk(self, batch: Batch) -> None: ...
-    def rest(self) -> None: ...
-    def abandon(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class StagedSink:
     """What sinks beside a store have in common: rows that wait, chunks, and the end of a range that is decided."""
 
@@ -89,9 +78,8 @@ class StagedSink:
     withdraws = False
     """Whether a range that is decided may be given up, so that a row is free again at the same position."""
 
-    def __init__(self, sink: Beside, store: Decisions) -> None:
-        self._beside = sink
-        self.store = store
+    def __init__(self, sink: BatchSink | LabelSink, store: Decisions) -> None:
+        self._beside, self.store = sink, store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
         """The chunk that is written and not noted: its key, epoch and number."""
@@ -107,7 +95,6 @@ class StagedSink:
         return self._staged.count
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """There is no quarantine of a sink without trials: the configuration refuses it."""
         raise _no_quarantine()
 
     def top(self, up_to: Position) -> Top:
@@ -142,8 +129,7 @@ class StagedSink:
         if self.store.settle(key, epoch, after, decided):
             return
         row = self.store.read_row(key)
-        there = row is not None and row.epoch == epoch and row.position is not None
-        if not there or row is None or row.position is None or row.position < decided.end:
+        if row is None or row.epoch != epoch or row.position is None or row.position < decided.end:
             raise self.missed(key, epoch, after)
 
     def missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
@@ -170,11 +156,9 @@ class StagedSink:
         return staged.count
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """There is no quarantine of a sink without trials: the configuration refuses it."""
         raise _no_quarantine()
 
     def finish_chunk(self) -> None:
-        """Note that the chunk is written."""
         assert self._chunk is not None, "copy_chunk() comes first"
         key, epoch, number = self._chunk
         self._chunk = None
@@ -202,12 +186,10 @@ class StagedSink:
         self.store.close()
 
     def kept(self) -> StagedRows:
-        """The rows that wait."""
         assert self._staged is not None, "stage() comes first"
         return self._staged
 
     def forget(self) -> None:
-        """Let them go."""
         if self._staged is not None:
             self._staged.close()
             self._staged = None
@@ -215,8 +197,7 @@ class StagedSink:
 
 class TwoPartSink(StagedSink):
     """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink and the store beside it; not shared between
-    threads.
-    """
+    threads."""
 
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
         super().__init__(sink, store)
@@ -264,4 +245,5 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
+    """There is no quarantine of a sink without trials: the configuration refuses it."""
     return Refused("a sink that tries no rows keeps no quarantine", 'set on_bad_row = "stop"', where="sink")

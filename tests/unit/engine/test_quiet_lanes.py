@@ -99,7 +99,7 @@ def test_a_single_lane_is_looked_at_for_a_while() -> None:
 
 def test_once_one_share_has_ended_no_other_goes_on_without_it() -> None:
     idle = stream_task._IdleWait(SystemClock(), 2)
-    assert not idle.over(0, True, stream_task.QUESTIONS)
-    assert idle.over(1, True, stream_task.QUESTIONS)
-    assert idle.over(0, True, 0), "its lanes had something since: those of the other have nobody"
-    assert idle.over(0, False, 0)
+    assert not idle.note(0, True, stream_task.QUESTIONS)
+    assert idle.note(1, True, stream_task.QUESTIONS)
+    assert idle.note(0, True, 0), "its lanes had something since: those of the other have nobody"
+    assert idle.note(0, False, 0)
