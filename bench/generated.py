@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import chart, keymap_page, parameters, report
-from slotkeeper.console.cli import context, schemas
+from bench import chart, keymap_page, parameters, report, schemas
+from slotkeeper.console.cli import context
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
 

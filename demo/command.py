@@ -26,7 +26,6 @@ import typer
 from slotkeeper.console.cli import completion, diagnostics, output, select
 from slotkeeper.console.commands import watch
 from slotkeeper.console.tui import startup
-from slotkeeper.console.views import demo_result
 from slotkeeper.core.config import handover, values
 from slotkeeper.core.domain.cluster import Master, MasterKind
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS
@@ -37,6 +36,7 @@ from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.verify.compare import Comparison
 from slotkeeper.demo import incident_command, stop_command
+from slotkeeper.demo import result as demo_result
 from slotkeeper.demo import sinks as demo_sinks
 from slotkeeper.demo import sources as demo_sources
 from slotkeeper.demo.end import End, ending

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from bench.schemas import SCHEMAS
+from bench.schemas.looking import LOG
 from slotkeeper.console.__main__ import main
-from slotkeeper.console.cli.schemas import SCHEMAS
-from slotkeeper.console.cli.schemas.looking import LOG
 from slotkeeper.console.commands import doctor
 from slotkeeper.core.launch import control
 from slotkeeper.demo.warehouse import Warehouse

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from bench.schemas import SCHEMAS, document
 from slotkeeper.console.cli import output
-from slotkeeper.console.cli.schemas import SCHEMAS, document
 from slotkeeper.console.commands import main as main_cli
 
 printed: set[str] = set()

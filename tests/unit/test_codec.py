@@ -10,7 +10,7 @@ from typing import Annotated
 
 import pytest
 
-from slotkeeper.console.cli.schemas.records import fields_of, record
+from bench.schemas.records import fields_of, record
 from slotkeeper.core import codec
 from slotkeeper.core.domain.field import Moment, MomentOrNone, Positive, Signed, SignedOrNone, TextOrNull
 

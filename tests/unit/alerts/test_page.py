@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
+from bench.schemas.jobs import NOTIFICATION
 from slotkeeper.core.alerts.rules import Kind, Notification, Place, message
 from slotkeeper.core.config.keys import ALERTS
 from slotkeeper.core.domain.fault import Fault, Party, Severity

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from slotkeeper.console.views.demo_result import copy_rate
 from slotkeeper.core.state.rows import EventRow
+from slotkeeper.demo.result import copy_rate
 
 AT = datetime(2026, 11, 23, 9, 58, tzinfo=timezone.utc)
 

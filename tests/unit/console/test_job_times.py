@@ -6,8 +6,8 @@ import json
 
 from jsonschema import Draft202012Validator
 
+from bench.schemas.records import record
 from slotkeeper.console.cli.output import json_text
-from slotkeeper.console.cli.schemas.records import record
 from slotkeeper.core.domain.locks import Blocker, LockWait
 
 

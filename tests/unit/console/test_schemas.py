@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from slotkeeper.console.cli.schemas import SCHEMAS, document, pages
-from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
-from slotkeeper.console.cli.schemas.looking import LOG
+from bench.schemas import SCHEMAS, document, pages
+from bench.schemas.jobs import NOTIFICATION
+from bench.schemas.looking import LOG
 from slotkeeper.console.commands import main as main_cli
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.state.audit import Audit, intent, outcome

@@ -14,7 +14,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from slotkeeper.console.cli.schemas.pieces import (
+from bench.schemas.pieces import (
     Schema,
     by_name,
     flag,

@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from slotkeeper.console.cli.schemas import jobs, looking, slots
-from slotkeeper.console.cli.schemas.jobs import NOTIFICATION
-from slotkeeper.console.cli.schemas.looking import LOG
-from slotkeeper.console.cli.schemas.pieces import DIALECT, Schema
+from bench.schemas import jobs, looking, slots
+from bench.schemas.jobs import NOTIFICATION
+from bench.schemas.looking import LOG
+from bench.schemas.pieces import DIALECT, Schema
 
 SCHEMAS: dict[str, Schema] = {**jobs.SCHEMAS, **slots.SCHEMAS, **looking.SCHEMAS}
 """By what is typed: "jobs list", and "slots peek --jsonl" where one command has two; the log by its file's name,
@@ -25,7 +25,7 @@ _INTRODUCTION = """\
 
 A [JSON Schema](https://json-schema.org/draft/2020-12) for each command with `--json` or `--jsonl`, and for the audit's
 files, which are the one log in JSON (a job's log is text; `jobs logs --json` has its lines). Made from
-`console/cli/schemas` (`make docs`); tests hold every output against it, and no key
+`bench/schemas` (`make docs`); tests hold every output against it, and no key
 comes or goes without a change here.
 
 - An object has all of its keys, always. `null` is "not known" or "there is none", as the key's description says.

@@ -5,7 +5,7 @@ Those are the one log in JSON.
 
 from __future__ import annotations
 
-from slotkeeper.console.cli.schemas.pieces import (
+from bench.schemas.pieces import (
     Schema,
     by_name,
     either,
@@ -19,7 +19,7 @@ from slotkeeper.console.cli.schemas.pieces import (
     whole,
     word_of,
 )
-from slotkeeper.console.cli.schemas.records import fields_of, record
+from bench.schemas.records import fields_of, record
 from slotkeeper.core.config.model import Layer
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.finding import Finding

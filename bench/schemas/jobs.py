@@ -5,7 +5,7 @@ And the notification that the command of `[alerts]` gets on its standard input.
 
 from __future__ import annotations
 
-from slotkeeper.console.cli.schemas.pieces import (
+from bench.schemas.pieces import (
     REASON,
     SAFE,
     TROUBLE,
@@ -24,7 +24,7 @@ from slotkeeper.console.cli.schemas.pieces import (
     word,
     word_of,
 )
-from slotkeeper.console.cli.schemas.records import fields_of, record
+from bench.schemas.records import fields_of, record
 from slotkeeper.core.alerts.rules import Kind
 from slotkeeper.core.domain.fault import Fault
 from slotkeeper.core.domain.job import JobState, TableReport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotkeeper.console.cli.schemas.pieces import (
+from bench.schemas.pieces import (
     POSITION,
     Schema,
     by_name,
@@ -19,7 +19,7 @@ from slotkeeper.console.cli.schemas.pieces import (
     word,
     word_of,
 )
-from slotkeeper.console.cli.schemas.records import record
+from bench.schemas.records import record
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.query_report import QuerySeen
