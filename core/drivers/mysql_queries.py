@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pymysql
@@ -15,6 +17,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import deadline, my, tls_context
 from slotkeeper.core.drivers.my import ANSWER_BYTES, ROW_BYTES, answered, code_of, ended
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.ports.kinds import Checksum, Digest, Key, KeyRange
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
@@ -134,3 +137,51 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
     if "incorrect column name" in low:
         return Refused(text, _NAMES, where=where)
     return Unclassified(text, where=where, code=str(number or ""))
+
+
+KEYS_PER_STATEMENT = 200
+"""Keys of which the rows are asked for at a time."""
+
+
+class HashedHere(ABC):
+    """One table for a comparison whose rows come as texts and are hashed here; no value is retained or shown.
+
+    The hash is that of `slotkeeper.core.drivers.pg_table` with every text counted, so that a table compares with one of
+    a PostgreSQL.
+    """
+
+    def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: nothing is to be done
+        """There is one form, which `forms` has been brought to."""
+
+    @abstractmethod
+    def _read(self, bounds: KeyRange, limit: int | None = None) -> Iterator[tuple[Key, list[str | None]]]:
+        """Key and compared columns of each row of the range, of at most `limit` of them."""
+
+    @abstractmethod
+    def _read_keys(self, keys: Sequence[Key]) -> Iterator[tuple[Key, list[str | None]]]:
+        """The same of those of these keys that exist."""
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        rows = total = 0
+        for _, texts in self._read(bounds):
+            rows += 1
+            total += int(_hash(texts)[:15], 16)
+        return Checksum(rows, total)
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        return [(key, _hash(texts)) for key, texts in self._read(bounds, limit)]
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        wanted, found = list(keys), dict[Key, Digest]()
+        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
+            for key, texts in self._read_keys(wanted[start : start + KEYS_PER_STATEMENT]):
+                found[key] = tuple(None if text is None else _md5(text) for text in texts)
+        return found
+
+
+def _hash(texts: Sequence[str | None]) -> str:
+    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

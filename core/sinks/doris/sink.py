@@ -202,12 +202,12 @@ class DorisSink:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
+    def _body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
+        return body_of(self.layout, rows, chunk, self._packed)
+
     @property
     def _packed(self) -> bool:
         return self.http.login.endpoint.compression == "gzip"
-
-    def _body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
-        return body_of(self.layout, rows, chunk, self._packed)
 
     @property
     def _database(self) -> str:

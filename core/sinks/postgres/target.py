@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from slotkeeper.core.domain import target_seen
 from slotkeeper.core.domain.finding import refuse
@@ -26,6 +27,7 @@ from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
 from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sinks.seen_beside import refuse_changed
 from slotkeeper.core.sqltext import dotted
 
 _OLD_VALUES = ("22", "42846", "42804")
@@ -58,7 +60,7 @@ class PostgresTarget:
         """TARGET CHANGED where a check said so: to revert what it found brings no row back, so it comes first."""
         key = self._job.lane_key()
         with self._session.transaction() as cursor:
-            if seen.written_down(self._session, cursor, seen.place_of(key)):
+            if seen.written_down(self._session, cursor, asdict(key)):
                 record, due = seen.recorded(self._session, cursor, key)
                 if record is not None and not (due or record.copying):
                     raise target_seen.trouble(self._job.channel.target, record.why)
@@ -73,26 +75,9 @@ class PostgresTarget:
             made = targets.create(self._session, channel.target, image)
         targets.check(self._session, target, image, self._job.sink_options)
         self._target = targets.seen(self._session, target)
-        self._refuse_changed()
+        reader, records = seen.PostgresTargets(self._session), seen.PostgresRecords(self._session)
+        refuse_changed(reader, records, self._job, self._target.columns)
         return made
-
-    def _refuse_changed(self) -> None:
-        """TARGET CHANGED where it is not what was recorded of it; else what it is now is the record."""
-        key, target = self._job.lane_key(), self._known()
-        with self._session.transaction() as cursor:
-            record, due = seen.recorded(self._session, cursor, key)
-        if due or not self._job.binlog.binlog:  # its copy decides about the target
-            return
-        asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
-        ((_, now),) = seen.PostgresTargets(self._session).read([asked]).items()
-        if isinstance(now, SlotkeeperError):
-            raise now
-        why = target_seen.changed(record, now)
-        if why:
-            raise target_seen.trouble(target.name, why)
-        if record is None or not record.copying:
-            with self._session.transaction() as cursor:
-                seen.write(self._session, cursor, key, target_seen.renewed(now))
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         target = targets.seen(self._session, targets.target_of(self._job.channel, identity))

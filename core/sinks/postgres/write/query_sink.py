@@ -50,6 +50,7 @@ class PostgresQuerySink:
 
     def __init__(self, session: SinkSession, target: QueryTarget) -> None:
         self.session = session
+        self.close = session.close
         self._target = target
         self._table: TargetTable | None = None
 
@@ -232,9 +233,6 @@ class PostgresQuerySink:
         with suppress(SlotkeeperError), self.session.transaction() as cursor:
             for statement in statements:
                 cursor.execute(statement)
-
-    def close(self) -> None:
-        self.session.close()
 
     @property
     def _known(self) -> TargetTable:

@@ -65,7 +65,8 @@ class Routed:
 
     def rest(self) -> BinaryIO:
         """What is staged while it is read: every line that is not an insert, and all from the first repetition on."""
-        return _Blocks(self._route())
+        blocks = _whole_lines(self._reader, self._begin)
+        return _Blocks(filter(None, (block if self.repeated else self._apart(block) for block in blocks)))
 
     def lines(self) -> BinaryIO:
         """The inserts as they came."""
@@ -89,12 +90,6 @@ class Routed:
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""
         self._lines.close()
-
-    def _route(self) -> Iterator[bytes]:
-        for block in _whole_lines(self._reader, self._begin):
-            rest = block if self.repeated else self._apart(block)
-            if rest:
-                yield rest
 
     def _apart(self, block: bytes) -> bytes:
         """Keep the inserts of some lines; the other lines.
@@ -196,9 +191,7 @@ class _Blocks(io.RawIOBase, BinaryIO):
         self._blocks = blocks
 
     def readable(self) -> bool:
-        """As a file that is read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """The next block; empty at the end."""
         return next(self._blocks, b"")

@@ -121,7 +121,13 @@ class PostgresSink:
         """What was staged at its end; raises Defect where it holds what no step may apply."""
         with self._open() as cursor:
             staged = self._staged_top(cursor, up_to.pair[0])
-        return staged if self._routed is None else _joined(staged, self._routed, up_to.pair[0])
+        routed = self._routed
+        if routed is None:
+            return staged
+        apart = routed.second if routed.first == up_to.pair[0] else None
+        firsts = [point for point in (staged.first, routed.first) if point is not None]
+        seconds = [sequence for sequence in (staged.second, apart) if sequence is not None]
+        return Top(max(firsts, default=None), max(seconds, default=None))
 
     def _staged_top(self, cursor: pg.Cursor, up_to: int) -> Top:
         staging = self.target.texts if self._isolating else self.target.staging
@@ -344,13 +350,6 @@ class PostgresSink:
                 self._forget()
                 self.session.close()
                 raise
-
-
-def _joined(staged: Top, routed: Routed, up_to: int) -> Top:
-    """What was staged and what is kept apart, together."""
-    seconds = [one for one in (staged.second, routed.second if routed.first == up_to else None) if one is not None]
-    firsts = [one for one in (staged.first, routed.first) if one is not None]
-    return Top(max(firsts, default=None), max(seconds, default=None))
 
 
 class PostgresBatches:
