@@ -17,7 +17,7 @@ from typing import Any
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers.mysql_queries import HashedHere, MysqlQueries
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, Key, KeyRange
+from slotkeeper.core.ports.kinds import Key, KeyRange
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.encode import backquoted
 from slotkeeper.core.sinks.doris.shape import quoted
@@ -40,10 +40,18 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class DorisKey:
-    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.drivers.mysql_queries.OrderedKey`."""
 
     name: str
     family: str
+
+    @property
+    def ordered(self) -> str:
+        return _name(self.name)
+
+    def bound(self, text: str, values: list[object]) -> str:
+        values.append(text)
+        return "%s"
 
     def of_copy(self, text: str) -> str:
         """The source's text as it is here."""
@@ -103,18 +111,17 @@ class DorisReader(HashedHere):
 
     def __init__(self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str]) -> None:
         self._queries = queries
-        self.label = name
         table = shape.read(queries, name)
         keys = list(key) or list(table.key)
-        self.columns = list(columns) or [one.name for one in table.columns]
         families = {column.name: _FAMILIES.get(column.base, "text") for column in table.columns}
-        lacks = [column for column in dict.fromkeys([*keys, *self.columns]) if column not in families]
-        if lacks:
-            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
-        self.key = tuple(DorisKey(name, families[name]) for name in keys)
-        self.signature = ["UTF8", *(one.family for one in self.key)]
-        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
+        super().__init__(name, columns, keys, list(families))
+        self._key = tuple(DorisKey(one, families[one]) for one in keys)
+        self.signature = ["UTF8", *(one.family for one in self._key)]
         self._plain = [plain_of(families[column]) for column in (*keys, *self.columns)]
+
+    @property
+    def key(self) -> Sequence[DorisKey]:
+        return self._key
 
     def count(self, bounds: KeyRange) -> int:
         where, values = self._within(bounds)
@@ -123,20 +130,15 @@ class DorisReader(HashedHere):
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
         where, values = self._within(bounds)
         names = _as_texts([one.name for one in self.key])
-        order = ", ".join(_name(one.name) for one in self.key)
+        order = ", ".join(one.ordered for one in self.key)
         statement = f"SELECT {names} FROM {quoted(self.label)} WHERE {where} ORDER BY {order}"
         found = self._queries.streamed(statement, values)
         return [self._key_of(row) for place, row in enumerate(found) if place and place % rows == 0]
 
-    def _read(self, bounds: KeyRange, limit: int | None = None) -> Iterator[tuple[Key, list[str | None]]]:
-        where, values = self._within(bounds)
-        return self._selected(where if limit is None else f"{where} LIMIT {limit}", values)
-
-    def _read_keys(self, keys: Sequence[Key]) -> Iterator[tuple[Key, list[str | None]]]:
-        same = " AND ".join(f"{_name(column.name)} = %s" for column in self.key)
-        return self._selected(" OR ".join([f"({same})"] * len(keys)), [part for key in keys for part in key])
-
-    def _selected(self, where: str, values: Sequence[str]) -> Iterator[tuple[Key, list[str | None]]]:
+    def _selected(
+        self, where: str, values: Sequence[object], limit: int | None = None
+    ) -> Iterator[tuple[Key, list[str | None]]]:
+        where = where if limit is None else f"{where} LIMIT {limit}"
         texts = _as_texts([*(one.name for one in self.key), *self.columns])
         for row in self._queries.streamed(f"SELECT {texts} FROM {quoted(self.label)} WHERE {where}", values):
             spelled = [None if text is None else plain(str(text)) for text, plain in zip(row, self._plain, strict=True)]
@@ -144,23 +146,6 @@ class DorisReader(HashedHere):
 
     def _key_of(self, row: Sequence[Any]) -> Key:
         return tuple(plain(str(text)) for plain, text in zip(self._plain, row[: len(self.key)], strict=False))
-
-    def _within(self, bounds: KeyRange) -> tuple[str, list[str]]:
-        parts, values = ["1 = 1"], list[str]()
-        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
-            if at is not None:
-                parts.append(_edge([one.name for one in self.key], list(at), sign, equal, values))
-        return " AND ".join(parts), values
-
-
-def _edge(names: list[str], at: list[str], sign: str, equal: bool, values: list[str]) -> str:
-    """The key beyond `at`, column by column; fills `values` in the order of their places."""
-    name = _name(names[0])
-    values.append(at[0])
-    if len(names) == 1:
-        return f"{name} {sign}{'=' if equal else ''} %s"
-    values.append(at[0])
-    return f"({name} {sign} %s OR ({name} = %s AND {_edge(names[1:], at[1:], sign, equal, values)}))"
 
 
 def _name(column: str) -> str:

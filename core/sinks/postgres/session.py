@@ -178,10 +178,13 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     the other is set where the server has it.
     """
     limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
-    limit = str(limit_ms)
     pg.limit_transaction(cursor, limit_ms)
-    idle = "idle_in_transaction_session_timeout"
-    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
+    set_locally(cursor, "idle_in_transaction_session_timeout", str(limit_ms))
+
+
+def set_locally(cursor: pg.Cursor, name: str, value: str) -> None:
+    """Change a setting for the open transaction, where the server has it: a DWS may not have it."""
+    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, name))
 
 
 SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETTINGS, classify)

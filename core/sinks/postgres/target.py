@@ -25,7 +25,7 @@ from slotkeeper.core.sinks.postgres.check import target as reshaping
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
-from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen
+from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 from slotkeeper.core.sinks.seen_beside import refuse_changed
 from slotkeeper.core.sqltext import dotted
@@ -88,7 +88,6 @@ class PostgresTarget:
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
     def copying(self, on_existing: str = "") -> str:
-        """How the chunks of a copy that begins are to go in."""
         target, wanted = self._known(), on_existing or self._job.on_existing
         if wanted == "merge":
             return "merge"
@@ -145,7 +144,6 @@ class PostgresTarget:
         store.end_copy(turn, noted, finish)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
-        """How it is brought in line with a source whose columns changed, which were `old`; alters nothing."""
         return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
 
     def alterable(self, shape: Reshape) -> None:
@@ -190,6 +188,6 @@ class PostgresTarget:
 def _wait_shortly(cursor: pg.Cursor) -> None:
     """Whoever comes behind a statement that waits for a whole table waits for it as well, readers too.
 
-    PostgreSQL, "Explicit Locking" and lock_timeout (a DWS may not have it): so it gives up soon, and is tried again.
+    PostgreSQL, "Explicit Locking" and lock_timeout: so it gives up soon, and is tried again.
     """
-    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'", (LOCK_WAIT,))
+    set_locally(cursor, "lock_timeout", LOCK_WAIT)

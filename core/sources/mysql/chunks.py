@@ -19,7 +19,7 @@ from typing import Any
 from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers.mysql_queries import HashedHere
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, ComparedKey, Key, KeyRange
+from slotkeeper.core.ports.kinds import Key, KeyRange
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources.mysql import filters
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -143,7 +143,7 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class MysqlKey:
-    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.drivers.mysql_queries.OrderedKey`."""
 
     image: Image
 
@@ -157,7 +157,6 @@ class MysqlKey:
 
     @property
     def ordered(self) -> str:
-        """The expression by which it is ordered on both ends."""
         name = quoted(self.name)
         if self.image.family == "text":
             return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
@@ -208,16 +207,11 @@ class MysqlTableReader(HashedHere):
     ) -> None:
         self._session, self._limit = session, limit
         self._seen = read_table(session, name)
-        self.label = name
         there = {image.name: image for image in self._seen.images}
         keys = list(key) or list(self._seen.identity.key)
-        self.columns = list(columns) or list(there)
-        lacks = [one for one in dict.fromkeys([*keys, *self.columns]) if one not in there]
-        if lacks:
-            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
+        super().__init__(name, columns, keys, list(there))
         self._key = tuple(MysqlKey(there[one]) for one in keys)
         self.signature = ["UTF8", *(one.image.family for one in self._key)]
-        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
         images = [there[one] for one in (*keys, *self.columns)]
         self._names = selected([*images, *self._seen.images] if where else images)
         self._spell, self._width = speller(images), len(images)
@@ -226,13 +220,12 @@ class MysqlTableReader(HashedHere):
         self._trims = [place for place, image in enumerate(images) if image.family == "timestamp"]
 
     @property
-    def key(self) -> Sequence[ComparedKey]:
-        """The columns of the key."""
+    def key(self) -> Sequence[MysqlKey]:
         return self._key
 
     def count(self, bounds: KeyRange) -> int:
         if self._accepts is not None:
-            return sum(1 for _ in self._read(bounds))
+            return sum(1 for _ in self._selected(*self._within(bounds)))
         where, values = self._within(bounds)
         statement = f"SELECT count(*) FROM {self._seen.quoted} WHERE {where}"
         return int(self._session.rows(statement, values, self._limit)[0][0])
@@ -251,18 +244,11 @@ class MysqlTableReader(HashedHere):
                 place += 1
         return found
 
-    def _read(self, bounds: KeyRange, limit: int | None = None) -> Iterator[tuple[Key, list[str | None]]]:
-        where, values = self._within(bounds)
+    def _selected(
+        self, where: str, values: Sequence[object], limit: int | None = None
+    ) -> Iterator[tuple[Key, list[str | None]]]:
         more = "" if limit is None or self._accepts is not None else f" LIMIT {limit}"
         return islice(self._selected_rows(f"{where}{more}", values), limit)
-
-    def _read_keys(self, keys: Sequence[Key]) -> Iterator[tuple[Key, list[str | None]]]:
-        values: list[object] = []
-        same = [
-            " AND ".join(f"{c.ordered} = {c.bound(text, values)}" for c, text in zip(self._key, key, strict=True))
-            for key in keys
-        ]
-        return self._selected_rows(" OR ".join(f"({one})" for one in same), values)
 
     def _selected_rows(self, where: str, values: Sequence[object]) -> Iterator[tuple[Key, list[str | None]]]:
         statement = f"SELECT {self._names} FROM {self._seen.quoted} WHERE {where}"
@@ -278,23 +264,6 @@ class MysqlTableReader(HashedHere):
 
     def _as_key(self, texts: Sequence[str | None]) -> Key:
         return tuple(plain(text or "") for plain, text in zip(self._key_of, texts, strict=False))
-
-    def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
-        parts, values = ["1 = 1"], list[object]()
-        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
-            if at is not None:
-                parts.append(_edge(self._key, at, sign, equal, values))
-        return " AND ".join(parts), values
-
-
-def _edge(key: Sequence[MysqlKey], at: Sequence[str], sign: str, equal: bool, values: list[object]) -> str:
-    """The key beyond `at`, column by column."""
-    first = key[0]
-    if len(key) == 1:
-        return f"{first.ordered} {sign}{'=' if equal else ''} {first.bound(at[0], values)}"
-    strict = f"{first.ordered} {sign} {first.bound(at[0], values)}"
-    same = f"{first.ordered} = {first.bound(at[0], values)}"
-    return f"({strict} OR ({same} AND {_edge(key[1:], at[1:], sign, equal, values)}))"
 
 
 class MysqlTables:

@@ -19,7 +19,7 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import Applied, Asked
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.session import SinkSession, set_locally
 from slotkeeper.core.sqltext import statements
 
 SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
@@ -94,8 +94,7 @@ class PostgresTargets:
 
 def _limit(cursor: pg.Cursor, lock_ms: int) -> None:
     pg.limit_transaction(cursor, LIMIT_MS)
-    limit = "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'"  # a DWS may not have it
-    cursor.execute(limit, (str(lock_ms),))
+    set_locally(cursor, "lock_timeout", str(lock_ms))
 
 
 def read(

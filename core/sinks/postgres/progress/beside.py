@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from slotkeeper.core.domain.position import Position, Positions
-from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState
+from slotkeeper.core.domain.progress import Decided, LaneKey
 from slotkeeper.core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
@@ -125,8 +125,7 @@ class BesideReplays:
     def _refuse(self, cursor: pg.Cursor, id: int, lanes: Sequence[tuple[Any, ...]]) -> None:
         if not lanes:
             raise Refused("the lane of the entry has no progress row", "start the job first", where="sink")
-        if any(state in (LaneState.CREATING.value, LaneState.COPYING.value) for _, state, _, _ in lanes):
-            raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+        entries.refuse_copying(state for _, state, _, _ in lanes)
         unit = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchone()
         state = unit[1] if unit else "gone"
         if state != EntryState.QUARANTINED.value:
@@ -170,7 +169,6 @@ class PostgresDecisions(LaneRows):
         return self._swapped("send_again", {**_values(key, epoch, after, planned), "was": was.text})
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
-        """Give up a plan of which nothing may be committed, and what the quarantine has of it."""
         then = partial(withdrawn, self.session, key=key, label=planned.label)
         values = _values(key, epoch, after, planned)
         return self._swapped("withdraw", values, then if self._quarantines or planned.end == after else None)

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from slotkeeper.core.domain.position import Positions
-from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
 from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, QuarantineCount, QuarantineEntry, Wanted
 from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.domain.text import whole
@@ -63,6 +63,12 @@ def open(cursor: pg.Cursor, key: LaneKey) -> None:
     """Let no other session hold rows of this table until the transaction ends: one at a time counts the limit."""
     name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
+
+
+def refuse_copying(states: Iterable[str]) -> None:
+    """Refused where a lane of these states is not copied yet: nothing is replayed there."""
+    if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
+        raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
 
 
 def full(key: LaneKey, limit: int, last: str) -> Trouble:
