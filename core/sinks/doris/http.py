@@ -143,9 +143,9 @@ class DorisHttp:
             raise Refused(what, "see what answers there in its place", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
             # a password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for
-            what = f"the FE {endpoint.host} sends on to {where.scheme}://{host}:{port}"
-            what += f', and sslmode is "{endpoint.sslmode}"'
-            hint = "switch TLS on at the BE (enable_https in be.conf)" if where.scheme == "http" else "set sslmode"
+            scheme = where.scheme
+            what = f'the FE {endpoint.host} sends on to {scheme}://{host}:{port}, and sslmode is "{endpoint.sslmode}"'
+            hint = "switch TLS on at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
             raise Refused(what, hint, where="sink")
         own = (endpoint.host, 0), (endpoint.host, endpoint.http_port)
         named = _lowered([*own, *map(place_of, endpoint.backends)])

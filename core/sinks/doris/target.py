@@ -161,6 +161,6 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         if store.chunks_left():
             raise Refused(f"the copy into {self._name} is not done", self._snapshot, where="sink")
         shadow = quoted(shape.shadow_of(self._name)).partition(".")[2]
-        swapped = f"REPLACE WITH TABLE {shadow} PROPERTIES ('swap' = 'false')"
-        self._session.rows(f"ALTER TABLE {quoted(self._name)} {swapped}")
+        target = quoted(self._name)
+        self._session.rows(f"ALTER TABLE {target} REPLACE WITH TABLE {shadow} PROPERTIES ('swap' = 'false')")
         self._end_copy(store, turn, noted)

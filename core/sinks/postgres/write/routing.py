@@ -155,19 +155,18 @@ def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
 
 
 def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
+    def key(row: bytes) -> list[list[bytes]]:
+        """A row's key; of one that has too few columns what is there: the server says what is wrong with it."""
+        values = row.split(b"\t", max(places))
+        return [values[n - 1 : n] for n in places]
+
     rows = [line.split(b"\t", 3)[3] for line in block.split(b"\n")[:-1]]
     if places == tuple(range(1, len(places) + 1)):
         rows.sort()  # the key comes first, as nearly always
     else:
-        rows.sort(key=partial(_key_of, places))
+        rows.sort(key=key)
     for first in range(0, len(rows), TOGETHER):
         yield b"\n".join((*rows[first : first + TOGETHER], b""))
-
-
-def _key_of(places: tuple[int, ...], row: bytes) -> list[list[bytes]]:
-    """A row's key; of one that has too few columns what is there: the server says what is wrong with it."""
-    values = row.split(b"\t", max(places))
-    return [values[n - 1 : n] for n in places]
 
 
 def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterator[bytes]:
