@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -55,10 +55,6 @@ SMALLEST = (60, 15)
 """Columns and rows below which the console only says that the terminal is too small."""
 
 
-def _seconds(text: str) -> float:
-    return select.seconds(text, 1_000, values.WEEK)
-
-
 def _rate(text: str) -> float:
     try:
         return float(text.removesuffix("/s"))
@@ -67,12 +63,8 @@ def _rate(text: str) -> float:
 
 
 def _master(text: str) -> str:
-    return str(_read(values.master, text))
-
-
-def _read(reader: values.Reader, text: str) -> object:
     try:
-        return reader(text)
+        return str(values.master(text))
     except values.BadValue as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -89,22 +81,13 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
 
-def _sink(text: str) -> str:
-    if text not in demo_sinks.KINDS:
-        raise typer.BadParameter(f"one of {', '.join(demo_sinks.KINDS)}")
-    return text
+def _one_of(known: Collection[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise typer.BadParameter(f"one of {', '.join(known)}")
+        return text
 
-
-def _source(text: str) -> str:
-    if text not in demo_sources.KINDS:
-        raise typer.BadParameter(f"one of {', '.join(demo_sources.KINDS)}")
-    return text
-
-
-def _way(text: str) -> str:
-    if text not in READ_BY:
-        raise typer.BadParameter(f"one of {', '.join(READ_BY)}")
-    return text
+    return read
 
 
 def _incidents() -> list[tuple[str, str]]:
@@ -125,7 +108,7 @@ WhichSource = Annotated[
         "--source",
         metavar="KIND",
         help="source: dws, hologres or hologres_slot (stand-ins), or mysql (a MariaDB of this host)",
-        parser=_source,
+        parser=_one_of(demo_sources.KINDS),
         autocompletion=lambda: list(demo_sources.KINDS),
     ),
 ]
@@ -137,7 +120,7 @@ WhichWay = Annotated[
         "--read-by",
         metavar="WAY",
         help="how a hologres source is read: sql or stream",
-        parser=_way,
+        parser=_one_of(READ_BY),
         autocompletion=lambda: list(READ_BY),
     ),
 ]
@@ -157,7 +140,7 @@ WhichIncident = Annotated[
 WhichSink = Annotated[
     str,
     typer.Option(
-        parser=_sink,
+        parser=_one_of(demo_sinks.KINDS),
         metavar="KIND",
         help="sink: postgres, or doris (a stand-in)",
         autocompletion=lambda: list(demo_sinks.KINDS),
@@ -176,7 +159,12 @@ def demo(
     ] = False,
     duration: Annotated[
         float,
-        typer.Option("--duration", parser=_seconds, metavar="TIME", help="with --headless: how long the demo writes"),
+        typer.Option(
+            "--duration",
+            parser=lambda text: select.seconds(text, 1_000, values.WEEK),
+            metavar="TIME",
+            help="with --headless: how long the demo writes",
+        ),
     ] = "60s",  # type: ignore[assignment]
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
@@ -222,21 +210,6 @@ def demo(
 
 def _refuse(source: str, read_by: str, sink: str, keep: bool, night: Incident | None) -> dict[str, object]:
     """Refuse options that do not go together; what is left to say of how the source's changes come."""
-    _refuse_of_source(source, read_by, keep, night)
-    _refuse_of_sink(sink, keep, night)
-    return {"read_by": read_by} if demo_sources.KINDS[source].has_read_by else {}
-
-
-def _refuse_of_sink(sink: str, keep: bool, night: Incident | None) -> None:
-    """Options that do not go together with a sink."""
-    if sink != SINK and (keep or night):
-        option = "--keep" if keep else "--incident"
-        hint = "the stand-in ends with the demo's process" if keep else "incidents happen to a PostgreSQL sink"
-        raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
-
-
-def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | None) -> None:
-    """Options that do not go together."""
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(f"--read-by {read_by} and --source {source} do not go together", "it is for a hologres")
@@ -249,6 +222,11 @@ def _refuse_of_source(source: str, read_by: str, keep: bool, night: Incident | N
         raise ConfigError(
             f"--keep and --source {source} do not go together", "its stand-in ends with the demo's process"
         )
+    if sink != SINK and (keep or night):
+        option = "--keep" if keep else "--incident"
+        hint = "the stand-in ends with the demo's process" if keep else "incidents happen to a PostgreSQL sink"
+        raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
+    return {"read_by": read_by} if its.has_read_by else {}
 
 
 def _play(end: End, options: DemoOptions, night: Incident, headless: bool) -> dict[str, object]:
@@ -322,7 +300,8 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
     clock = _Clock(run)
     try:
         if view is View.CONSOLE:
-            _in_console(run, clock)
+            with _console(run) as console:
+                clock.measure_until(lambda: console.poll() is not None)
         elif view is View.WATCH:
             diagnostics.note("the terminal is too small for the console; Ctrl-C ends and compares both tables")
             clock.follow(options.seconds, watched=True)
@@ -339,12 +318,6 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
     run.wait_caught_up()
     diagnostics.note("comparing both tables row by row")
     return _verdict(run, clock, run.verify())
-
-
-def _in_console(run: Demo, clock: _Clock) -> None:
-    """Measure beside the console until it is left."""
-    with _console(run) as console:
-        clock.measure_until(lambda: console.poll() is not None)
 
 
 @contextmanager

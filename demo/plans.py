@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 
 from slotkeeper.demo.orders import CUSTS, Order
 
@@ -90,7 +91,7 @@ class Planner:
     def __init__(self, seed: int, writer: int, mix: Mix) -> None:
         self._chance = random.Random(f"{seed}/{writer}")  # noqa: S311  repeatable, not secret
         self._mix = mix
-        self._numbers = self._count_from((writer + 1) * NEW_NUMBERS)
+        self._numbers = count((writer + 1) * NEW_NUMBERS)
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT)
 
     def __iter__(self) -> Iterator[Plan]:
@@ -147,9 +148,3 @@ class Planner:
             paid=chance.choice((True, False, None)),
             attrs=None if chance.random() < 0.1 else json.dumps(attrs),
         )
-
-    @staticmethod
-    def _count_from(first: int) -> Iterator[int]:
-        while True:
-            yield first
-            first += 1

@@ -225,7 +225,10 @@ def _initdb(binaries: Binaries, place: Path, password: str) -> None:
         if named:
             os.chown(password_file, named["user"], owner)
             place.chmod(0o770)
-        for locale in _locales(binaries.version):
+        locales = [["--locale=C.UTF-8"], ["--locale=C"]]
+        if binaries.version >= 17:
+            locales = [["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]]
+        for locale in locales:
             answer = _run(named, [*base, *locale], cwd=place)
             if answer.returncode == 0:
                 if named:
@@ -237,12 +240,6 @@ def _initdb(binaries: Binaries, place: Path, password: str) -> None:
         password_file.unlink()
         place.chmod(0o700)
     raise ConfigError(f"initdb failed in {place}: {failures[-1]}", hint=f"binaries: {binaries.folder}")
-
-
-def _locales(version: int) -> list[list[str]]:
-    if version >= 17:
-        return [["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]]
-    return [["--locale=C.UTF-8"], ["--locale=C"]]
 
 
 def _run(its: Rights, command: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Protocol
 
 import pymysql
 from pymysql.constants import CR, ER
@@ -15,6 +17,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import deadline, my, tls_context
 from slotkeeper.core.drivers.my import ANSWER_BYTES, ROW_BYTES, answered, code_of, ended
 from slotkeeper.core.errors import Refused, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
 
 _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONNECTION_ERROR})
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
@@ -132,3 +135,96 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
     if "incorrect column name" in low:
         return Refused(text, _NAMES, where=where)
     return Unclassified(text, where=where, code=str(number or ""))
+
+
+KEYS_PER_STATEMENT = 200
+"""Keys of which the rows are asked for at a time."""
+
+
+class OrderedKey(ComparedKey, Protocol):
+    """A column of a key, as statements name it."""
+
+    @property
+    def ordered(self) -> str:
+        """The expression by which it is ordered on both ends."""
+
+    def bound(self, text: str, values: list[object]) -> str:
+        """A value of it in a statement, which goes into `values` where it is none as it stands."""
+
+
+class HashedHere(ABC):
+    """One table for a comparison whose rows come as texts and are hashed here; no value is retained or shown.
+
+    The hash is that of `slotkeeper.core.drivers.pg_table` with every text counted, so that a table compares with one of
+    a PostgreSQL.
+    """
+
+    def __init__(self, name: str, columns: Sequence[str], keys: Sequence[str], there: Sequence[str]) -> None:
+        self.label = name
+        self.columns = list(columns) or list(there)
+        lacks = [column for column in dict.fromkeys([*keys, *self.columns]) if column not in there]
+        if lacks:
+            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
+        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
+
+    @property
+    @abstractmethod
+    def key(self) -> Sequence[OrderedKey]:
+        """The columns of the key."""
+
+    def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: nothing is to be done
+        """There is one form, which `forms` has been brought to."""
+
+    @abstractmethod
+    def _selected(
+        self, where: str, values: Sequence[object], limit: int | None = None
+    ) -> Iterator[tuple[Key, list[str | None]]]:
+        """Key and compared columns of each row under the condition, of at most `limit` of them."""
+
+    def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
+        """A range as a condition, and the values in it."""
+        parts, values = ["1 = 1"], list[object]()
+        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
+            if at is not None:
+                parts.append(_edge(self.key, at, sign, equal, values))
+        return " AND ".join(parts), values
+
+    def checksum(self, bounds: KeyRange) -> Checksum:
+        rows = total = 0
+        for _, texts in self._selected(*self._within(bounds)):
+            rows += 1
+            total += int(_hash(texts)[:15], 16)
+        return Checksum(rows, total)
+
+    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
+        return [(key, _hash(texts)) for key, texts in self._selected(*self._within(bounds), limit)]
+
+    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
+        wanted, found = list(keys), dict[Key, Digest]()
+        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
+            values: list[object] = []
+            same = [
+                " AND ".join(f"{c.ordered} = {c.bound(text, values)}" for c, text in zip(self.key, one, strict=True))
+                for one in wanted[start : start + KEYS_PER_STATEMENT]
+            ]
+            for key, texts in self._selected(" OR ".join(f"({one})" for one in same), values):
+                found[key] = tuple(None if text is None else _md5(text) for text in texts)
+        return found
+
+
+def _edge(key: Sequence[OrderedKey], at: Sequence[str], sign: str, equal: bool, values: list[object]) -> str:
+    """The key beyond `at`, column by column; fills `values` in the order of their places."""
+    first = key[0]
+    if len(key) == 1:
+        return f"{first.ordered} {sign}{'=' if equal else ''} {first.bound(at[0], values)}"
+    strict = f"{first.ordered} {sign} {first.bound(at[0], values)}"
+    same = f"{first.ordered} = {first.bound(at[0], values)}"
+    return f"({strict} OR ({same} AND {_edge(key[1:], at[1:], sign, equal, values)}))"
+
+
+def _hash(texts: Sequence[str | None]) -> str:
+    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

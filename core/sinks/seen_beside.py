@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import LEAST_COUNTED, TargetSeen, begun, changed, renewed, trouble
-from slotkeeper.core.errors import Refused, SlotkeeperError
-from slotkeeper.core.ports.sink import Applied, Asked, TargetRecords, TargetSight
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.ports.sink import Asked, TargetReader, TargetRecords, TargetSight
 
 
 class SeenBeside:
@@ -24,6 +23,7 @@ class SeenBeside:
 
     def __init__(self, sight: TargetSight, records: TargetRecords) -> None:
         self._sight, self._records = sight, records
+        self.refusal, self.mark = sight.refusal, records.mark
         self._counted: dict[str, deque[tuple[float, int]]] = {}
 
     def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
@@ -33,19 +33,14 @@ class SeenBeside:
         empty = any(isinstance(seen, TargetSeen) and not seen.rows for seen in found.values())
         after = self._records.applied(jobs) if empty else before
         records = {one.job.channel.source_table: one.since for one in asked}
-        return {
-            table: seen
-            if isinstance(seen, SlotkeeperError)
-            else self._placed(table, seen, before[table], after[table], records[table])
-            for table, seen in found.items()
-        }
-
-    def _placed(
-        self, table: str, seen: TargetSeen, before: Applied, after: Applied, since: TargetSeen | None
-    ) -> TargetSeen:
-        counted = self._shown(table, before.changes, since)
-        changes = counted if seen.rows else after.changes + after.decided
-        return replace(seen, home=before.home, changes=changes, older=seen.rows > 0)
+        placed = dict(found)
+        for table, seen in found.items():
+            if isinstance(seen, TargetSeen):
+                changes = self._shown(table, before[table].changes, records[table])
+                if not seen.rows:
+                    changes = after[table].changes + after[table].decided
+                placed[table] = replace(seen, home=before[table].home, changes=changes, older=seen.rows > 0)
+        return placed
 
     def _shown(self, table: str, changes: int, since: TargetSeen | None) -> int:
         """Of what is counted, what the target has been showing for certain."""
@@ -59,27 +54,12 @@ class SeenBeside:
             return min(changes, since.changes) if since is not None else 0
         return known
 
-    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        return self._sight.refusal(job, identity)
-
-    def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        self._records.mark(job, epoch, record)
-
     def sever(self) -> None:
         self._sight.sever()
         self._records.sever()
 
     def refuse_changed(self, job: JobSpec, columns: Sequence[str]) -> None:
-        """TARGET CHANGED where it is not what was recorded of it; else what it is now is the record."""
-        record, due = self._records.recorded(job)
-        if due or not job.binlog.binlog:  # its copy decides about the target
-            return
-        now = self._now(job, columns, record)
-        why = changed(record, now)
-        if why:
-            raise trouble(job.channel.target, why)
-        if record is None or not record.copying:
-            self._records.record(job, renewed(now))
+        refuse_changed(self, self._records, job, columns)
 
     def begin_copy(self, job: JobSpec, columns: Sequence[str], way: str) -> None:
         """Record the target that a copy begins with, before the lanes turn."""
@@ -98,7 +78,24 @@ class SeenBeside:
         self._records.record(job, renewed(self._now(job, columns, None)))
 
     def _now(self, job: JobSpec, columns: Sequence[str], since: TargetSeen | None) -> TargetSeen:
-        ((_, now),) = self.read([Asked(job, tuple(columns), since, LEAST_COUNTED)]).items()
-        if isinstance(now, SlotkeeperError):
-            raise now
-        return now
+        return _now(self, job, columns, since)
+
+
+def _now(reader: TargetReader, job: JobSpec, columns: Sequence[str], since: TargetSeen | None) -> TargetSeen:
+    ((_, now),) = reader.read([Asked(job, tuple(columns), since, LEAST_COUNTED)]).items()
+    if isinstance(now, SlotkeeperError):
+        raise now
+    return now
+
+
+def refuse_changed(reader: TargetReader, records: TargetRecords, job: JobSpec, columns: Sequence[str]) -> None:
+    """TARGET CHANGED where a target is not what was recorded of it; else what it is now is the record."""
+    record, due = records.recorded(job)
+    if due or not job.binlog.binlog:  # its copy decides about the target
+        return
+    now = _now(reader, job, columns, record)
+    why = changed(record, now)
+    if why:
+        raise trouble(job.channel.target, why)
+    if record is None or not record.copying:
+        records.record(job, renewed(now))

@@ -38,7 +38,8 @@ def _second_job(world: World) -> str:
     """The same job with another state folder, which is what another machine has."""
     text = world.config.read_text(encoding="utf-8")
     other = world.config.with_name(ELSEWHERE)
-    other.write_text(text.replace(str(world.state), str(_state_elsewhere(world))), encoding="utf-8")
+    state = world.config.with_name("state-elsewhere")
+    other.write_text(text.replace(str(world.state), str(state)), encoding="utf-8")
     world.opened.callback(partial(_stop_elsewhere, world))
     watching = threading.Thread(target=_begins_with_its_epoch, args=(world, _epoch(world)), daemon=True)
     watching.start()
@@ -64,10 +65,6 @@ def _epoch(world: World) -> int:
     with closing(world.connect_sink()) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT max(epoch) FROM slotkeeper_progress")
         return int(cursor.fetchall()[0][0])
-
-
-def _state_elsewhere(world: World) -> Path:
-    return world.config.with_name("state-elsewhere")
 
 
 def _stop_elsewhere(world: World) -> None:

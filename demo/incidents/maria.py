@@ -122,10 +122,6 @@ def _add_cascade(world: World) -> str:
     return f"{TABLE} got a foreign key with ON DELETE CASCADE: orders that it deletes have no row events"
 
 
-def _drop_cascade(world: World) -> None:
-    world.at_source(_DROP_KEY)
-
-
 BINLOGS_PURGED = Incident(
     "binlogs-purged",
     19,
@@ -169,7 +165,12 @@ CASCADE_ADDED = Incident(
     _add_cascade,
     by_status(2, ("foreign key",), "job_failed", Party.SOURCE),
     start_refused("foreign key of_customer with cascades"),
-    (ByHand("drop the foreign key", _drop_cascade, lambda _: f"{_DROP_KEY}, at the source"), *COPY_ANEW),
+    (
+        ByHand(
+            "drop the foreign key", lambda world: world.at_source(_DROP_KEY), lambda _: f"{_DROP_KEY}, at the source"
+        ),
+        *COPY_ANEW,
+    ),
     source="mysql",
 )
 EVERY = (BINLOGS_PURGED, TAIL_LOST, STATEMENT_SESSION, CASCADE_ADDED)

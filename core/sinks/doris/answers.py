@@ -27,12 +27,7 @@ SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already E
 """`Status`; a publish timeout is committed, and seen later."""
 FINISHED, PRECOMMITTED, RUNNING = "FINISHED", "PRECOMMITTED", "RUNNING"
 """`ExistingJobStatus`."""
-EXISTING = {
-    "PREPARE": RUNNING,
-    "PRECOMMITTED": PRECOMMITTED,
-    "COMMITTED": FINISHED,
-    "VISIBLE": FINISHED,
-}
+EXISTING = {"PREPARE": RUNNING, "PRECOMMITTED": PRECOMMITTED, "COMMITTED": FINISHED, "VISIBLE": FINISHED}
 """The same by the state that `get_load_state` gives; UNKNOWN and ABORTED leave a label free."""
 
 _RELATED = re.compile(r"relate to txn \[(\d+)\]")

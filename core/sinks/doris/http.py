@@ -14,7 +14,7 @@ import json
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
@@ -57,6 +57,18 @@ class HttpAnswer:
         return found if isinstance(found, dict) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request as it is sent, to FE without its body; `seconds` is the deadline of each exchange."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    seconds: float
+    body: IO[bytes] | None = None
+    size: int = 0
+
+
 @dataclass(slots=True)
 class DorisHttp:
     """Requests of one session, one at a time; `sever` cuts the one under way off, from any thread.
@@ -83,28 +95,19 @@ class DorisHttp:
 
         LoginRefused where FE refuses the newest password: one that it refused twice is not sent again for hours.
         """
+        if method == "PUT":
+            headers = {**headers, "Expect": "100-continue"}
+        request = _Request(method, path, headers, seconds, body, size)
+        endpoint, password = self.login.endpoint, self.login.password
+        return by_newest(endpoint, password, _refusals, lambda plain: self._ask(plain, request))
 
-        def ask(plain: str) -> HttpAnswer:
-            return self._ask(plain, method, path, headers, seconds, body, size)
-
-        return by_newest(self.login.endpoint, self.login.password, _refusals, ask)
-
-    def _ask(
-        self,
-        plain: str,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        seconds: float,
-        body: IO[bytes] | None,
-        size: int,
-    ) -> HttpAnswer:
+    def _ask(self, plain: str, request: _Request) -> HttpAnswer:
         endpoint = self.login.endpoint
-        asked = {**headers, "Expect": "100-continue"} if method == "PUT" else headers
-        with _refusals.turn(endpoint, plain, seconds) as standing:
+        with _refusals.turn(endpoint, plain, request.seconds) as standing:
             if standing:
                 raise LoginRefused(f"{standing}; not asked again, so that no account gets locked", _LOGIN, where="sink")
-            first = self._exchange(plain, endpoint.host, endpoint.http_port, method, path, asked, seconds, None, 0)
+            to_fe = replace(request, body=None, size=0)
+            first = self._exchange(plain, (endpoint.host, endpoint.http_port), to_fe)
             if first.status == 401:
                 said = f"FE {endpoint.host}:{endpoint.http_port}: HTTP 401, login denied"
                 _refusals.refused(endpoint, plain, said)
@@ -112,8 +115,7 @@ class DorisHttp:
             _refusals.taken(endpoint, plain)
         if first.status != 307:
             return first
-        host, port = self._named(first.location)
-        return self._exchange(plain, host, port, method, path, asked, seconds, body, size)
+        return self._exchange(plain, self._named(first.location), request)
 
     def page(self, url: str, seconds: float) -> str:
         """What a page of errors says, at most ANSWER_BYTES; "" where it cannot be had, or the URL is no such page's.
@@ -121,18 +123,16 @@ class DorisHttp:
         The URL is the server's own, and is asked with the password: of other pages some do things.
         """
         try:
-            host, port = self._named(url)
-            where = urlsplit(url)
+            place, where = self._named(url), urlsplit(url)
             if where.path != ERRORS:
                 return ""
-            path = f"{where.path}?{where.query}"
-            plain = secret_of(self.login.password).now()
-            found = self._exchange(plain, host, port, "GET", path, {}, seconds, None, 0)
+            asked = _Request("GET", f"{where.path}?{where.query}", {}, seconds)
+            found = self._exchange(secret_of(self.login.password).now(), place, asked)
         except SlotkeeperError:
             return ""
         return found.data.decode("utf-8", "replace") if found.status == 200 else ""
 
-    def _named(self, url: str) -> tuple[str, int]:
+    def _named(self, url: str) -> Place:
         """The host and port of a URL, without the password in it; Refused where it is not a place of this Doris."""
         endpoint = self.login.endpoint
         try:
@@ -142,7 +142,11 @@ class DorisHttp:
             what = f"the FE {endpoint.host} sends on to what is no URL"
             raise Refused(what, "see what answers there in its place", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
-            self._refuse_scheme(host, port, where.scheme)
+            # a password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for
+            scheme = where.scheme
+            what = f'the FE {endpoint.host} sends on to {scheme}://{host}:{port}, and sslmode is "{endpoint.sslmode}"'
+            hint = "switch TLS on at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
+            raise Refused(what, hint, where="sink")
         own = (endpoint.host, 0), (endpoint.host, endpoint.http_port)
         named = _lowered([*own, *map(place_of, endpoint.backends)])
         if host not in {name for name, _ in named}:
@@ -167,27 +171,13 @@ class DorisHttp:
         ports = {there for name, there in self._places if name == host}
         return port in (ports or {BE_PORT})
 
-    def _refuse_scheme(self, host: str, port: int, scheme: str) -> None:
-        """A password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for."""
-        endpoint = self.login.endpoint
-        what = f'the FE {endpoint.host} sends on to {scheme}://{host}:{port}, and sslmode is "{endpoint.sslmode}"'
-        hint = "switch TLS on at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
-        raise Refused(what, hint, where="sink")
-
-    def _exchange(
-        self,
-        plain: str,
-        host: str,
-        port: int,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        seconds: float,
-        body: IO[bytes] | None,
-        size: int,
-    ) -> HttpAnswer:
+    def _exchange(self, plain: str, place: Place, request: _Request) -> HttpAnswer:
         """One request on a line of its own, ended by our own deadline, however slowly an answer comes."""
-        line = self._opened(host, port)
+        (host, port), seconds, tls = place, request.seconds, tls_context.context(self.login.endpoint)
+        limit = self.login.endpoint.connect_timeout_ms / 1000
+        line = http.client.HTTPConnection(host, port, timeout=limit)
+        if tls is not None:
+            line = http.client.HTTPSConnection(host, port, timeout=limit, context=tls)
         try:
             with closing(line):
                 line.connect()
@@ -198,7 +188,7 @@ class DorisHttp:
                         raise ConnectionAbortedError
                     late = Unreachable(f"{host}:{port} did not answer within {seconds:g} s", where="sink").after_limit()
                     try:
-                        answer = self._through(line, plain, method, path, headers, body, size)
+                        answer = self._through(line, plain, request)
                     except (OSError, http.client.HTTPException) as error:
                         if call.cut is None:
                             raise
@@ -208,34 +198,19 @@ class DorisHttp:
                     return answer
         except (OSError, http.client.HTTPException) as error:
             refused = tls_context.refused(error, f"{host}:{port}", "sink")
-            raise refused or Unreachable(f"{host}:{port}: {type(error).__name__} on {method}", where="sink") from error
+            lost = f"{host}:{port}: {type(error).__name__} on {request.method}"
+            raise refused or Unreachable(lost, where="sink") from error
         finally:
             self._line = None
 
-    def _opened(self, host: str, port: int) -> http.client.HTTPConnection:
-        """A line that is not connected yet."""
-        endpoint = self.login.endpoint
-        seconds, tls = endpoint.connect_timeout_ms / 1000, tls_context.context(endpoint)
-        if tls is None:
-            return http.client.HTTPConnection(host, port, timeout=seconds)
-        return http.client.HTTPSConnection(host, port, timeout=seconds, context=tls)
-
-    def _through(
-        self,
-        line: http.client.HTTPConnection,
-        plain: str,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: IO[bytes] | None,
-        size: int,
-    ) -> HttpAnswer:
+    def _through(self, line: http.client.HTTPConnection, plain: str, request: _Request) -> HttpAnswer:
+        method, body = request.method, request.body
         basic = base64.b64encode(f"{self.login.endpoint.user}:{plain}".encode()).decode()
-        line.putrequest(method, path, skip_accept_encoding=True)
-        for name, value in {**headers, "Authorization": f"Basic {basic}"}.items():
+        line.putrequest(method, request.path, skip_accept_encoding=True)
+        for name, value in {**request.headers, "Authorization": f"Basic {basic}"}.items():
             line.putheader(name, value.encode())  # the FE reads the bytes as UTF-8 (doris-flink-connector, PR 623)
         if method == "PUT":
-            line.putheader("Content-Length", str(size))
+            line.putheader("Content-Length", str(request.size))
         line.endheaders()
         begun = b"" if body is None else first_bytes(line.sock)
         if body is not None and begun in (b"", _GO_ON):

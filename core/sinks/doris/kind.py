@@ -7,15 +7,14 @@ from datetime import datetime
 
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding
-from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import image_of
-from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
-from slotkeeper.core.errors import Defect, Refused
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession, TableSession
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind
+from slotkeeper.core.sinks.beside import BesideConnection, BesideKind
 from slotkeeper.core.sinks.doris import doctor, shape, traits
 from slotkeeper.core.sinks.doris.http import DorisHttp
 from slotkeeper.core.sinks.doris.sink import DorisSink
@@ -23,62 +22,49 @@ from slotkeeper.core.sinks.doris.tables import DorisTables
 from slotkeeper.core.sinks.doris.target import SHADOW, DorisSight, DorisTarget
 
 
-class DorisConnection:
+class DorisConnection(BesideConnection[MysqlQueries]):
     """One session; implements `slotkeeper.core.ports.kinds.BatchSession`."""
 
     def __init__(self, login: Login) -> None:
-        self._queries = MysqlQueries(login, "sink")
-        self._http = DorisHttp(login, lambda: shape.backends(self._queries))
+        super().__init__(MysqlQueries(login, "sink"))
+        self._http = DorisHttp(login, lambda: shape.backends(self._session))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
         """A worker's ranges and chunks; the target is read once more, because it may have changed."""
         name = shape.shadow_of(job.channel.target) if copying == SHADOW else job.channel.target
-        table, image = shape.read(self._queries, name), image_of(job.channel, identity)
+        table, image = shape.read(self._session, name), image_of(job.channel, identity)
         found = list(shape.objections(table, image))
         if found:
             raise Refused(found[0].what, found[0].cure, where="sink")
         return DorisSink(self._http, job.name, name, shape.layout(table, image))
 
     def target(self, job: JobSpec, store: Store | None = None) -> DorisTarget:
-        return DorisTarget(job, self._queries, store)
+        return DorisTarget(job, self.targets(), store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        return doctor.findings(self._queries, asked, utc)
+        return doctor.findings(self._session, asked, utc)
 
     def targets(self) -> DorisSight:
-        return DorisSight(self._queries)
+        return DorisSight(self._session)
 
     def ping(self) -> None:
-        self._queries.rows("SELECT 1")
-
-    def locks(self, prefix: str) -> None:
-        """Nobody waits for a lock there that a session could name."""
-        return
+        self._session.rows("SELECT 1")
 
     def sever(self) -> None:
-        """Cut off what is under way, from any thread."""
         self._http.sever()
-        self._queries.sever()
-
-    def close(self) -> None:
-        self._queries.close()
+        super().sever()
 
 
-class DorisKind:
+class DorisKind(BesideKind):
     """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
-    no_reset = ""
-    takes: tuple[Encoding, ...] = (Encoding.ROWS,)
+    name = "doris"
     traits = traits.DORIS
-
-    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
-        """It keeps no progress rows."""
-        raise Defect("a sink of kind doris is no store")
 
     def connect_beside(self, login: Login) -> DorisConnection:
         return DorisConnection(login)
 
-    def tables(self, login: Login, limit_ms: int) -> TableSession:
+    def tables(self, login: Login, limit_ms: int) -> DorisTables:
         return DorisTables(login, limit_ms)
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from slotkeeper.core.domain.endpoint import Place
 from slotkeeper.core.domain.finding import Objection
-from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.mysql_queries import MysqlQueries
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
@@ -300,21 +300,18 @@ def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
 def statement(name: str, image: TableIdentity) -> str:
     """CREATE TABLE of a target."""
     key = [column for column in image.columns if column.name in image.key]
-    order = [*sorted(key, key=lambda one: image.key.index(one.name))]
-    order += [column for column in image.columns if column.name not in image.key]
-    columns = ",\n".join(f"  {_column(column, image)}" for column in order)
-    names = ", ".join(map(backquoted, image.key))
+    order = sorted(key, key=lambda column: image.key.index(column.name))
+    order += [column for column in image.columns if column not in key]
+    columns = []
+    for column in order:
+        kind = type_of(image.plain(column.type), column in key)
+        columns.append(f"  {backquoted(column.name)} {kind} {'NOT NULL' if column in key else 'NULL'}")
+    names, separated = ", ".join(map(backquoted, image.key)), ",\n".join(columns)
     return (
-        f"CREATE TABLE IF NOT EXISTS {quoted(name)} (\n{columns}\n)\nUNIQUE KEY({names})\n"
+        f"CREATE TABLE IF NOT EXISTS {quoted(name)} (\n{separated}\n)\nUNIQUE KEY({names})\n"
         f"DISTRIBUTED BY HASH({names}) BUCKETS AUTO\n"
         'PROPERTIES ("enable_unique_key_merge_on_write" = "true")'
     )
-
-
-def _column(column: Column, image: TableIdentity) -> str:
-    in_key = column.name in image.key
-    kind = type_of(image.plain(column.type), in_key)
-    return f"{backquoted(column.name)} {kind} {'NOT NULL' if in_key else 'NULL'}"
 
 
 def shadow_of(name: str) -> str:

@@ -50,7 +50,6 @@ class DorisSink:
         return f"slotkeeper_{hashlib.sha256(words.encode()).hexdigest()[:32]}_{secrets.token_hex(8)}"
 
     def send(self, batch: Batch, label: str) -> str:
-        """Pre-commit the rows under the label; the transaction's number, "" where the label is committed."""
         body = self._body(batch.rows)
         with body.file:
             for _ in range(_TRIES):
@@ -76,7 +75,6 @@ class DorisSink:
         raise Busy(f"{self.target}: another load of the same range runs, and is waited for", where="sink")
 
     def commit(self, label: str, load: str) -> Outcome:
-        """The second phase of a transaction."""
         status, message = self._second_phase(load, "commit")
         if status == answers.SUCCESS or answers.is_done(message):
             self._wait_visible(label)
@@ -115,7 +113,6 @@ class DorisSink:
             return False
 
     def abort(self, load: str) -> None:
-        """Give a transaction up; where that fails, it ends when its time is over."""
         if not load:
             return
         try:
@@ -181,7 +178,6 @@ class DorisSink:
             return self._load(body, label, two_phase=True, ratio=ratio, seconds=TRIAL_SECONDS)
 
     def write_chunk(self, batch: Batch) -> None:
-        """A chunk's rows in one load, seen at once."""
         body = self._body(batch.rows, chunk=True)
         with body.file:
             answer = self._load(body, label := self.label(batch), two_phase=False)
@@ -202,12 +198,12 @@ class DorisSink:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
+    def _body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
+        return body_of(self.layout, rows, chunk, self._packed)
+
     @property
     def _packed(self) -> bool:
         return self.http.login.endpoint.compression == "gzip"
-
-    def _body(self, rows: Callable[[], Iterator[Fields]], chunk: bool = False) -> Body:
-        return body_of(self.layout, rows, chunk, self._packed)
 
     @property
     def _database(self) -> str:

@@ -1,30 +1,27 @@
 """Whole tables of a Doris for a comparison: rows come as texts, in the order of their key, and are hashed here.
 
-The hash is that of `slotkeeper.core.drivers.pg_table` with every text counted, so that a table compares with
-one of a PostgreSQL. It is computed here and not by Doris, whose functions for it were tried on no Doris: a range that
-is hashed travels to us, a row at a time, and no value is kept or shown.
+The hash is computed here and not by Doris, whose functions for it were tried on no Doris: a range that is hashed
+travels to us, a row at a time.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from slotkeeper.core.domain.endpoint import Login
-from slotkeeper.core.drivers.mysql_queries import MysqlQueries
+from slotkeeper.core.drivers.mysql_queries import HashedHere, MysqlQueries
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, Checksum, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import Key, KeyRange
 from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.encode import backquoted
-from slotkeeper.core.sinks.doris.shape import DorisColumn, quoted
+from slotkeeper.core.sinks.doris.shape import quoted
 
-KEYS_PER_STATEMENT = 200
 _FAMILIES = {
     "tinyint": "integer",
     "smallint": "integer",
@@ -43,10 +40,18 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class DorisKey:
-    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.drivers.mysql_queries.OrderedKey`."""
 
     name: str
     family: str
+
+    @property
+    def ordered(self) -> str:
+        return _name(self.name)
+
+    def bound(self, text: str, values: list[object]) -> str:
+        values.append(text)
+        return "%s"
 
     def of_copy(self, text: str) -> str:
         """The source's text as it is here."""
@@ -101,66 +106,40 @@ def number_text(text: str, single: bool) -> str:
     return f"{minus}{spelled[0]}{rest}e{'-' if place < 0 else '+'}{abs(place):02d}"
 
 
-class DorisReader:
+class DorisReader(HashedHere):
     """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
     def __init__(self, queries: MysqlQueries, name: str, key: Sequence[str], columns: Sequence[str]) -> None:
         self._queries = queries
-        self.label = name
         table = shape.read(queries, name)
         keys = list(key) or list(table.key)
-        self.columns = list(columns) or [one.name for one in table.columns]
-        there = {one.name: one for one in table.columns}
-        lacks = [one for one in dict.fromkeys([*keys, *self.columns]) if one not in there]
-        if lacks:
-            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
-        self.key = tuple(DorisKey(one, _family(there[one])) for one in keys)
-        self.signature = ["UTF8", *(one.family for one in self.key)]
-        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
-        self._plain = [plain_of(_family(there[one])) for one in (*keys, *self.columns)]
+        families = {column.name: _FAMILIES.get(column.base, "text") for column in table.columns}
+        super().__init__(name, columns, keys, list(families))
+        self._key = tuple(DorisKey(one, families[one]) for one in keys)
+        self.signature = ["UTF8", *(one.family for one in self._key)]
+        self._plain = [plain_of(families[column]) for column in (*keys, *self.columns)]
 
-    def hashes_by(self, forms: Sequence[str]) -> None:
-        """There is one form, which `forms` has been brought to."""
+    @property
+    def key(self) -> Sequence[DorisKey]:
+        return self._key
 
     def count(self, bounds: KeyRange) -> int:
         where, values = self._within(bounds)
         return int(self._queries.rows(f"SELECT count(*) FROM {quoted(self.label)} WHERE {where}", values)[0][0])
 
-    def checksum(self, bounds: KeyRange) -> Checksum:
-        rows = total = 0
-        for _, texts in self._read(bounds):
-            rows += 1
-            total += int(_hash(texts)[:15], 16)
-        return Checksum(rows, total)
-
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
         where, values = self._within(bounds)
-        names = ", ".join(f"CAST({_name(one.name)} AS STRING)" for one in self.key)
-        order = ", ".join(_name(one.name) for one in self.key)
+        names = _as_texts([one.name for one in self.key])
+        order = ", ".join(one.ordered for one in self.key)
         statement = f"SELECT {names} FROM {quoted(self.label)} WHERE {where} ORDER BY {order}"
         found = self._queries.streamed(statement, values)
         return [self._key_of(row) for place, row in enumerate(found) if place and place % rows == 0]
 
-    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
-        return [(key, _hash(texts)) for key, texts in self._read(bounds, f" LIMIT {limit}")]
-
-    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
-        wanted, found = list(keys), dict[Key, Digest]()
-        same = " AND ".join(f"{_name(one.name)} = %s" for one in self.key)
-        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
-            some = wanted[start : start + KEYS_PER_STATEMENT]
-            where = " OR ".join([f"({same})"] * len(some))
-            for key, texts in self._selected(where, [part for one in some for part in one]):
-                found[key] = tuple(None if text is None else _md5(text) for text in texts)
-        return found
-
-    def _read(self, bounds: KeyRange, more: str = "") -> Iterator[tuple[Key, list[str | None]]]:
-        where, values = self._within(bounds)
-        return self._selected(f"{where}{more}", values)
-
-    def _selected(self, where: str, values: Sequence[str]) -> Iterator[tuple[Key, list[str | None]]]:
-        names = [*(one.name for one in self.key), *self.columns]
-        texts = ", ".join(f"CAST({_name(one)} AS STRING)" for one in names)
+    def _selected(
+        self, where: str, values: Sequence[object], limit: int | None = None
+    ) -> Iterator[tuple[Key, list[str | None]]]:
+        where = where if limit is None else f"{where} LIMIT {limit}"
+        texts = _as_texts([*(one.name for one in self.key), *self.columns])
         for row in self._queries.streamed(f"SELECT {texts} FROM {quoted(self.label)} WHERE {where}", values):
             spelled = [None if text is None else plain(str(text)) for text, plain in zip(row, self._plain, strict=True)]
             yield self._key_of(row), spelled[len(self.key) :]
@@ -168,38 +147,13 @@ class DorisReader:
     def _key_of(self, row: Sequence[Any]) -> Key:
         return tuple(plain(str(text)) for plain, text in zip(self._plain, row[: len(self.key)], strict=False))
 
-    def _within(self, bounds: KeyRange) -> tuple[str, list[str]]:
-        parts, values = ["1 = 1"], list[str]()
-        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
-            if at is not None:
-                parts.append(_edge([one.name for one in self.key], list(at), sign, equal, values))
-        return " AND ".join(parts), values
-
-
-def _edge(names: list[str], at: list[str], sign: str, equal: bool, values: list[str]) -> str:
-    """The key beyond `at`, column by column; fills `values` in the order of their places."""
-    name = _name(names[0])
-    values.append(at[0])
-    if len(names) == 1:
-        return f"{name} {sign}{'=' if equal else ''} %s"
-    values.append(at[0])
-    return f"({name} {sign} %s OR ({name} = %s AND {_edge(names[1:], at[1:], sign, equal, values)}))"
-
-
-def _family(column: DorisColumn) -> str:
-    return _FAMILIES.get(column.base, "text")
-
 
 def _name(column: str) -> str:
     return backquoted(column).replace("%", "%%")
 
 
-def _hash(texts: Sequence[str | None]) -> str:
-    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
-
-
-def _md5(text: str) -> str:
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+def _as_texts(columns: Iterable[str]) -> str:
+    return ", ".join(f"CAST({_name(column)} AS STRING)" for column in columns)
 
 
 class DorisTables:

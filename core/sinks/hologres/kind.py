@@ -14,18 +14,17 @@ from datetime import datetime
 from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Endpoint, Login
 from slotkeeper.core.domain.finding import Finding, refuse
-from slotkeeper.core.domain.position import Positions
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import safe
-from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.drivers import passing, pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS, Dialect, Session
-from slotkeeper.core.errors import Busy, Defect, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
+from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, Unclassified, Unreachable
 from slotkeeper.core.ports.driver import Store
-from slotkeeper.core.ports.kinds import SinkAsked, SinkKind, StoreSession
+from slotkeeper.core.ports.kinds import SinkAsked, SinkKind
+from slotkeeper.core.sinks.beside import BesideConnection, BesideKind
 from slotkeeper.core.sinks.hologres import doctor, shape, traits
 from slotkeeper.core.sinks.hologres.sink import LIMIT_MS, HologresSink
 from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
@@ -78,11 +77,11 @@ DIALECT = Dialect(
 )
 
 
-class HologresConnection:
+class HologresConnection(BesideConnection[Session]):
     """One session; implements `slotkeeper.core.ports.kinds.BatchSession`."""
 
     def __init__(self, login: Login) -> None:
-        self._session = Session(login.endpoint, login.password, login.name, DIALECT)
+        super().__init__(Session(login.endpoint, login.password, login.name, DIALECT))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> HologresSink:
         """A worker's ranges and chunks; the target is read once more, because it may have changed."""
@@ -95,7 +94,7 @@ class HologresConnection:
         return HologresSink(self._session, target, options, required, whole)
 
     def target(self, job: JobSpec, store: Store | None = None) -> HologresTarget:
-        return HologresTarget(job, self._session, store)
+        return HologresTarget(job, self.targets(), store)
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return doctor.findings(self._session, asked, utc)
@@ -106,27 +105,12 @@ class HologresConnection:
     def ping(self) -> None:
         self._session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)
 
-    def locks(self, prefix: str) -> None:
-        """Nobody waits for a lock there that a session could name."""
-        return
 
-    def sever(self) -> None:
-        self._session.sever()
-
-    def close(self) -> None:
-        self._session.close()
-
-
-class HologresKind:
+class HologresKind(BesideKind):
     """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
-    no_reset = ""
-    takes: tuple[Encoding, ...] = (Encoding.ROWS,)
+    name = "hologres"
     traits = traits.HOLOGRES
-
-    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
-        """It keeps no progress rows."""
-        raise Defect("a sink of kind hologres is no store")
 
     def connect_beside(self, login: Login) -> HologresConnection:
         return HologresConnection(login)

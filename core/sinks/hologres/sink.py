@@ -72,14 +72,12 @@ def _of_key(events: list[_Event], options: SinkOptions) -> tuple[int | None, boo
         if kind in _WRITES:
             if number is None or options.conflict_strategy != "ignore":
                 number = row
-        elif not (kind == "B" and options.ignore_update_before and _has_after(events, place, point, sequence)):
+            continue
+        # DWS: an update is B then U at one sync point with consecutive sequences
+        own = [(point, sequence + 1, "U")]
+        if kind != "B" or not options.ignore_update_before or [it[:3] for it in events[place + 1 : place + 2]] != own:
             number, ends = None, True
     return number, ends
-
-
-def _has_after(events: list[_Event], place: int, point: int, sequence: int) -> bool:
-    """Whether a B's own U is behind it. DWS: an update is B then U at one sync point with consecutive sequences."""
-    return events[place + 1 : place + 2] != [] and events[place + 1][:3] == (point, sequence + 1, "U")
 
 
 def selected(rows: Callable[[], Iterator[Fields]], effect: NetEffect) -> Iterator[Fields]:

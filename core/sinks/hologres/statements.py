@@ -126,18 +126,14 @@ def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
         values = [SQL("({})").format(SQL(", ").join([*map(Literal, row), *rest])) for row in rows]
         given = SQL("VALUES {}").format(SQL(", ").join(values))
     alias = SQL(" AS slotkeeper_target") if table.target.endswith(".excluded") else SQL("")
-    return SQL("INSERT INTO {}{} ({}) {} ON CONFLICT ({}) DO {}").format(
-        table.name, alias, names, given, SQL(", ").join(map(Identifier, table.key)), _action(table)
-    )
-
-
-def _action(table: RowTarget) -> Composable:
-    """What becomes of a row that is there; a table of keys alone has nothing to set."""
+    action: Composable = SQL("NOTHING")
     free = [name for name in (*table.columns, *table.nulled) if name not in table.key]
-    if table.conflict == "ignore" or not free:
-        return SQL("NOTHING")
-    sets = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in free)
-    return SQL("UPDATE SET {}").format(sets)
+    if table.conflict != "ignore" and free:  # a table of keys alone has nothing to set
+        sets = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in free)
+        action = SQL("UPDATE SET {}").format(sets)
+    return SQL("INSERT INTO {}{} ({}) {} ON CONFLICT ({}) DO {}").format(
+        table.name, alias, names, given, SQL(", ").join(map(Identifier, table.key)), action
+    )
 
 
 def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
@@ -163,8 +159,5 @@ def array_text(texts: Sequence[str | None]) -> str:
     >>> array_text(["a", None, 'b"\\\\', ""])
     '{"a",NULL,"b\\\\"\\\\\\\\",""}'
     """
-    return "{" + ",".join("NULL" if one is None else f'"{_escaped(one)}"' for one in texts) + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
+    escaped = (text and text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return "{" + ",".join("NULL" if text is None else f'"{text}"' for text in escaped) + "}"

@@ -64,6 +64,8 @@ class PostgresConnection:
         self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)
         self._schema = progress_schema
         self._positions = positions
+        self.end_sessions = self.session.end_sessions
+        self.sever, self.close = self.session.sever, self.session.close
 
     @property
     def _texts(self) -> Positions:
@@ -98,7 +100,6 @@ class PostgresConnection:
         return PostgresTarget(job, self.session)
 
     def targets(self) -> PostgresTargets:
-        """Reads what targets there are now."""
         return PostgresTargets(self.session)
 
     def target_records(self) -> PostgresRecords:
@@ -129,19 +130,10 @@ class PostgresConnection:
         kind = DwsLockWaits if self.session.dialect.spreads else PostgresLockWaits
         return kind(self.session, prefix)
 
-    def end_sessions(self, name: str) -> int:
-        return self.session.end_sessions(name)
-
     def ping(self) -> None:
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, PING_LIMIT_MS)
             cursor.execute("SELECT 1")
-
-    def sever(self) -> None:
-        self.session.sever()
-
-    def close(self) -> None:
-        self.session.close()
 
 
 class PostgresKind:

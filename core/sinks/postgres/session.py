@@ -6,8 +6,9 @@ Nothing but `SinkDialect` tells the two servers apart. Errors count by SQLSTATE;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain import refusals
@@ -177,10 +178,13 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
     the other is set where the server has it.
     """
     limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
-    limit = str(limit_ms)
     pg.limit_transaction(cursor, limit_ms)
-    idle = "idle_in_transaction_session_timeout"
-    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (limit, idle))
+    set_locally(cursor, "idle_in_transaction_session_timeout", str(limit_ms))
+
+
+def set_locally(cursor: pg.Cursor, name: str, value: str) -> None:
+    """Change a setting for the open transaction, where the server has it: a DWS may not have it."""
+    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, name))
 
 
 SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETTINGS, classify)
@@ -218,6 +222,15 @@ class SinkSession(Session):
         """
         pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
         return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
+
+    def has(self, cursor: pg.Cursor, name: str, of: Book | None = None, /, **more: str) -> bool:
+        """Whether the statement `name`, which asks for something in our schema, finds it."""
+        return self.run(cursor, name, {"schema": self.schema.string, **more}, of).fetchone() is not None
+
+    def changed(self, name: str, values: Mapping[str, Any], of: Book | None = None) -> int:
+        """The rows that a statement of `run` changes, in a transaction of its own."""
+        with self.transaction() as cursor:
+            return int(self.run(cursor, name, values, of).rowcount)
 
     def of_dialect(self, name: str, of: Book = SESSION.book) -> str:
         """The name of a statement: of the one that this dialect has for itself, where there is one."""

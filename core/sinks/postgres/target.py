@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from slotkeeper.core.domain import target_seen
 from slotkeeper.core.domain.finding import refuse
@@ -24,8 +25,9 @@ from slotkeeper.core.sinks.postgres.check import target as reshaping
 from slotkeeper.core.sinks.postgres.check import target as targets
 from slotkeeper.core.sinks.postgres.check.viewer import PostgresViewer
 from slotkeeper.core.sinks.postgres.progress.store import PostgresProgress
-from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen
+from slotkeeper.core.sinks.postgres.session import SinkSession, lengthen, set_locally
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
+from slotkeeper.core.sinks.seen_beside import refuse_changed
 from slotkeeper.core.sqltext import dotted
 
 _OLD_VALUES = ("22", "42846", "42804")
@@ -58,7 +60,7 @@ class PostgresTarget:
         """TARGET CHANGED where a check said so: to revert what it found brings no row back, so it comes first."""
         key = self._job.lane_key()
         with self._session.transaction() as cursor:
-            if seen.written_down(self._session, cursor, seen.place_of(key)):
+            if seen.written_down(self._session, cursor, asdict(key)):
                 record, due = seen.recorded(self._session, cursor, key)
                 if record is not None and not (due or record.copying):
                     raise target_seen.trouble(self._job.channel.target, record.why)
@@ -73,26 +75,9 @@ class PostgresTarget:
             made = targets.create(self._session, channel.target, image)
         targets.check(self._session, target, image, self._job.sink_options)
         self._target = targets.seen(self._session, target)
-        self._refuse_changed()
+        reader, records = seen.PostgresTargets(self._session), seen.PostgresRecords(self._session)
+        refuse_changed(reader, records, self._job, self._target.columns)
         return made
-
-    def _refuse_changed(self) -> None:
-        """TARGET CHANGED where it is not what was recorded of it; else what it is now is the record."""
-        key, target = self._job.lane_key(), self._known()
-        with self._session.transaction() as cursor:
-            record, due = seen.recorded(self._session, cursor, key)
-        if due or not self._job.binlog.binlog:  # its copy decides about the target
-            return
-        asked = Asked(self._job, target.columns, record, target_seen.LEAST_COUNTED)
-        ((_, now),) = seen.PostgresTargets(self._session).read([asked]).items()
-        if isinstance(now, SlotkeeperError):
-            raise now
-        why = target_seen.changed(record, now)
-        if why:
-            raise target_seen.trouble(target.name, why)
-        if record is None or not record.copying:
-            with self._session.transaction() as cursor:
-                seen.write(self._session, cursor, key, target_seen.renewed(now))
 
     def takes_copy(self, identity: TableIdentity) -> bool:
         target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
@@ -103,7 +88,6 @@ class PostgresTarget:
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
     def copying(self, on_existing: str = "") -> str:
-        """How the chunks of a copy that begins are to go in."""
         target, wanted = self._known(), on_existing or self._job.on_existing
         if wanted == "merge":
             return "merge"
@@ -160,7 +144,6 @@ class PostgresTarget:
         store.end_copy(turn, noted, finish)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
-        """How it is brought in line with a source whose columns changed, which were `old`; alters nothing."""
         return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
 
     def alterable(self, shape: Reshape) -> None:
@@ -205,6 +188,6 @@ class PostgresTarget:
 def _wait_shortly(cursor: pg.Cursor) -> None:
     """Whoever comes behind a statement that waits for a whole table waits for it as well, readers too.
 
-    PostgreSQL, "Explicit Locking" and lock_timeout (a DWS may not have it): so it gives up soon, and is tried again.
+    PostgreSQL, "Explicit Locking" and lock_timeout: so it gives up soon, and is tried again.
     """
-    cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'", (LOCK_WAIT,))
+    set_locally(cursor, "lock_timeout", LOCK_WAIT)

@@ -2,17 +2,15 @@
 
 Each chunk is read as it is then; what changes meanwhile is in the stream after the place at which the copy began.
 
-A comparison hashes the rows of such chunks here, as `slotkeeper.core.drivers.pg_table` does with every text
-counted, so that a table compares with one of a PostgreSQL: a server's own text of a FLOAT or of bytes is another one,
-so it cannot be computed there. No value is retained or shown. Keys of text are ordered by their bytes, as on the other
+A comparison hashes the rows of such chunks here (`HashedHere`): a server's own text of a FLOAT or of bytes is another
+one than PostgreSQL's, so the hash cannot be computed there. Keys of text are ordered by their bytes, as on the other
 end.
 """
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -20,9 +18,10 @@ from itertools import islice
 from typing import Any
 
 from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.drivers.mysql_queries import HashedHere
 from slotkeeper.core.drivers.pg_types import plain_number
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.ports.kinds import COUNTED, Checksum, ComparedKey, Digest, Key, KeyRange
+from slotkeeper.core.ports.kinds import Key, KeyRange
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources.mysql import filters
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -131,14 +130,13 @@ def _value(image: Image, text: str, values: list[object]) -> str:
     return "%s"
 
 
-KEYS_PER_STATEMENT = 200
 _NUMBERS = frozenset({"integer", "numeric"})
 _FLOAT = struct.Struct("<f")
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlKey:
-    """A column of a key; implements `slotkeeper.core.ports.kinds.ComparedKey`."""
+    """A column of a key; implements `slotkeeper.core.drivers.mysql_queries.OrderedKey`."""
 
     image: Image
 
@@ -189,7 +187,7 @@ def trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class MysqlTableReader:
+class MysqlTableReader(HashedHere):
     """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
     def __init__(
@@ -197,16 +195,11 @@ class MysqlTableReader:
     ) -> None:
         self._session, self._limit = session, limit
         self._seen = read_table(session, name)
-        self.label = name
         there = {image.name: image for image in self._seen.images}
         keys = list(key) or list(self._seen.identity.key)
-        self.columns = list(columns) or list(there)
-        lacks = [one for one in dict.fromkeys([*keys, *self.columns]) if one not in there]
-        if lacks:
-            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
+        super().__init__(name, columns, keys, list(there))
         self._key = tuple(MysqlKey(there[one]) for one in keys)
         self.signature = ["UTF8", *(one.image.family for one in self._key)]
-        self.forms: Sequence[str] = [COUNTED] * len(self.columns)
         images = [there[one] for one in (*keys, *self.columns)]
         self._names = selected([*images, *self._seen.images] if where else images)
         self._spell, self._width = speller(images), len(images)
@@ -215,25 +208,15 @@ class MysqlTableReader:
         self._trims = [place for place, image in enumerate(images) if image.family == "timestamp"]
 
     @property
-    def key(self) -> Sequence[ComparedKey]:
+    def key(self) -> Sequence[MysqlKey]:
         return self._key
-
-    def hashes_by(self, forms: Sequence[str]) -> None:
-        """There is one form, which `forms` has been brought to."""
 
     def count(self, bounds: KeyRange) -> int:
         if self._accepts is not None:
-            return sum(1 for _ in self._read(bounds))
+            return sum(1 for _ in self._selected(*self._within(bounds)))
         where, values = self._within(bounds)
         statement = f"SELECT count(*) FROM {self._seen.quoted} WHERE {where}"
         return int(self._session.rows(statement, values, self._limit)[0][0])
-
-    def checksum(self, bounds: KeyRange) -> Checksum:
-        rows = total = 0
-        for _, texts in self._read(bounds):
-            rows += 1
-            total += int(_hash(texts)[:15], 16)
-        return Checksum(rows, total)
 
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
         where, values = self._within(bounds)
@@ -249,26 +232,11 @@ class MysqlTableReader:
                 place += 1
         return found
 
-    def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
-        """Key and hash of each row, at most so many."""
-        more = "" if self._accepts is not None else f" LIMIT {limit}"
-        return [(key, _hash(texts)) for key, texts in islice(self._read(bounds, more), limit)]
-
-    def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
-        wanted, found = list(keys), dict[Key, Digest]()
-        for start in range(0, len(wanted), KEYS_PER_STATEMENT):
-            values: list[object] = []
-            same = [
-                " AND ".join(f"{c.ordered} = {c.bound(text, values)}" for c, text in zip(self._key, one, strict=True))
-                for one in wanted[start : start + KEYS_PER_STATEMENT]
-            ]
-            for key, texts in self._selected_rows(" OR ".join(f"({one})" for one in same), values):
-                found[key] = tuple(None if text is None else _md5(text) for text in texts)
-        return found
-
-    def _read(self, bounds: KeyRange, more: str = "") -> Iterator[tuple[Key, list[str | None]]]:
-        where, values = self._within(bounds)
-        return self._selected_rows(f"{where}{more}", values)
+    def _selected(
+        self, where: str, values: Sequence[object], limit: int | None = None
+    ) -> Iterator[tuple[Key, list[str | None]]]:
+        more = "" if limit is None or self._accepts is not None else f" LIMIT {limit}"
+        return islice(self._selected_rows(f"{where}{more}", values), limit)
 
     def _selected_rows(self, where: str, values: Sequence[object]) -> Iterator[tuple[Key, list[str | None]]]:
         statement = f"SELECT {self._names} FROM {self._seen.quoted} WHERE {where}"
@@ -284,22 +252,6 @@ class MysqlTableReader:
 
     def _as_key(self, texts: Sequence[str | None]) -> Key:
         return tuple(plain(text or "") for plain, text in zip(self._key_of, texts, strict=False))
-
-    def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
-        parts, values = ["1 = 1"], list[object]()
-        for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
-            if at is not None:
-                written = [partial(one.bound, text, values) for one, text in zip(self._key, at, strict=True)]
-                parts.append(_nested([one.ordered for one in self._key], written, sign, sign + "=" * equal))
-        return " AND ".join(parts), values
-
-
-def _hash(texts: Sequence[str | None]) -> str:
-    return _md5("".join("-" if text is None else f"{len(text)}:{text}" for text in texts))
-
-
-def _md5(text: str) -> str:
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 class MysqlTables:

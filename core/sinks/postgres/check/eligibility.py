@@ -139,29 +139,28 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         stricter: dict[int, dict[str, TargetColumn]] = defaultdict(dict)
         for at, column, needed, computed in _rows(cursor, session, "stricter", place) if inner else ():
             stricter[at][column] = TargetColumn("", needed, False, computed, computed)
-        known = {one.name: _user_type(one.name, _rows(cursor, session, "type", {"type": one.name})) for one in wanted}
+        types: dict[str, UserType] = {}
+        for one in wanted:
+            for kind, base, parts in _rows(cursor, session, "type", {"type": one.name})[:1]:
+                types[one.name] = UserType(one.name, kind, base, tuple(parts))
+        # the partitions of a DWS are no tables, so no target lies in another
+        within, sharers = {"oid": oid, "schema": session.schema.string}, Rows()
+        if not session.dialect.plain and _rows(cursor, session, "lies_in_a_tree", within):
+            sharers = _rows(cursor, session, "sharers", within)
         return replace(
             every[oid],
             columns=_columns(cursor, session, place),
-            types={one: it for one, it in known.items() if it},
+            types=types,
             folding=tuple(row[0] for row in _rows(cursor, session, "folding", place)),
             casts=tuple(_rows(cursor, session, "implicit_casts", place)),
             inheritors=tuple(row[2] for row in tree if not row[1]),
-            sharers=_sharers(cursor, session, oid),
+            sharers=tuple(sharers),
             partitions=tuple(
                 Partition(name, parent, replace(every[at], columns=stricter[at]))
                 for at, (name, parent) in inner.items()
                 if at in every
             ),
         )
-
-
-def _sharers(cursor: pg.Cursor, session: SinkSession, oid: int) -> tuple[tuple[str, str], ...]:
-    """The partitions of a DWS are no tables, so no target lies in another."""
-    place = {"oid": oid, "schema": session.schema.string}
-    if session.dialect.plain or not _rows(cursor, session, "lies_in_a_tree", place):
-        return ()
-    return tuple(_rows(cursor, session, "sharers", place))
 
 
 def _own_facts(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[int, TargetFacts]:
@@ -207,10 +206,6 @@ def _named(name: str) -> dict[str, Any]:
     return {"schema": schema, "name": table}
 
 
-def _user_type(name: str, rows: Rows) -> UserType | None:
-    return UserType(name, rows[0][0], rows[0][1], tuple(rows[0][2])) if rows else None
-
-
 def objections(
     target: TargetTable, identity: TableIdentity, facts: TargetFacts | None, options: SinkOptions
 ) -> Iterator[Objection]:
@@ -231,8 +226,11 @@ def objections(
         if name in target.key:
             what = f"has key column {name!r} of a type with an implicit cast, which runs {function} as our login"
             yield _objection(target, what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
-    if options.quarantines:
-        yield from _form_objections(target, identity)
+    for column in identity.columns if options.quarantines else ():
+        # a row in quarantine is found again by its key's text, so equal keys must have one text
+        if column.name in target.key and not form(column.type, identity):
+            what = f"keeps key column {column.name!r} as {column.type}, whose equal values have several texts"
+            yield _objection(target, f"{what}: no row of it can be quarantined", 'set on_bad_row = "stop"')
 
 
 def form(spelled: str, identity: TableIdentity) -> str:
@@ -240,14 +238,6 @@ def form(spelled: str, identity: TableIdentity) -> str:
     plain = identity.plain(spelled)
     own = identity.user_type(plain)
     return pg_types.form_of(plain, own.kind if own and own.name == plain else "")
-
-
-def _form_objections(target: TargetTable, identity: TableIdentity) -> Iterator[Objection]:
-    """A row in quarantine is found again by its key's text, so equal keys must have one text."""
-    for column in identity.columns:
-        if column.name in target.key and not form(column.type, identity):
-            what = f"keeps key column {column.name!r} as {column.type}, whose equal values have several texts"
-            yield _objection(target, f"{what}: no row of it can be quarantined", 'set on_bad_row = "stop"')
 
 
 def _other_objections(

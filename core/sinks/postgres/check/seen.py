@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from slotkeeper.core.domain.progress import LaneKey, LaneState
 from slotkeeper.core.domain.slot import TableIdentity
@@ -19,7 +19,7 @@ from slotkeeper.core.drivers.session import Book
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.sink import Applied, Asked
 from slotkeeper.core.sinks.postgres.check import target as targets
-from slotkeeper.core.sinks.postgres.session import SinkSession
+from slotkeeper.core.sinks.postgres.session import SinkSession, set_locally
 from slotkeeper.core.sqltext import statements
 
 SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
@@ -40,6 +40,7 @@ class PostgresTargets:
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session
+        self.sever = session.sever
         self._locked: set[str] = set()
         """Source tables whose targets were locked at the last check."""
 
@@ -88,18 +89,12 @@ class PostgresTargets:
         return None
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        with self._session.transaction() as cursor:
-            values = {**place_of(job.lane_key()), "seen": record.text, "epoch": epoch}
-            self._session.run(cursor, "mark", values, SQL_BOOK)
-
-    def sever(self) -> None:
-        self._session.sever()
+        self._session.changed("mark", {**asdict(job.lane_key()), "seen": record.text, "epoch": epoch}, SQL_BOOK)
 
 
 def _limit(cursor: pg.Cursor, lock_ms: int) -> None:
     pg.limit_transaction(cursor, LIMIT_MS)
-    limit = "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = 'lock_timeout'"  # a DWS may not have it
-    cursor.execute(limit, (str(lock_ms),))
+    set_locally(cursor, "lock_timeout", str(lock_ms))
 
 
 def read(
@@ -203,7 +198,7 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 
     Where no copy is under way, one that was undone is: its record then tells what streaming on would meet.
     """
-    found = session.run(cursor, "recorded", place_of(lane), SQL_BOOK).fetchall()
+    found = session.run(cursor, "recorded", asdict(lane), SQL_BOOK).fetchall()
     states = {LaneState(state) for _, state in found}
     record = newest(text for text, _ in found)
     if record is not None and LaneState.COPYING not in states:
@@ -213,8 +208,7 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 
 def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
     """Why no start passes the target of a slot's table; "" where none said so."""
-    kept = {"schema": session.schema.string}
-    if not session.run(cursor, "kept", kept, SQL_BOOK).fetchone():
+    if not session.has(cursor, "kept", SQL_BOOK):
         return ""  # a reset may come before the first start of this version
     record = newest(text for text, _ in session.run(cursor, "recorded", place, SQL_BOOK).fetchall())
     return record.why if record else ""
@@ -238,12 +232,7 @@ def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequen
 
 def write(session: SinkSession, cursor: pg.Cursor, lane: LaneKey, seen: TargetSeen) -> None:
     """Write the record into all rows of the slot's table."""
-    session.run(cursor, "record", {**place_of(lane), "seen": seen.text}, SQL_BOOK)
-
-
-def place_of(lane: LaneKey) -> dict[str, str]:
-    """The slot's table, as the parameters of a statement."""
-    return {"source": lane.source, "source_table": lane.source_table, "slot": lane.slot}
+    session.run(cursor, "record", {**asdict(lane), "seen": seen.text}, SQL_BOOK)
 
 
 class PostgresRecords:

@@ -67,9 +67,7 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     return replace(known, dialect=session.dialect, signs=signs, forms=forms, only=only)
 
 
-def exists(session: SinkSession, name: str) -> bool:
-    """Whether the table is there."""
-    return eligibility.exists(session, name)
+exists = eligibility.exists
 
 
 def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
@@ -237,18 +235,10 @@ class _Reshaping:
     """One target and what it is to become."""
 
     def __init__(
-        self,
-        session: SinkSession,
-        target: TargetTable,
-        image: TableIdentity,
-        facts: TargetFacts,
-        options: SinkOptions,
+        self, session: SinkSession, target: TargetTable, image: TableIdentity, facts: TargetFacts, options: SinkOptions
     ) -> None:
-        self._session = session
-        self._target = target
-        self._image = image
-        self._facts = facts
-        self._options = options
+        self._session, self._target, self._image = session, target, image
+        self._facts, self._options = facts, options
         self._wanted = {one.name: one for one in image.columns}
         self._lacking: set[str] = set()
 
@@ -346,16 +336,11 @@ class _Reshaping:
                 yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
             elif one.act is Act.ADD:
                 yield f"{alter} ADD COLUMN {name} {self._spelled(one, known)}"
-            else:
-                yield from self._retyped(one, made, known, blanks)
-
-    def _retyped(self, one: Need, made: Sequence[Need], known: set[str], blanks: bool) -> Iterator[str]:
-        """A column's new type. `USING NULL` where old values may not become ones of it: none outlives the copy."""
-        column = f"ALTER TABLE {dotted(self._target.name)} ALTER COLUMN {quoted(one.column)}"
-        using = self._using(one, made, blanks)
-        if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
-            yield f"{column} DROP NOT NULL"
-        yield f"{column} TYPE {self._spelled(one, known)}{using}"
+            else:  # USING NULL where old values may not become ones of the new type: none outlives the copy
+                using = self._using(one, made, blanks)
+                if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
+                    yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
+                yield f"{alter} ALTER COLUMN {name} TYPE {self._spelled(one, known)}{using}"
 
     def _using(self, one: Need, made: Sequence[Need], blanks: bool) -> str:
         """How old values become ones of a column's new type; "" where they do so by themselves."""

@@ -65,6 +65,7 @@ class PostgresViewer:
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
+        self.close = session.close
 
     def server(self) -> ServerSeen:
         """Who answers."""
@@ -107,27 +108,22 @@ class PostgresViewer:
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
         """The lanes of a slot; none where there is no progress table."""
-        if self.table(f"{schema}.slotkeeper_progress") is None:
-            return []
-        return [LaneSeen(*row) for row in self._rows("lanes", {"source": source, "source_table": table, "slot": slot})]
+        place = {"source": source, "source_table": table, "slot": slot}
+        return [LaneSeen(*row) for row in self._progress(schema, "lanes", place)]
 
     def followed(self, schema: str) -> list[tuple[str, str, str, str]]:
         """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
-        if self.table(f"{schema}.slotkeeper_progress") is None:
-            return []
-        return [
-            (str(job), str(source), str(table), str(slot)) for job, source, table, slot in self._rows("followed", {})
-        ]
+        found = self._progress(schema, "followed", {})
+        return [(str(job), str(source), str(table), str(slot)) for job, source, table, slot in found]
 
     def queried(self, schema: str) -> list[tuple[str, str, str]]:
         """(source, source table, slot) of the progress rows of DataFrame queries; none where there is no such table."""
-        if self.table(f"{schema}.slotkeeper_progress") is None:
-            return []
-        found = self._rows("queried", {"target": f".{QUERY_TARGET}"})
+        found = self._progress(schema, "queried", {"target": f".{QUERY_TARGET}"})
         return [(str(source), str(table), str(slot)) for source, table, slot in found]
 
-    def close(self) -> None:
-        self.session.close()
+    def _progress(self, schema: str, name: str, parameters: dict[str, Any]) -> Rows:
+        there = self.table(f"{schema}.slotkeeper_progress") is not None
+        return self._rows(name, parameters) if there else []
 
     def _rows(self, name: str, parameters: dict[str, Any]) -> Rows:
         with self.session.transaction() as cursor:
@@ -289,20 +285,10 @@ class _Conflict:
     @property
     def thing(self) -> tuple[object, ...]:
         """What tells the lock from every other."""
-        return (
-            self.node,
-            self.kind,
-            self.schema,
-            self.relation,
-            self.partition,
-            self.page,
-            self.row,
-            self.transaction,
-        )
+        return (self.node, self.kind, self.schema, self.relation, self.partition, self.page, self.row, self.transaction)
 
 
 def _wait(one: _Conflict, rows: Iterable[_Conflict], now: float) -> LockWait:
-    others = [row for row in rows if row.granted and row.thing == one.thing and row.pid != one.pid]
     blockers = ordered(
         Blocker(
             row.pid,
@@ -315,7 +301,8 @@ def _wait(one: _Conflict, rows: Iterable[_Conflict], now: float) -> LockWait:
             node=row.node,
             query=row.query,
         )
-        for row in others
+        for row in rows
+        if row.granted and row.thing == one.thing and row.pid != one.pid
     )
     thing = _thing(one.kind, one.schema, one.relation)
     return LockWait(one.pid, one.application or "", thing, one.mode, now, _said(one.statement), blockers)

@@ -12,16 +12,13 @@ from functools import partial
 from typing import Any
 
 from slotkeeper.core.domain.position import Position, Positions
-from slotkeeper.core.domain.progress import Decided, LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.progress import Decided, LaneKey
 from slotkeeper.core.domain.quarantine import COPIED, DAMAGED, EVERYWHERE, EntryState, LeftOut, Refusal, RowLeftOut
-from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.domain.text import whole
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
-from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
+from slotkeeper.core.errors import Defect, Refused
 from slotkeeper.core.ports.driver import NOTHING_OUT
-from slotkeeper.core.sinks.postgres.progress.locks import lock_number
-from slotkeeper.core.sinks.postgres.progress.store import DECISIONS, key_of, row_of
+from slotkeeper.core.sinks.postgres.progress.store import DECISIONS, LaneRows, key_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
@@ -40,8 +37,7 @@ def _replayed(label: str) -> str:
 def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, left_out: LeftOut) -> None:
     """End the entries that a range touches, and keep its rows that were left out; QUARANTINE FULL with too many."""
     place = key_of(key)
-    name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
-    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
+    entries.open(cursor, key)
     if left_out.touched:
         keys = pg.sql.Literal(json.dumps(left_out.touched))
         of = "SELECT ARRAY(SELECT jsonb_array_elements_text(k)) FROM jsonb_array_elements({}::jsonb) k"
@@ -52,59 +48,33 @@ def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, lef
     (before,) = entries.run(session, cursor, "quarantined", place).fetchone() or (0,)
     if before + len(left_out.rows) > left_out.limit:
         last = left_out.rows[-1].refusal
-        what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {left_out.limit} allows"
-        sentence = f"{what}; the last one: {last.sqlstate} {last.message}"
-        hint = SAFE[TroubleName.QUARANTINE_FULL]
-        raise Trouble(sentence, hint, last.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
-    copied = _copied(session, cursor, place) if left_out.rows[0].kind == COPIED else None
-    for row in left_out.rows:
-        _write(session, cursor, place, left_out, row, copied, label)
+        raise entries.full(key, left_out.limit, f"{last.sqlstate} {last.message}")
+    copied = entries.copied(session, cursor, key) if left_out.rows[0].kind == COPIED else None
+    more = {"names": list(left_out.columns), "mark": _planned(label)}
+    for left in left_out.rows:
+        row, shard, point = copied or (key.shard, key.shard, left.point)
+        values = {**place, **more, **_values_of(left), "row": row, "in_shard": shard, "point": point}
+        if session.run(cursor, "left_out_row", values, SQL).rowcount != 1:
+            raise Defect(f"a row of {key.source_table} was not quarantined: its lane has no progress row")
 
 
-def _write(
-    session: SinkSession,
-    cursor: pg.Cursor,
-    place: dict[str, Any],
-    left_out: LeftOut,
-    row: RowLeftOut,
-    copied: dict[str, Any] | None,
-    label: str,
-) -> None:
-    damaged = any(_NUL in text for text in (*row.key, *row.texts) if text is not None)
-    where = copied or {"row": place["shard"], "in_shard": place["shard"], "point": row.point}
-    values = {
-        **place,
-        **where,
-        "sequence": row.sequence,
-        "kind": row.kind,
-        "key": [_spelled(text) for text in row.key],
-        "names": list(left_out.columns),
-        "texts": [None if text is None else _spelled(text) for text in row.texts],
+def _values_of(left: RowLeftOut) -> dict[str, Any]:
+    damaged = any(_NUL in text for text in (*left.key, *left.texts) if text is not None)
+    return {
+        "sequence": left.sequence,
+        "kind": left.kind,
+        "key": [_spelled(text) for text in left.key],
+        "texts": [None if text is None else _spelled(text) for text in left.texts],
         "damaged": damaged,
-        "sqlstate": DAMAGED if damaged else row.refusal.sqlstate,
-        "column": row.refusal.column,
-        "message": row.refusal.message,
-        "mark": _planned(label),
+        "sqlstate": DAMAGED if damaged else left.refusal.sqlstate,
+        "column": left.refusal.column,
+        "message": left.refusal.message,
     }
-    if session.run(cursor, "left_out_row", values, SQL).rowcount != 1:
-        raise Defect(f"a row of {place['source_table']} was not quarantined: its lane has no progress row")
 
 
 def _spelled(text: str) -> str:
     """A text as PostgreSQL can keep it."""
     return text.replace(_NUL, "\\x00")
-
-
-def _copied(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> dict[str, Any]:
-    """Where rows of a copy belong: to the only DN there is, or to none by name."""
-    lanes = entries.run(session, cursor, "lanes", place).fetchall()
-    shard = lanes[0][0] if len(lanes) == 1 else EVERYWHERE
-    return {"row": lanes[0][0], "in_shard": shard, "point": min(_first(point) for _, point in lanes)}
-
-
-def _first(point: object) -> int:
-    """The number of a noted point, as the column keeps it."""
-    return whole(str(point or 0).partition("/")[0]) or 0
 
 
 def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str) -> None:
@@ -130,8 +100,9 @@ class BesideReplays:
         self._place = key_of(key)
 
     def waiting(self) -> Sequence[tuple[str, str]]:
-        found = [str(token) for (token,) in self._session.fetched("replay_waiting", self._place, SQL) if token]
-        return [_parts(token) for token in found]
+        tokens = [str(token) for (token,) in self._session.fetched("replay_waiting", self._place, SQL) if token]
+        parts = [token.removeprefix("label:").partition(" ") for token in tokens]
+        return [(label, load) for label, _, load in parts]
 
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
         label, number = load
@@ -154,8 +125,7 @@ class BesideReplays:
     def _refuse(self, cursor: pg.Cursor, id: int, lanes: Sequence[tuple[Any, ...]]) -> None:
         if not lanes:
             raise Refused("the lane of the entry has no progress row", "start the job first", where="sink")
-        if any(state in (LaneState.CREATING.value, LaneState.COPYING.value) for _, state, _, _ in lanes):
-            raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+        entries.refuse_copying(state for _, state, _, _ in lanes)
         unit = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchone()
         state = unit[1] if unit else "gone"
         if state != EntryState.QUARANTINED.value:
@@ -173,28 +143,12 @@ class BesideReplays:
             entries.run(self._session, cursor, "still_bad", {**named, "ids": [id]})
 
 
-def _parts(token: str) -> tuple[str, str]:
-    """Label and load of a decided token."""
-    label, _, load = token.removeprefix("label:").partition(" ")
-    return label, load
-
-
-class PostgresDecisions:
+class PostgresDecisions(LaneRows):
     """Implements `slotkeeper.core.ports.driver.Decisions`; each move is one statement in a transaction of its own."""
 
     def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
-        self.session = session
-        self._positions = positions
+        super().__init__(session, positions)
         self._quarantines = quarantines
-
-    def read_row(self, key: LaneKey) -> ProgressRow | None:
-        found = self.session.fetched("row", key_of(key))
-        return row_of(key, found[0], self._positions) if found else None
-
-    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        values = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
-        with self.session.transaction() as cursor:
-            return self.session.run(cursor, "fence", values).rowcount == 1
 
     def decide(
         self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
@@ -215,7 +169,6 @@ class PostgresDecisions:
         return self._swapped("send_again", {**_values(key, epoch, after, planned), "was": was.text})
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
-        """Give up a plan of which nothing may be committed, and what the quarantine has of it."""
         then = partial(withdrawn, self.session, key=key, label=planned.label)
         values = _values(key, epoch, after, planned)
         return self._swapped("withdraw", values, then if self._quarantines or planned.end == after else None)
@@ -236,9 +189,6 @@ class PostgresDecisions:
     def rest(self, session: str = "") -> None:
         self.session.rollback()
         self.session.go_by(session)
-
-    def close(self) -> None:
-        self.session.close()
 
     def _swapped(self, name: str, values: dict[str, Any], then: Callable[[pg.Cursor], None] | None = None) -> bool:
         """Whether the swap hit its row; `then` goes on in its transaction."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from slotkeeper.core.domain.audit import AuditLine, CopiedHead
@@ -39,8 +40,7 @@ class SinkAudit:
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
         with self._session.transaction() as cursor:
-            there = {"schema": self._session.schema.string}
-            if not self._session.run(cursor, "has_heads", there, _AUDIT).fetchone():
+            if not self._session.has(cursor, "has_heads", _AUDIT):
                 return []
             rows = self._session.run(cursor, "heads", {"chains": list(chains)}, _AUDIT).fetchall()
         return [CopiedHead(str(head), at, str(about)) for head, at, about in rows]
@@ -56,13 +56,10 @@ class PostgresAccounts:
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self.session = session
-        self._slot = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
+        self.close = session.close
+        self._slot = asdict(key)
 
     def begin(self, epoch: int, anew: bool) -> None:
-        """Make room for a query of this epoch, and the table where it is missing; what was said stays, unless anew.
-
-        Nothing where the slot's rows are of another epoch.
-        """
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
             own_tables.prepare(self.session, cursor, "queries")
@@ -86,25 +83,17 @@ class PostgresAccounts:
         }
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
-            if not self._exists(cursor):
+            if not self.session.has(cursor, "exists", _ACCOUNTS):
                 return False
             return bool(self.session.run(cursor, "write", values, _ACCOUNTS).rowcount)
 
     def read(self) -> QueryReport | None:
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
-            if not self._exists(cursor):
+            if not self.session.has(cursor, "exists", _ACCOUNTS):
                 return None
             found = self.session.run(cursor, "read", self._slot, _ACCOUNTS).fetchone()
         return _report(found) if found else None
-
-    def close(self) -> None:
-        self.session.close()
-
-    def _exists(self, cursor: pg.Cursor) -> bool:
-        return (
-            self.session.run(cursor, "exists", {"schema": self.session.schema.string}, _ACCOUNTS).fetchone() is not None
-        )
 
 
 def _report(found: tuple[Any, ...]) -> QueryReport:

@@ -31,11 +31,9 @@ class PostgresResets(PostgresProgress):
 
     def end_holder(self) -> None:
         """End the session that holds the lease."""
-        with self.session.transaction() as cursor:
-            self.session.run(cursor, "end_holder", {"lease": self._lease}, _SQL)
+        self.session.changed("end_holder", {"lease": self._lease}, _SQL)
 
     def writable(self) -> bool:
-        """Whether the progress rows can be changed by this session."""
         name = f'"{self.session.schema.string}".slotkeeper_progress'
         return bool(self.session.fetched("writable", {"table": name}, _SQL)[0][0])
 
@@ -49,8 +47,7 @@ class PostgresResets(PostgresProgress):
     def insert_reset(self, entry: ResetEntry) -> None:
         """The reset with its backup."""
         values = {name: getattr(entry, name) for name in ResetEntry.__dataclass_fields__}
-        with self.session.transaction() as cursor:
-            self.session.run(cursor, "insert", values, _SQL)
+        self.session.changed("insert", values, _SQL)
 
     def step(self, reset: str, step: str, outcome: str = "") -> None:
         """How far the reset has come."""
@@ -122,35 +119,24 @@ class PostgresResets(PostgresProgress):
         return self._entries("history", {**self._all, "limit": limit})
 
     def note_epoch(self, reset: str, epoch: int) -> None:
-        with self.session.transaction() as cursor:
-            self.session.run(cursor, "note_epoch", {"id": reset, "epoch": epoch}, _SQL)
+        self.session.changed("note_epoch", {"id": reset, "epoch": epoch}, _SQL)
 
     def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
-        """The plans of the slot's resets that have ended, the newest first, and the epoch that each raised."""
         with self.session.transaction() as cursor:
-            if not _exists(self.session, cursor) or not _tells_epochs(self.session, cursor):
+            if not all(self.session.has(cursor, name, _SQL) for name in ("exists", "has_epoch")):
                 return []
             which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
             return [(plan, epoch) for plan, epoch in self.session.run(cursor, "ended", which, _SQL).fetchall()]
 
     def target_changed(self) -> str:
-        """What is written down of the target as the end of a sentence, "" where nothing is, or nothing is kept yet."""
         with self.session.transaction() as cursor:
             return seen.written_down(self.session, cursor, self._all)
 
     def _entries(self, name: str, parameters: dict[str, Any]) -> list[ResetEntry]:
         with self.session.transaction() as cursor:
-            if not _exists(self.session, cursor):
+            if not self.session.has(cursor, "exists", _SQL):
                 return []
             return [ResetEntry(*row) for row in self.session.run(cursor, name, parameters, _SQL).fetchall()]
-
-
-def _exists(session: SinkSession, cursor: pg.Cursor) -> bool:
-    return session.run(cursor, "exists", {"schema": session.schema.string}, _SQL).fetchone() is not None
-
-
-def _tells_epochs(session: SinkSession, cursor: pg.Cursor) -> bool:
-    return session.run(cursor, "has_epoch", {"schema": session.schema.string}, _SQL).fetchone() is not None
 
 
 def _step(session: SinkSession, cursor: pg.Cursor, reset: str, step: str, outcome: str) -> None:

@@ -48,7 +48,7 @@ def read_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str
 ) -> tuple[Column, ...] | None:
     """The columns behind a fingerprint; None where they were never kept."""
-    if session.run(cursor, "exists", {"schema": session.schema.string}, COLUMNS).fetchone() is None:
+    if not session.has(cursor, "exists", COLUMNS):
         return None
     found = session.run(cursor, "read", {**lane, "fingerprint": fingerprint}, COLUMNS).fetchone()
     return columns_from(found[0]) if found else None
@@ -68,7 +68,24 @@ def _nothing(cursor: pg.Cursor) -> None:
     """What a copy into a sink beside does in the store's transaction."""
 
 
-class PostgresProgress:
+class LaneRows:
+    """The progress row of one lane, as a driver and a worker both ask for it."""
+
+    def __init__(self, session: SinkSession, positions: Positions) -> None:
+        self.session = session
+        self._positions = positions
+        self.close = session.close
+
+    def read_row(self, key: LaneKey) -> ProgressRow | None:
+        found = self.session.fetched("row", key_of(key))
+        return row_of(key, found[0], self._positions) if found else None
+
+    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
+        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
+        return self.session.changed("fence", {**key_of(key), **fence}) == 1
+
+
+class PostgresProgress(LaneRows):
     """Implements `slotkeeper.core.ports.driver.Store` for one source table's slot; not shared between threads.
 
     `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
@@ -77,8 +94,8 @@ class PostgresProgress:
     def __init__(
         self, session: SinkSession, positions: Positions, lane: LaneKey, runner: Runner, quarantines: bool = False
     ) -> None:
-        self.session = session
-        self._positions = positions
+        super().__init__(session, positions)
+        self.cancel, self.sever = session.cancel, session.sever
         self._lane = lane
         self._all = key_of(lane)
         self._runner = runner
@@ -108,12 +125,10 @@ class PostgresProgress:
         return taken
 
     def pass_lease(self) -> None:
-        """Go on without it from here on, until it can be had: the rows' epoch is the fence (ADR 31)."""
-        self._passed = True
+        self._passed = True  # the rows' epoch is the fence (ADR 31)
 
     @property
     def passes(self) -> bool:
-        """Whether this session goes on without the lease's lock."""
         return self._passed
 
     def lease_owners(self) -> list[LockOwner]:
@@ -133,7 +148,6 @@ class PostgresProgress:
         return taken
 
     def give_back(self, target: str) -> None:
-        """Give lease and target back, while this session lives on for other channels."""
         with self.session.transaction() as cursor:
             for lock in (locks.target_lock(target), self._rows_lock, self._lease):
                 locks.unlock(cursor, lock)
@@ -154,7 +168,6 @@ class PostgresProgress:
         return leased_in == self._guarded_in == self.session.generation
 
     def target_owners(self, target: str) -> list[LockOwner]:
-        """Who else has the target's lock, as far as it is shown."""
         with self.session.transaction() as cursor:
             return locks.owners(self.session, cursor, locks.target_lock(target), self._rows_lock)
 
@@ -181,7 +194,7 @@ class PostgresProgress:
     def open_reset(self) -> str:
         """The id of the slot's reset that a crash left behind, or nothing."""
         with self.session.transaction() as cursor:
-            if not self.session.run(cursor, "resets_exist", {"schema": self.session.schema.string}).fetchone():
+            if not self.session.has(cursor, "resets_exist"):
                 return ""
             found = self.session.run(cursor, "open_reset", self._all).fetchone()
         return str(found[0]) if found else ""
@@ -197,11 +210,6 @@ class PostgresProgress:
 
     def _rows(self, cursor: pg.Cursor) -> list[ProgressRow]:
         return [self._row(one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
-
-    def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """One lane's row as it is committed now."""
-        found = self.session.fetched("row", key_of(key))
-        return row_of(key, found[0], self._positions) if found else None
 
     def insert(self, rows: Iterable[ProgressRow]) -> None:
         """Insert rows, of this or of other channels of the job, in one transaction; Refused where a target is taken."""
@@ -273,8 +281,7 @@ class PostgresProgress:
 
     def forget_creating(self, epoch: int) -> None:
         """Take back the rows of a start that turned out to be none."""
-        with self.session.transaction() as cursor:
-            self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch})
+        self.session.changed("delete_creating", {**self._all, "epoch": epoch})
 
     def raise_epoch(self, tables: Sequence[str] = ()) -> int:
         """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it.
@@ -301,11 +308,6 @@ class PostgresProgress:
         if len(set(epochs)) != 1:
             raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are of different times")
         return int(epochs[0][0])
-
-    def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        fence = {"new": new.text, "after": after.text, "epoch": epoch, "rows": 0}
-        with self.session.transaction() as cursor:
-            return self.session.run(cursor, "fence", {**key_of(key), **fence}).rowcount == 1
 
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None:
         """Turn all lanes and note the points to pass, in one transaction; raises what a missed turn means."""
@@ -400,13 +402,18 @@ class PostgresProgress:
 
     @contextmanager
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> Iterator[Lock]:
-        """Hold the rows FOR UPDATE with their epochs checked; committed at the end of the block."""
+        # committed at the end of the block
         with self.session.transaction() as cursor:
             # in one order whoever asks, so that two that ask for the same rows never wait for each other
-            keys = sorted((key, *others), key=lambda one: (one.source_table, one.shard))
-            rows = {one: self._locked(cursor, one, epoch) for one in keys}
-            beside = tuple(rows[one] for one in others)
-            yield Lock(rows[key], lambda kept, seen: self._record(cursor, key, kept, seen), beside)
+            keys = sorted((key, *others), key=lambda lane: (lane.source_table, lane.shard))
+            rows = {lane: self._locked(cursor, lane, epoch) for lane in keys}
+
+            def record(kept: Kept, seen_then: str) -> None:
+                with self.session.translated():
+                    values = {**key_of(key), "registered": kept.text, "seen": seen_then}
+                    self.session.run(cursor, "registered", values)
+
+            yield Lock(rows[key], record, tuple(rows[lane] for lane in others))
 
     def _locked(self, cursor: pg.Cursor, key: LaneKey, epoch: int) -> ProgressRow:
         found = self.session.run(cursor, "lock", key_of(key)).fetchone()
@@ -418,32 +425,15 @@ class PostgresProgress:
         return row
 
     def quarantined(self) -> int:
-        """How many rows of the slot's table are in quarantine."""
         return int(self.session.fetched("quarantined", self._all, entries.SQL)[0][0])
-
-    def cancel(self) -> None:
-        """Ask the server to end what another thread has under way here."""
-        self.session.cancel()
-
-    def sever(self) -> None:
-        """Cut the session off: what another thread has under way here fails at once."""
-        self.session.sever()
 
     @property
     def generation(self) -> int:
         return self.session.generation
 
-    def close(self) -> None:
-        self.session.close()
-
     def _insert(self, cursor: pg.Cursor, rows: Iterable[ProgressRow], dns: int) -> None:
         for row in rows:
             self.session.run(cursor, "insert", {**parameters_of(row), **asdict(self._runner), "dns": dns})
-
-    def _record(self, cursor: pg.Cursor, key: LaneKey, registered: Kept, seen_then: str) -> None:
-        with self.session.translated():
-            values = {**key_of(key), "registered": registered.text, "seen": seen_then}
-            self.session.run(cursor, "registered", values)
 
     def _row(self, found: tuple[Any, ...]) -> ProgressRow:
         return row_of(self._lane, found, self._positions)
@@ -458,8 +448,7 @@ class PostgresProgress:
                 "one target takes one job: choose another target, or cancel that job",
                 where="sink",
             )
-        there = {"schema": self.session.schema.string, "name": "slotkeeper_streams"}
-        if not self.session.run(cursor, "exists", there, STREAMS).fetchone():
+        if not self.session.has(cursor, "exists", STREAMS, name="slotkeeper_streams"):
             return
         found = self.session.run(cursor, "query", {"target": target}, STREAMS).fetchone()
         if found:
@@ -472,9 +461,8 @@ class PostgresProgress:
             )
 
 
-def key_of(key: LaneKey) -> dict[str, Any]:
-    """The key as statement parameters."""
-    return {"source": key.source, "source_table": key.source_table, "slot": key.slot, "shard": key.shard}
+key_of = asdict
+"""A lane's key as parameters of a statement."""
 
 
 def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:

@@ -12,12 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 from slotkeeper.core.domain.position import Positions
-from slotkeeper.core.domain.progress import LaneKey, ProgressRow
-from slotkeeper.core.domain.quarantine import EntryState, QuarantineCount, QuarantineEntry, Wanted
+from slotkeeper.core.domain.progress import LaneKey, LaneState, ProgressRow
+from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, QuarantineCount, QuarantineEntry, Wanted
+from slotkeeper.core.domain.start import SAFE
+from slotkeeper.core.domain.text import whole
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import Defect, Refused, Trouble, TroubleName
 from slotkeeper.core.sinks.postgres import own_tables
+from slotkeeper.core.sinks.postgres.progress.locks import lock_number
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 SQL: Book = ("slotkeeper.core.sinks.postgres.quarantine", "quarantine.sql")
@@ -29,6 +32,7 @@ class QuarantineRows:
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
+        self.close = session.close
 
     def page(self, wanted: Wanted) -> list[QuarantineEntry]:
         names = ("source", "source_table", "slot", "job", "shard", "sqlstate", "before", "limit")
@@ -45,9 +49,6 @@ class QuarantineRows:
     def values(self, key: LaneKey) -> list[dict[str, str | None]]:
         return [dict(zip(names, texts, strict=True)) for names, texts in self._rows("entry_values", asdict(key))]
 
-    def close(self) -> None:
-        self.session.close()
-
     def _rows(self, name: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         with self.session.transaction() as cursor:
             return run(self.session, cursor, name, values).fetchall() if exists(self.session, cursor) else []
@@ -55,7 +56,39 @@ class QuarantineRows:
 
 def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
     """Whether the sink has a quarantine."""
-    return run(session, cursor, "exists", {"schema": session.schema.string}).fetchone() is not None
+    return session.has(cursor, "exists", SQL)
+
+
+def open(cursor: pg.Cursor, key: LaneKey) -> None:
+    """Let no other session hold rows of this table until the transaction ends: one at a time counts the limit."""
+    name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
+    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
+
+
+def refuse_copying(states: Iterable[str]) -> None:
+    """Refused where a lane of these states is not copied yet: nothing is replayed there."""
+    if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
+        raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+
+
+def full(key: LaneKey, limit: int, last: str) -> Trouble:
+    """QUARANTINE FULL; `last` is the SQLSTATE and the sentence of the last row."""
+    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit} allows"
+    hint, code = SAFE[TroubleName.QUARANTINE_FULL], last.partition(" ")[0]
+    return Trouble(f"{what}; the last one: {last}", hint, code, "sink", name=TroubleName.QUARANTINE_FULL)
+
+
+def copied(session: SinkSession, cursor: pg.Cursor, key: LaneKey) -> tuple[str, str, int]:
+    """Where a copied row belongs: the lane whose progress row names the run, the DN or "*", and the stream's start.
+
+    The DN is the only one that there is; of several none is named. The start is the number of a noted point, as the
+    column keeps it.
+    """
+    lanes = run(session, cursor, "lanes", asdict(key)).fetchall()
+    if not lanes:
+        raise Defect(f"{key.source_table} slot {key.slot} has no progress row")
+    points = (whole(str(point or 0).partition("/")[0]) or 0 for _, point in lanes)
+    return lanes[0][0], lanes[0][0] if len(lanes) == 1 else EVERYWHERE, min(points)
 
 
 def run(

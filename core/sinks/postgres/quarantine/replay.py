@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slotkeeper.core.domain.progress import LaneKey, LaneState
+from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.domain.quarantine import EVERYWHERE, EntryState, Replayed
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
@@ -88,8 +88,7 @@ class Replays:
         if not lanes:
             what = f"{self._place['source_table']} slot {self._place['slot']} has no progress row"
             raise Refused(what, "a row is replayed into what its job mirrors: start the job first", where="sink")
-        if any(state in (LaneState.CREATING.value, LaneState.COPYING.value) for _, state, _ in lanes):
-            raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+        entries.refuse_copying(state for _, state, _ in lanes)
         if any(target.partition(".")[2] != table.name for *_, target in lanes):  # it begins with the database's name
             raise Refused(f"its job mirrors into {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
         return self._unit(cursor, id)

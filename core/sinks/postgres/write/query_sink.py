@@ -50,13 +50,13 @@ class PostgresQuerySink:
 
     def __init__(self, session: SinkSession, target: QueryTarget) -> None:
         self.session = session
+        self.close = session.close
         self._target = target
         self._table: TargetTable | None = None
 
     # -- before the first batch -------------------------------------------------------------------------------------
 
     def admit(self) -> str:
-        """Make target, staging table and fence where they are missing; the name of the staging table."""
         refuse(PostgresViewer(self.session).objections(), "sink")
         asked, image = self._target, self._image()
         if asked.create_target and targets.create(self.session, asked.name, image):
@@ -107,7 +107,6 @@ class PostgresQuerySink:
     # -- tasks ------------------------------------------------------------------------------------------------------
 
     def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
-        """Stage what a task has in a transaction of its own; Refused where the fence already names another query."""
         with self.session.transaction() as cursor:
             found = self._run(cursor, "last", target=self._target.name).fetchone()
             if found and found[0] not in (query, self._target.successor_of):
@@ -118,7 +117,6 @@ class PostgresQuerySink:
     # -- a batch ----------------------------------------------------------------------------------------------------
 
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
-        """Fence, net effect and COMMIT; False where the batch is there already."""
         if optimistic.fits(self._known, self._target.options):
             try:
                 return self._write(batch, staged, tries=True)
@@ -220,7 +218,6 @@ class PostgresQuerySink:
     # -- afterwards -------------------------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Cut off what is staged, where there is much of it and nobody is at it now."""
         with suppress(SlotkeeperError):
             name = query_staging.place(self._known)
             found = self.session.fetched("size", {"schema": self.session.schema.string, "name": name}, _SQL)
@@ -232,9 +229,6 @@ class PostgresQuerySink:
         with suppress(SlotkeeperError), self.session.transaction() as cursor:
             for statement in statements:
                 cursor.execute(statement)
-
-    def close(self) -> None:
-        self.session.close()
 
     @property
     def _known(self) -> TargetTable:

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from slotkeeper.core.domain import type_name
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.sinks.postgres.write import statements as compose
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
@@ -38,17 +37,9 @@ def create(table: TargetTable, schema: Composable) -> Composable:
     PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. No column of it is
     NOT NULL, because old images hold the key alone.
     """
-    spelled = map(type_name.sql, table.types)
-    typed = [SQL("{} {}").format(Identifier(f"c{n}"), SQL(type_)) for n, type_ in enumerate(spelled, 1)]
-    own = [SQL('token bigint, point bigint, sequence bigint, kind "char"')]
-    key = [Identifier(f"c{n}") for n in table.places]
-    return SQL("CREATE UNLOGGED TABLE {}.{} ({}){}{}").format(
-        schema,
-        Identifier(place(table)),
-        SQL(", ").join([*own, *typed]),
-        SQL(table.dialect.own_rows),
-        table.dialect.spread(key),
-    )
+    made = 'CREATE UNLOGGED TABLE {}.{} (token bigint, point bigint, sequence bigint, kind "char", {}){}{}'
+    parts = (compose.typed(table), SQL(table.dialect.own_rows), compose.spread(table))
+    return SQL(made).format(schema, Identifier(place(table)), *parts)
 
 
 def fill(schema: Composable, name: str, columns: int) -> Composable:
@@ -74,9 +65,8 @@ def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Compo
 
 def counted(table: TargetTable) -> Composable:
     """(rows staged, one of them has no value in a column of the key, how many are inserts)."""
-    no_key = SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places)
     return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
-        no_key, Identifier(table.staging)
+        compose.no_key(table), Identifier(table.staging)
     )
 
 
@@ -101,10 +91,7 @@ def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
     has not counted yet finds less than it was given.
     """
     named = SQL("{}.{}").format(schema, Identifier(name))
-    return (
-        SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named),
-        SQL("TRUNCATE {}").format(named),
-    )
+    return SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named), SQL("TRUNCATE {}").format(named)
 
 
 def drop(schema: Composable, name: str) -> tuple[Composable, Composable]:

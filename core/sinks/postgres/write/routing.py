@@ -65,7 +65,8 @@ class Routed:
 
     def rest(self) -> BinaryIO:
         """What is staged while it is read: every line that is not an insert, and all from the first repetition on."""
-        return _Blocks(self._route())
+        blocks = _whole_lines(self._reader, self._begin)
+        return _Blocks(filter(None, (block if self.repeated else self._apart(block) for block in blocks)))
 
     def lines(self) -> BinaryIO:
         """The inserts as they came."""
@@ -89,12 +90,6 @@ class Routed:
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""
         self._lines.close()
-
-    def _route(self) -> Iterator[bytes]:
-        for block in _whole_lines(self._reader, self._begin):
-            rest = block if self.repeated else self._apart(block)
-            if rest:
-                yield rest
 
     def _apart(self, block: bytes) -> bytes:
         """Keep the inserts of some lines; the other lines.
@@ -160,19 +155,18 @@ def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
 
 
 def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
+    def key(row: bytes) -> list[list[bytes]]:
+        """A row's key; of one that has too few columns what is there: the server says what is wrong with it."""
+        values = row.split(b"\t", max(places))
+        return [values[n - 1 : n] for n in places]
+
     rows = [line.split(b"\t", 3)[3] for line in block.split(b"\n")[:-1]]
     if places == tuple(range(1, len(places) + 1)):
         rows.sort()  # the key comes first, as nearly always
     else:
-        rows.sort(key=partial(_key_of, places))
+        rows.sort(key=key)
     for first in range(0, len(rows), TOGETHER):
         yield b"\n".join((*rows[first : first + TOGETHER], b""))
-
-
-def _key_of(places: tuple[int, ...], row: bytes) -> list[list[bytes]]:
-    """A row's key; of one that has too few columns what is there: the server says what is wrong with it."""
-    values = row.split(b"\t", max(places))
-    return [values[n - 1 : n] for n in places]
 
 
 def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterator[bytes]:
@@ -196,9 +190,7 @@ class _Blocks(io.RawIOBase, BinaryIO):
         self._blocks = blocks
 
     def readable(self) -> bool:
-        """As a file that is read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """The next block; empty at the end."""
         return next(self._blocks, b"")

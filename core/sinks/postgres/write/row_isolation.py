@@ -11,18 +11,14 @@ import math
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from slotkeeper.core.domain.progress import LaneKey
-from slotkeeper.core.domain.quarantine import EVERYWHERE
 from slotkeeper.core.domain.spec import SinkOptions
-from slotkeeper.core.domain.start import SAFE
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.errors import Defect, TooLarge, Trouble, TroubleName
+from slotkeeper.core.errors import Defect, TooLarge
 from slotkeeper.core.sinks.postgres import session
-from slotkeeper.core.sinks.postgres.progress.locks import lock_number
-from slotkeeper.core.sinks.postgres.progress.store import key_of
 from slotkeeper.core.sinks.postgres.quarantine import entries
 from slotkeeper.core.sinks.postgres.session import SinkSession
 from slotkeeper.core.sinks.postgres.write import statements as compose
@@ -48,15 +44,6 @@ class Bad:
         return {part: getattr(self, part) for part in ("sqlstate", "column", "constraint", "message")}
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """Where a copied row belongs: the lane whose progress row names the run, the DN or "*", and the stream's start."""
-
-    row: str
-    shard: str
-    point: int
-
-
 class Quarantine:
     """The entries of one slot's table, over an open transaction; `quarantined` counts what this transaction holds."""
 
@@ -65,14 +52,9 @@ class Quarantine:
     ) -> None:
         self._session, self._cursor, self._table, self._options = session, cursor, table, options
         self._key = key
-        self._place: dict[str, Any] = {**key_of(key)}
+        self._place = asdict(key)
         self._before = 0
         self.quarantined = 0
-
-    def open(self) -> None:
-        """Let nobody else hold rows of this table until the end: the limit is counted by one at a time."""
-        name = "/".join(("slotkeeper quarantine", self._key.source, self._key.source_table, self._key.slot))
-        self._cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
 
     def supersede(self, keys: Composable, by: str) -> list[int]:
         """End the entries whose key is among `keys`; returns the old halves that take effect now, ended too."""
@@ -84,27 +66,20 @@ class Quarantine:
             self._run("halves_ended", {"by": by, "ids": ids})
         return ids
 
-    def copied(self) -> Copied:
-        """Where the rows of a copy belong: to the only DN there is, or to none by name."""
-        lanes = self._run("lanes").fetchall()
-        if not lanes:
-            raise Defect(f"{self._key.source_table} slot {self._key.slot} has no progress row")
-        shard = lanes[0][0] if len(lanes) == 1 else EVERYWHERE
-        return Copied(lanes[0][0], shard, min(point or 0 for _, point in lanes))
-
-    def add(self, unit: int, bad: Bad, alone: bool = True, copied: Copied | None = None) -> None:
+    def add(self, unit: int, bad: Bad, alone: bool = True, copied: tuple[str, str, int] | None = None) -> None:
         """Hold a unit; raises QUARANTINE FULL where the limit is passed, and then nothing of the step stays.
 
-        `alone` leaves out the old half of a changed key, because there is none.
+        `alone` leaves out the old half of a changed key, because there is none. `copied` is where a copied row belongs.
         """
         if not self.quarantined:
             (self._before,) = self._run("quarantined").fetchone() or (0,)
         self.quarantined += 1
         if self._before + self.quarantined > self._options.quarantine_limit:
-            raise self._full(bad)
-        lane = copied or Copied(self._key.shard, self._key.shard, 0)
-        place = {"row": lane.row, "shard": lane.shard, "point": copied.point if copied else None}
-        values = {**bad.values, **place, "unit": unit, "alone": alone, "names": list(self._table.columns)}
+            place = f" ({bad.constraint or bad.column})" if bad.constraint or bad.column else ""
+            raise entries.full(self._key, self._options.quarantine_limit, f"{bad.sqlstate} {bad.message}{place}")
+        row, shard, point = copied or (self._key.shard, self._key.shard, None)
+        values = {**bad.values, "row": row, "shard": shard, "point": point}
+        values |= {"unit": unit, "alone": alone, "names": list(self._table.columns)}
         units = Identifier(self._table.units)
         if not self._run("hold", values, columns=self._texts(), units=units).rowcount:
             raise Defect(f"unit {unit} was not quarantined: its lane has no progress row")
@@ -131,14 +106,6 @@ class Quarantine:
             whole = n in self._table.places
             columns.append(column if whole else SQL("CASE WHEN u.kind <> 'B' THEN {} END").format(column))
         return SQL(", ").join(columns)
-
-    def _full(self, bad: Bad) -> Trouble:
-        limit, key = self._options.quarantine_limit, self._key
-        what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit} allows"
-        place = f" ({bad.constraint or bad.column})" if bad.constraint or bad.column else ""
-        sentence = f"{what}; the last one: {bad.sqlstate} {bad.message}{place}"
-        hint = SAFE[TroubleName.QUARANTINE_FULL]
-        return Trouble(sentence, hint, bad.sqlstate, "sink", name=TroubleName.QUARANTINE_FULL)
 
     def _run(self, name: str, values: dict[str, Any] | None = None, **parts: Composable) -> pg.Cursor:
         return entries.run(self._session, self._cursor, name, {**self._place, **(values or {})}, **parts)
@@ -177,13 +144,13 @@ class RowIsolation:
         self._kept = Quarantine(session, cursor, table, options, key)
         self._damaged: set[int] = set()
         self._stale = 0
-        self._session, self._end = session, math.inf
+        self._session, self._key, self._end = session, key, math.inf
         staging = compose.fill_staging(table)
         self._into = Into(staging, lambda rows: compose.plan(table, options, rows))
 
     def step(self, by: str) -> None:
         """Apply the staged events, or hold them; `by` is the lane's new position, for what they supersede."""
-        self._kept.open()
+        entries.open(self._cursor, self._key)
         self._end = self._session.seconds() + LONGEST
         self._cursor.execute(text_staging.units(self._table, self._options))
         for entry in self._kept.supersede(text_staging.touched_units(self._table), by):
@@ -196,8 +163,8 @@ class RowIsolation:
 
     def chunk(self, into: Into) -> None:
         """Copy the staged rows, or hold them."""
-        self._kept.open()
-        copied = self._kept.copied()
+        entries.open(self._cursor, self._key)
+        copied = entries.copied(self._session, self._cursor, self._key)
         self._cursor.execute(text_staging.chunk_units(self._table))
 
         def attempt(first: int, last: int) -> Bad | None:

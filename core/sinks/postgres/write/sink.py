@@ -86,7 +86,6 @@ class PostgresSink:
         return row_of(key, found, self._positions) if found else None
 
     def stage(self, reader: BinaryIO) -> int:
-        """Begin a transaction and fill the staging table; returns the rows that the server says it took."""
         self._prepare()
         self._isolating = False
         self._forget()
@@ -110,7 +109,6 @@ class PostgresSink:
         return rows
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """As `stage`, with every column as text: then `commit` applies what the target can hold and holds the rest."""
         self._prepare_texts()
         self._isolating = True
         self._forget()
@@ -121,7 +119,13 @@ class PostgresSink:
         """What was staged at its end; raises Defect where it holds what no step may apply."""
         with self._open() as cursor:
             staged = self._staged_top(cursor, up_to.pair[0])
-        return staged if self._routed is None else _joined(staged, self._routed, up_to.pair[0])
+        routed = self._routed
+        if routed is None:
+            return staged
+        apart = routed.second if routed.first == up_to.pair[0] else None
+        firsts = [point for point in (staged.first, routed.first) if point is not None]
+        seconds = [sequence for sequence in (staged.second, apart) if sequence is not None]
+        return Top(max(firsts, default=None), max(seconds, default=None))
 
     def _staged_top(self, cursor: pg.Cursor, up_to: int) -> Top:
         staging = self.target.texts if self._isolating else self.target.staging
@@ -133,7 +137,6 @@ class PostgresSink:
         return Top(point, sequence)
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """The fence, the net effect and COMMIT; False, with everything rolled back, where the fence was not hit."""
         fence = {**key_of(key), "new": new.text, "after": after.text, "epoch": epoch, "rows": rows}
         if self._passed:
             self._lane(key).may_try()
@@ -213,12 +216,11 @@ class PostgresSink:
         self._routed, self._passed, self._repeats = None, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        """Refuse: what is decided was decided for another sink, which may have it."""
+        # that sink may have it
         what = f"{self.target.name}: the progress row of {key.shard} has a range decided for a sink beside its store"
         raise Refused(what, "start the job with that sink once, or take a new snapshot", where="sink")
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Take the planned chunk and fill the target, leaving the transaction open; None where it is not ours."""
         merging = self._merges
         if merging:
             self._prepare()
@@ -233,7 +235,6 @@ class PostgresSink:
         return self._chunk(key, epoch, number, fill)
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """As `copy_chunk`; rows that the target cannot hold are held, the others copied."""
         self._prepare_texts()
         into = Into(self._fill_target(), None)
         if self._merges:
@@ -261,8 +262,7 @@ class PostgresSink:
 
     def finish_chunk(self) -> None:
         with self._open() as cursor:
-            cursor.connection.commit()
-            self._begun = None
+            self._end(cursor)
 
     def abandon(self) -> None:
         self._begun = None
@@ -270,10 +270,6 @@ class PostgresSink:
         self.session.rollback()
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough.
-
-        It goes by the name `session` from here on, so that it can be ended with its task.
-        """
         self.session.rollback()
         self.session.retire(self.options.connection_max_use_time)
         self.session.go_by(session)
@@ -344,13 +340,6 @@ class PostgresSink:
                 self._forget()
                 self.session.close()
                 raise
-
-
-def _joined(staged: Top, routed: Routed, up_to: int) -> Top:
-    """What was staged and what is kept apart, together."""
-    seconds = [one for one in (staged.second, routed.second if routed.first == up_to else None) if one is not None]
-    firsts = [one for one in (staged.first, routed.first) if one is not None]
-    return Top(max(firsts, default=None), max(seconds, default=None))
 
 
 class PostgresBatches:

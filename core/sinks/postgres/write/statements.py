@@ -104,14 +104,20 @@ class TargetTable:
 
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
     """A temporary table of a DWS, emptied at every commit: own columns, c1..cn in the target's types, more own ones."""
-    typed = SQL(", ").join(
-        SQL("{} {}").format(Identifier(f"c{n}"), SQL(spelled))
-        for n, spelled in enumerate(map(type_name.sql, table.types), 1)
-    )
-    key = [Identifier(f"c{n}") for n in table.places]
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
-        Identifier(name), SQL(before), typed, SQL(after), table.dialect.spread(key)
+        Identifier(name), SQL(before), typed(table), SQL(after), spread(table)
     )
+
+
+def typed(table: TargetTable) -> Composable:
+    """`"c1" type, "c2" type`, in the target's types."""
+    spelled = enumerate(map(type_name.sql, table.types), 1)
+    return SQL(", ").join(SQL("{} {}").format(Identifier(f"c{n}"), SQL(type_)) for n, type_ in spelled)
+
+
+def spread(table: TargetTable) -> Composable:
+    """How a staging table is spread: as the target is, by the hash of its key."""
+    return table.dialect.spread([Identifier(f"c{n}") for n in table.places])
 
 
 def create_staging(table: TargetTable) -> Composable:
@@ -155,9 +161,14 @@ def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
         " FROM {staging}"
     ).format(
         up_to=Literal(up_to),
-        no_key=SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places),
+        no_key=no_key(table),
         staging=Identifier(staging),
     )
+
+
+def no_key(table: TargetTable) -> Composable:
+    """Whether a staged row lacks a value of its key."""
+    return SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places)
 
 
 def staged(places: Iterable[int]) -> Composable:

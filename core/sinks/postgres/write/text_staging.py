@@ -28,7 +28,6 @@ class Readable(io.RawIOBase):
         self._rest = b""
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def read(self, size: int = -1) -> bytes:

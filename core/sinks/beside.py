@@ -1,0 +1,183 @@
+"""What the kinds of sink that are no store share: the session, the look at targets, the target as a start sees it.
+
+A kind adds what only its server knows: how a table is read, what stands against it, how its rows are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from slotkeeper.core.domain.endpoint import Login
+from slotkeeper.core.domain.finding import Objection, refuse
+from slotkeeper.core.domain.position import Position, Positions
+from slotkeeper.core.domain.row_counts import RowCount
+from slotkeeper.core.domain.shape import Reshape, changes
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.target_seen import PARTS, TargetSeen, image_of
+from slotkeeper.core.domain.traits import Encoding
+from slotkeeper.core.domain.watch import Turn
+from slotkeeper.core.errors import Defect, Refused, SlotkeeperError, Unreachable
+from slotkeeper.core.ports.driver import Store
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.sink import Asked
+from slotkeeper.core.ports.source import Chunk
+from slotkeeper.core.sinks.seen_beside import SeenBeside
+
+ABSENT = TargetSeen(0, 0, "", dict.fromkeys(PARTS, ""), "", 0, 0, "")
+"""The reading of a target that is not there."""
+
+
+def hash_of(part: object) -> str:
+    """What a record keeps of a part of a table."""
+    return hashlib.sha256(repr(part).encode()).hexdigest()[:12]
+
+
+class Line(Protocol):
+    """A session of a driver."""
+
+    def sever(self) -> None: ...
+    def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=Line)
+
+
+class BesideSight(ABC, Generic[L]):
+    """Implements `slotkeeper.core.ports.sink.TargetSight`."""
+
+    late = 0.0
+
+    def __init__(self, session: L) -> None:
+        self.session = session
+        self.sever = session.sever
+
+    @abstractmethod
+    def seen(self, asked: Asked) -> TargetSeen:
+        """What one target is now; `ABSENT` where it is not there."""
+
+    @abstractmethod
+    def objections(self, job: JobSpec, identity: TableIdentity) -> list[Objection]:
+        """Why the target of a job's channel cannot hold the source; Refused where it is not there."""
+
+    def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
+        found: dict[str, TargetSeen | SlotkeeperError] = {}
+        for target in asked:
+            try:
+                found[target.job.channel.source_table] = self.seen(target)
+            except SlotkeeperError as error:
+                found[target.job.channel.source_table] = error
+        return found
+
+    def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
+        try:
+            refuse(self.objections(job, identity), "sink")
+        except Refused as refused:
+            return refused
+        return None
+
+
+class BesideTarget(ABC, Generic[L]):
+    """The target table over a session; implements `slotkeeper.core.ports.driver.Target`."""
+
+    def __init__(self, job: JobSpec, sight: BesideSight[L], store: Store | None = None) -> None:
+        self._job = job
+        self._name = job.channel.target
+        self._session = sight.session
+        self._sight = sight
+        self._store = store
+        self._columns: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _is_empty(self) -> bool:
+        """Whether the target has no row."""
+
+    @abstractmethod
+    def _count(self) -> int:
+        """The target's rows; any error of ours where they cannot be told."""
+
+    def admit(self, identity: TableIdentity) -> bool:
+        self._check(identity)
+        return True
+
+    def _check(self, identity: TableIdentity) -> None:
+        refuse(self._sight.objections(self._job, identity), "sink")
+        self._columns = tuple(column.name for column in image_of(self._job.channel, identity).columns)
+
+    def ready(self, identity: TableIdentity, makes: bool) -> bool:
+        self._check(identity)
+        if self._store is not None:
+            self._seen(self._store).refuse_changed(self._job, self._columns)
+        return False
+
+    def _seen(self, store: Store) -> SeenBeside:
+        return SeenBeside(self._sight, store.target_records())
+
+    def takes_copy(self, identity: TableIdentity) -> bool:
+        return self._is_empty()
+
+    def count_rows(self, identity: TableIdentity) -> RowCount:
+        try:
+            return RowCount(self._count())
+        except Unreachable:
+            raise
+        except SlotkeeperError as error:
+            return RowCount(None, why=error.message)
+
+    def half_done(self, way: str) -> Refused | None:
+        """Chunks are written by key, so one that was begun may be written again."""
+        return None
+
+    def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
+        self._seen(store).begin_copy(self._job, self._columns, copying)
+        store.begin_copy(turn, chunks, copying)
+
+    def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
+        self._seen(store).refuse_changed_copy(self._job, self._columns)
+        self._end_copy(store, turn, noted)
+
+    def _end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position]) -> None:
+        self._seen(store).end_copy(self._job, self._columns)
+        store.end_copy(turn, noted)
+
+    def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
+        """What a person is to change at the target."""
+        return Reshape(changes(old or (), identity.columns), before=tuple(self._sight.objections(self._job, identity)))
+
+    def alterable(self, shape: Reshape) -> None:
+        """Nothing is altered."""
+
+    def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
+        """There is never a statement to run."""
+        return ()
+
+
+class BesideConnection(Generic[L]):
+    """One session; the common part of a `slotkeeper.core.ports.kinds.BatchSession`."""
+
+    def __init__(self, session: L) -> None:
+        self._session = session
+
+    def locks(self, prefix: str) -> None:
+        """No session waits for a lock there that a session could name."""
+        return
+
+    def sever(self) -> None:
+        self._session.sever()
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class BesideKind:
+    """A kind of sink that keeps no progress rows; the common part of a `slotkeeper.core.ports.kinds.SinkKind`."""
+
+    name: str
+    no_reset = ""
+    takes: tuple[Encoding, ...] = (Encoding.ROWS,)
+
+    def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
+        raise Defect(f"a sink of kind {self.name} is no store")
