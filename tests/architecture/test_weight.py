@@ -11,33 +11,33 @@ MOST_LINES = {
     "core": 1_900,
     "core/alerts": 500,
     "core/config": 3_400,
-    "core/dataframe": 3_200,
+    "core/dataframe": 3_100,
     "core/domain": 7_700,
     "core/drivers": 4_200,
-    "core/engine": 7_300,
+    "core/engine": 7_000,
     "core/judgement": 900,
-    "core/launch": 3_000,
+    "core/launch": 2_900,
     "core/ports": 2_000,
-    "core/services": 2_100,
-    "core/sinks": 12_400,
-    "core/slots": 2_600,
-    "core/sources": 17_200,
-    "core/spark": 2_500,
-    "core/state": 2_900,
+    "core/services": 1_900,
+    "core/sinks": 12_100,
+    "core/slots": 2_400,
+    "core/sources": 16_600,
+    "core/spark": 2_300,
+    "core/state": 2_800,
     "core/verify": 400,
     "core/wiring": 600,
     "console": 200,
     "console/actions": 1_900,
-    "console/cli": 2_900,
-    "console/commands": 5_600,
+    "console/cli": 1_400,
+    "console/commands": 5_500,
     "console/monitor": 2_100,
-    "console/tui": 8_600,
-    "console/views": 4_700,
+    "console/tui": 8_100,
+    "console/views": 4_600,
 }
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 470, 20, 75, 395
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 460, 20, 75, 200
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
 
 
