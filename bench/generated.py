@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import chart, report
+from bench import chart, messages, report
 from slotkeeper.console.cli import context, schemas
 from slotkeeper.console.commands import man
 from slotkeeper.console.commands.main import main_command
@@ -32,6 +32,7 @@ def _chart() -> str:
 PAGES: Mapping[Path, Callable[[], str]] = {
     DOCS / "keymap.md": keymap_page.page,
     DOCS / "parameters.md": document.page,
+    DOCS / "messages.md": messages.page,
     DOCS / "man" / "slotkeeper.1": _manual,
     chart.FILE: _chart,
 }

@@ -13,6 +13,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import Condition, merged, server_of
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import Narrator
+from slotkeeper.core.engine.driver.explain import act_of
 from slotkeeper.core.errors import SlotkeeperError, Trouble
 from slotkeeper.core.ports.driver import ChunkCounts
 
@@ -32,6 +33,7 @@ class Telling:
 
     def __init__(self, narrator: Narrator, job: JobSpec) -> None:
         self._narrator = narrator
+        self._job = job
         self._lock = threading.RLock()
         self._tables = {
             one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value) for one in job.channels
@@ -70,7 +72,7 @@ class Telling:
         name = error.name.value if isinstance(error, Trouble) else ""
         with self._lock:
             self._keep(table, lanes, error.message)
-            self._say(table, JobState.FAILED, str(error), name, error.hint)
+            self._say(table, JobState.FAILED, str(error), name, act_of(error, self._job))
 
     def without(self, group: GroupNarrator) -> dict[str, Lane]:
         """A group has ended; returns its lanes as they were told last."""
@@ -232,9 +234,9 @@ def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, 
 def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[str, str]) -> Condition:
     began = [at for at in (lane.failing_since if lane.error else None, lane.silent_since) if at is not None]
     party, name, cause = _blamed(lane, several, names)
-    return Condition(
-        party.value, name, _without(cause, lane), min(began) + apart, (lane.name,), of, lane.history.failures
-    )
+    code = lane.code if lane.error and party is not Party.PROCESS else ""
+    began_at, cause = min(began) + apart, _without(cause, lane)
+    return Condition(party.value, name, cause, began_at, (lane.name,), of, lane.history.failures, code)
 
 
 def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:
