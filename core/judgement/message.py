@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NOTHING = "No action needed"
-RETRIES = "Retrying automatically; position held, nothing skipped."
+RETRIES = "wait: retrying automatically, position held, nothing skipped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,8 +434,7 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)
-    logs = f"`slotkeeper jobs logs {typed(view.name)}` shows what came before."
-    do = one.act or f"{RETRIES} {logs}"
+    do = one.act or f"{RETRIES}; `slotkeeper jobs logs {typed(view.name)}` shows what came before"
     effect = one.effect_on(view.report.part if view.report else "DN") or f"the job waits, and {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,

@@ -88,7 +88,7 @@ CAUSES = (
     _cause(
         "SK-1105",
         "role does not exist",
-        _ADMIN + "{create_role}, then the grants that `slotkeeper doctor` prints.",
+        "Create the role {user} on {server}, with the rights that `slotkeeper doctor` prints.",
         "",
         'role ".*" does not exist',
     ),
@@ -155,7 +155,7 @@ CAUSES = (
     _cause(
         "SK-1304",
         "server is read-only",
-        "Set `host` of {server} to the primary: this server is a standby, or was set read-only.",
+        "Set host of {server} to the primary: this server is a standby, or was set read-only.",
         "25006 1290 1836",
         "read-only transaction|--read-only option",
     ),
@@ -227,7 +227,7 @@ CAUSES = (
     _cause(
         "SK-1603",
         "database or schema does not exist",
-        "Correct `database` or the table's schema in the configuration, or create it on {server}.",
+        "Correct database or the table's schema in the configuration, or create it on {server}.",
         "3D000 3F000 1049",
         "database .* does not exist",
     ),
@@ -248,14 +248,14 @@ CAUSES = (
     _cause(
         "SK-1701",
         "connection refused",
-        "Start {server} at {address}, or correct `host` and `port`.",
+        "Start {server} at {address}, or correct host and port.",
         "2003",
         "connection refused",
     ),
     _cause(
         "SK-1702",
         "host name not found",
-        "Correct `host` of {server}, or the name service of this host.",
+        "Correct host of {server}, or the name service of this host.",
         "2005",
         "could not translate host name|name or service not known|temporary failure in name resolution"
         "|nodename nor servname|name resolution",
@@ -376,10 +376,8 @@ def _grant(refusal: Refusal) -> str:
 
 def _grant_plain(refusal: Refusal) -> str:
     if refusal.kind == "doris":
-        who = f"'{refusal.user}'@'%'"
-        return (
-            f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{_backquoted(refusal.table)} TO {who};" if refusal.table else ""
-        )
+        table, who = _plain(refusal.table), f"'{refusal.user}'@'%'"
+        return f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{table} TO {who};" if table else ""
     found = _OBJECT.search(refusal.text)
     if found is None or not refusal.user:
         return ""
@@ -404,15 +402,17 @@ def _grant_mysql(refusal: Refusal) -> str:
         return ""
     to = f"'{refusal.user}'@'%'"
     if found := _MYSQL_OBJECT.search(refusal.text):
-        return f"GRANT {found['right'].strip()} ON {_backquoted(refusal.table)} TO {to};" if refusal.table else ""
+        table = _plain(refusal.table)
+        return f"GRANT {found['right'].strip()} ON {table} TO {to};" if table else ""
     if found := _MYSQL_GLOBAL.search(refusal.text):
         first = found["rights"].split(",")[0].removeprefix("SUPER or ").strip()
         return f"GRANT {_REPLICA if 'REPLICA' in first or 'BINLOG' in first else first} ON *.* TO {to};"
     return f"GRANT {_REPLICA} ON *.* TO {to};"
 
 
-def _backquoted(name: str) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in name.split(".", 1))
+def _plain(name: str) -> str:
+    """A table of MySQL or Doris whose name needs no quotes; "" where it does, as a backquote would end the command."""
+    return name if re.fullmatch(r"\w+\.\w+", name, re.ASCII) else ""
 
 
 def _secret(refusal: Refusal) -> str:
@@ -435,12 +435,12 @@ def _row(refusal: Refusal) -> str:
 
 def _gone(refusal: Refusal) -> str:
     if refusal.side == "source":
-        return "Restore {table} on {server}, or correct the channel's `from`."
+        return "Restore {table} on {server}, or correct the channel's from."
     return "Reset the slot to a new snapshot with create_target = true, or restore {table} from a backup."
 
 
 def _tls(refusal: Refusal) -> str:
-    return tls_act(refusal.text) or "Check `sslmode`, `sslrootcert`, `sslcert` and `sslkey` of {server}."
+    return tls_act(refusal.text) or "Check sslmode, sslrootcert, sslcert and sslkey of {server}."
 
 
 def _allow(refusal: Refusal) -> str:
@@ -462,6 +462,5 @@ _MADE: dict[str, Callable[[Refusal], str]] = {
         if one.kind in ("mysql", "mariadb")
         else f"`ALTER USER {quoted(one.user)} ACCOUNT UNLOCK;`"
     ),
-    "create_role": lambda one: f"`CREATE ROLE {quoted(one.user)} LOGIN PASSWORD '...';`",
     "limit": lambda one: {"doris": "max_user_connections"}.get(one.kind, "max_connections"),
 }

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.remedy import OR
 from slotkeeper.core.domain.report import Condition, server_of
-from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 from slotkeeper.core.judgement.message import NOTHING, RETRIES
 from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, explain
@@ -29,10 +30,9 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
     side = _SIDES.get(condition.party)
     if side is None:
         return condition
-    table = job.channels[0] if len(job.channels) == 1 else None
-    refusal = _refusal(job, side, condition.code, condition.cause, table and _name(table, side))
+    refusal = _refusal(job, side, condition.code, condition.cause, job.channels[0] if len(job.channels) == 1 else None)
     said = explain(replace(refusal, server=condition.name))
-    act = said.action if said.action.startswith(NOTHING) else f"{said.action} {RETRIES}"
+    act = said.action if said.action.startswith(NOTHING) else f"{said.action.rstrip('.')}{OR}{RETRIES}"
     return replace(condition, message=said.code, act=act)
 
 
@@ -43,18 +43,15 @@ def act_of(error: SlotkeeperError, job: JobSpec) -> str:
     channel = next((one for one in job.channels if one.source_table == error.table), None)
     channel = channel or (job.channels[0] if len(job.channels) == 1 else None)
     cause = server_of(error.message)[2]
-    said = explain(_refusal(job, error.where, error.code, cause, channel and _name(channel, error.where)))
+    said = explain(_refusal(job, error.where, error.code, cause, channel))
     if said.code == UNKNOWN.code:
         return error.hint
     return "" if said.action.startswith(NOTHING) else said.action
 
 
-def _name(channel: object, side: str) -> str:
-    return str(getattr(channel, "source_table" if side == "source" else "target"))
-
-
-def _refusal(job: JobSpec, side: str, code: str, text: str, table: str | None) -> Refusal:
+def _refusal(job: JobSpec, side: str, code: str, text: str, channel: ChannelSpec | None) -> Refusal:
     at = job.source if side == "source" else job.sink
+    table = "" if channel is None else channel.source_table if side == "source" else channel.target
     return Refusal(
         text,
         code,
@@ -65,7 +62,7 @@ def _refusal(job: JobSpec, side: str, code: str, text: str, table: str | None) -
         database=at.database,
         address=f"{at.host}:{at.port}",
         job=job.name,
-        table=table or "",
+        table=table,
         own_schema=job.progress_schema,
         secret=partial(secret_in_words, at.password),
     )
