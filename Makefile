@@ -22,7 +22,7 @@ SOURCES := $(shell $(FILES))
 PASSED := $(VENV)/.fast-tests-passed-$(shell $(FILES) | cksum | cut -d' ' -f1)
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help install demo test check docs dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
+.PHONY: help install demo test check docs messages dist bench bench-check bench-curves bench-console bench-dataframes snapshots chaos sbom clean
 
 help: ## list the targets
 	sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
@@ -54,6 +54,9 @@ $(PASSED): $(STAMP) $(SOURCES)
 
 docs: $(STAMP) ## make the generated pages again: keys, parameters, schemas, manual page, chart
 	$(PY) -m bench.generated
+
+messages: $(STAMP) ## every message with its code and what to do
+	exec $(PY) -m bench.messages
 
 dist: $(STAMP) ## sdist and wheel, into dist; the wheel is built from the sdist
 	rm -rf build dist *.egg-info

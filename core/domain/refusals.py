@@ -67,32 +67,32 @@ CLOSED = "permission denied for database"
 _TLS = (
     (
         ("does not support ssl",),
-        'the server speaks no TLS: switch it on there, or write sslmode = "disable" where the network is trusted',
+        'Switch TLS on at the server, or write sslmode = "disable" where the network is trusted.',
     ),
     (
         ("authentication method requirement",),
-        'the server asks for the password in clear text, which is sent inside TLS only: sslmode = "require" or above',
+        'Write sslmode = "require" or above: the server asks for the password in clear text.',
     ),
     (
         ("certificate verify failed",),
-        "the server's certificate has expired, or is of another authority than sslrootcert: openssl x509 -text",
+        "Renew the server's certificate, or name its authority in sslrootcert (`openssl x509 -text` shows both).",
     ),
     (
         ("does not match host name",),
-        "the server's certificate names another host: write one that it names as host, or have it issued anew",
+        "Write a host that the server's certificate names, or have the certificate issued for this host.",
     ),
     (
         ("private key file", "certificate file", "could not get server's host name"),
-        "see sslrootcert, sslcert and sslkey: the key is the certificate's, of mode 0600, and where it is encrypted, "
-        "sslpassword_file (or _env, _command) has its password",
+        "Check sslrootcert, sslcert and sslkey: the key belongs to the certificate and has mode 0600; for an encrypted "
+        "key, sslpassword_file (or _env, _command) has its password.",
     ),
     (
         ("alert certificate", "alert bad certificate", "alert unknown ca", "alert unsupported certificate"),
-        "the server wants a client's certificate that it knows: sslcert and sslkey",
+        "Set sslcert and sslkey: the server wants a client certificate that it knows.",
     ),
     (
         ("alert handshake failure", "alert protocol version", "unsupported protocol"),
-        "the server has no protocol or cipher in common with us: TLS 1.2 is the least",
+        "Upgrade the server's TLS, or allow it a cipher that this host has: TLS 1.2 is the least.",
     ),
 )
 """Words by which libpq and OpenSSL refuse a line, and what to do. What they say of a line that was lost is not here."""
@@ -146,17 +146,21 @@ def of_line(text: str) -> bool:
     return any(said(text, words) for words, _ in _TLS)
 
 
+def tls_act(text: str) -> str:
+    """What to do about a line that was refused; "" where it is no such sentence."""
+    return next((act for words, act in _TLS if said(text, words)), "")
+
+
 def cure(text: str) -> str:
     """What to do about a refused login.
 
     >>> cure("FATAL:  The account has been locked.")
     'an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right'
-    >>> cure("server does not support SSL, but SSL was required").partition(":")[0]
-    'the server speaks no TLS'
+    >>> cure("server does not support SSL, but SSL was required").partition(",")[0]
+    'Switch TLS on at the server'
     """
-    for words, done in _TLS:
-        if said(text, words):
-            return done
+    if act := tls_act(text):
+        return act
     if said(text, (CLOSED,)):
         return "GRANT CONNECT ON DATABASE to this user: `slotkeeper doctor` prints all rights"
     if said(text, (LOCKED,)):

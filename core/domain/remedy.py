@@ -18,7 +18,6 @@ from slotkeeper.core.domain.text import typed
 
 BY_HAND = "by hand: "
 THEN, OR = "; then ", "; or "
-PASSES = "nothing: it is tried again by itself, the position stays and nothing is skipped"
 _DIVIDED = re.compile(f"{THEN}|{OR}")
 _JOB = re.compile(r"\bJOB\b")
 
@@ -75,7 +74,7 @@ def until_started(text: str, job: str) -> str:
         return goes_on(job)
     if "slotkeeper jobs start" in said or said.startswith("nothing"):
         return said
-    said = said if said.startswith((BY_HAND, "`")) else by_hand(said)
+    said = said.rstrip(".") if said.startswith((BY_HAND, "`")) or said[0].isupper() else by_hand(said)
     return f"{said}{THEN}{start(job)}"
 
 

@@ -43,6 +43,12 @@ class Condition:
     """Out of so many."""
     tries: int = 0
     """How often it was tried again."""
+    code: str = ""
+    """The server's own code, an SQLSTATE or an error number; empty where it gave none."""
+    message: str = ""
+    """SK- and four digits, empty where no server is asked."""
+    act: str = ""
+    """What ends it, empty where nothing is known but to wait."""
 
     @property
     def effect(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from slotkeeper.core.domain.elapsed import elapsed, is_older
-from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief, ranked
+from slotkeeper.core.domain.fault import Fault, Party, Severity, coded, in_brief, ranked
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import BY_HAND, OR, by_hand, start
 from slotkeeper.core.domain.text import many, safe, typed
@@ -163,12 +163,12 @@ def _disk(facts: Facts) -> Iterator[Fault]:
 
 
 def judge(facts: Facts) -> tuple[Fault, ...]:
-    """All faults, the worst first, of equal ones those first that last longest."""
+    """All faults, in the order of `ranked`."""
     states = {job.view.name: job.view.state for job in facts.jobs}
     concern = [slot for slot in facts.slots if not slot.job or counts(slot, states.get(slot.job))]
     of_jobs = (of_job(job, facts) for job in facts.jobs)
     of_slots = (of_slot(slot, facts) for slot in concern)
-    return ranked(chain(of_machine(facts), *of_jobs, *of_slots))
+    return ranked(map(coded, chain(of_machine(facts), *of_jobs, *of_slots)))
 
 
 def counts(slot: SlotSeen, state: JobState | None) -> bool:

@@ -18,13 +18,13 @@ from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to
 from slotkeeper.core.domain.lane import Activity
 from slotkeeper.core.domain.locks import Locked, locked
 from slotkeeper.core.domain.quarantine import nearly_full
-from slotkeeper.core.domain.refusals import PASSWORDS, said
-from slotkeeper.core.domain.remedy import PASSES, THEN, by_hand, for_job, until_started
+from slotkeeper.core.domain.remedy import THEN, by_hand, for_job, until_started
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport, server_of
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen
+from slotkeeper.core.judgement.message import RETRIES
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,
@@ -365,13 +365,6 @@ _IS_LOCK = re.compile(r"\block\b", re.IGNORECASE)
 """What a sink says where our own limit ended the waiting: "canceling statement due to lock timeout" and its like."""
 _BY_LIMIT = re.compile(r"did not end in time|canceling statement due to", re.IGNORECASE)
 """What a step says that a limit of ours has ended, in the driver's words or the sink's."""
-_DO = {
-    Party.SOURCE: by_hand("have the source brought back by whoever runs it, or wait", PASSES),
-    Party.DN: by_hand("have the DN brought back by whoever runs the cluster, or wait", f"{PASSES}; the others go on"),
-    Party.SINK: by_hand("have the sink brought back by whoever runs it, or wait", PASSES),
-    Party.LOCK: by_hand("have whoever holds it give it up, or wait", PASSES),
-}
-_LOGIN = by_hand("write the new password where the password reference reads it", PASSES)
 
 
 def of_conditions(view: JobStatus, facts: Facts) -> Iterator[Fault]:
@@ -441,12 +434,11 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)
-    refused = said(one.cause, PASSWORDS)
-    do = _LOGIN if refused else _DO.get(party) or f"{PASSES}; `slotkeeper jobs logs {typed(view.name)}` says more"
+    do = one.act or f"{RETRIES}; `slotkeeper jobs logs {typed(view.name)}` shows what came before"
     effect = one.effect_on(view.report.part if view.report else "DN") or f"the job waits, and {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,
-        thing=one.name, value=f"try {one.tries}" if one.tries else "", limit="",
+        thing=one.name, value=f"try {one.tries}" if one.tries else "", limit="", code=one.message,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merged, server_of
 from slotkeeper.core.domain.row_counts import Verified
 from slotkeeper.core.domain.spec import JobSpec
+from slotkeeper.core.engine.driver.explain import act_of, explained
 from slotkeeper.core.engine.driver.narration import of_lanes
 from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
@@ -41,6 +42,7 @@ class StoreNarrator:
 
     def __init__(self, store: Store, job: JobSpec, run: str, clock: Clock, runner: TaskRunner) -> None:
         self._store, self._clock, self._runner = store, clock, runner
+        self._job = job
         self._targets = {channel.source_table: channel.target for channel in job.channels}
         kind = registry.open(job.source_kind)
         self._report = JobReport(
@@ -202,11 +204,11 @@ class StoreNarrator:
 
     def failed(self, error: SlotkeeperError) -> None:
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
-        job = self._report.job
+        job, act = self._report.job, act_of(error, self._job)
         # on a full disk the exit code tells it
         with suppress(Busy, StateError):
             self._store.record_error(job, error.where, error.code, str(error))
-            self._store.apply(job, JobEvent.FAILED, str(error), trouble, error.hint)
+            self._store.apply(job, JobEvent.FAILED, str(error), trouble, act)
             self._store.record_event(job, JobEvent.FAILED.value, str(error))
 
     def _record_error(self, place: str, text: str, side: str = "") -> None:
@@ -224,7 +226,8 @@ class StoreNarrator:
             with self._lock:
                 report, since = self._report, self._reported_at - self._taken_in_at
                 trying = () if self._trying is None else (self._trying,)
-                conditions = merged((*self._silences, *trying, *self._of_lanes))
+                found = merged((*self._silences, *trying, *self._of_lanes))
+            conditions = tuple(explained(one, self._job) for one in found)
             lanes = tuple(_older(lane, since) for lane in report.lanes)
             reason = self._unanswered or report.reason
             self._store.put_report(replace(report, lanes=lanes, reason=reason, conditions=conditions))
@@ -245,9 +248,10 @@ def _tried(
         side = side or (by.where if by is not None else "")
         party = {"source": Party.SOURCE, "sink": Party.SINK}.get(side, Party.PROCESS)
         name = name or names.get(side, "Spark" if side == "spark" else "this job's driver")
+    code = by.code if isinstance(by, SlotkeeperError) else ""
     if before is None or (before.party, before.name) != (party.value, name):
-        return Condition(party.value, name, cause, utc, tries=1)
-    return replace(before, cause=cause, tries=before.tries + 1)
+        return Condition(party.value, name, cause, utc, tries=1, code=code)
+    return replace(before, cause=cause, tries=before.tries + 1, code=code)
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:

@@ -72,7 +72,8 @@ def parts(remedy: str) -> list[Part]:
     for place in range(0, len(words), 2):
         text = words[place].strip()
         instead = place > 0 and words[place - 1] == "or"
-        found.append(Part(text, tuple(_TYPED.findall(text)), instead, text.startswith(BY_HAND)))
+        typed = tuple(_TYPED.findall(text))
+        found.append(Part(text, typed, instead, text.startswith(BY_HAND) or not typed))
     return found
 
 

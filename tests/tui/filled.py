@@ -31,6 +31,7 @@ from slotkeeper.core.domain.report import Condition, JobReport, LaneReport
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import Behind, Ttl, left_of
 from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.judgement.message import RETRIES
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.services.looking import LocksSeen
 from slotkeeper.core.services.slot_commands import Polled
@@ -179,7 +180,9 @@ def fill(store: Store) -> None:
     begin(store, "orders_rt", *(lane(f"dn_{n}", 88_512_330 - n) for n in range(1, 5)))
     retrying = lane("dn_3", 88_391_207, retry="retrying 2, next in 4 s")
     lanes = (lane("dn_1", 88_512_330), retrying, lane("dn_2", 88_512_300, latest=None))
-    silent = Condition("dn", "dn_3", "does not answer", (NOW - timedelta(seconds=40)).timestamp(), ("dn_3",), 3, 2)
+    act = f"Check dn_3 at dws1:8000, and the network to it; or {RETRIES}"
+    since = (NOW - timedelta(seconds=40)).timestamp()
+    silent = Condition("dn", "dn_3", "does not answer", since, ("dn_3",), 3, 2, "08000", "SK-1704", act)
     begin(store, "invoice_rt", *lanes, conditions=(silent,))
     begin(store, "ledger_full", state="SNAPSHOT", chunks_done=31, chunks_total=50, changes=0)
     begin(store, "stock_rt", lane("dn_1", 88_120_441), living=False)

@@ -13,6 +13,7 @@ from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import Condition, merged, server_of
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import Narrator
+from slotkeeper.core.engine.driver.explain import act_of
 from slotkeeper.core.errors import SlotkeeperError, Trouble
 from slotkeeper.core.ports.driver import ChunkCounts
 
@@ -32,6 +33,7 @@ class Telling:
 
     def __init__(self, narrator: Narrator, job: JobSpec) -> None:
         self._narrator = narrator
+        self._job = job
         self._lock = threading.RLock()
         self._tables = {
             one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value) for one in job.channels
@@ -69,7 +71,7 @@ class Telling:
         name = error.name.value if isinstance(error, Trouble) else ""
         with self._lock:
             self._keep(table, lanes, error.message)
-            self._say(table, JobState.FAILED, str(error), name, error.hint)
+            self._say(table, JobState.FAILED, str(error), name, act_of(error, self._job))
 
     def without(self, group: GroupNarrator) -> dict[str, Lane]:
         """A group has ended; returns its lanes as they were told last."""
@@ -226,7 +228,9 @@ def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[
     party, name, cause = _blamed(lane, several, names)
     for known in (lane.name, lane.shard.name, lane.key.source_table):
         cause = cause.removeprefix(f"{known}: ")
-    return Condition(party.value, name, cause, min(began) + apart, (lane.name,), of, lane.history.failures)
+    code = lane.code if lane.error and party is not Party.PROCESS else ""
+    began_at = min(began) + apart
+    return Condition(party.value, name, cause, began_at, (lane.name,), of, lane.history.failures, code)
 
 
 def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:

@@ -32,7 +32,7 @@ def failing(number: int, error: str, side: str, since: float = 60.0, code: str =
 def test_a_sink_that_refuses_is_one_condition_of_all_lanes_since_the_first() -> None:
     lanes = [failing(1, SINK, "sink", 62.0), failing(2, SINK, "sink", 60.0), lane(3), lane(4)]
     (one,) = of_lanes(lanes, 100.0, 1_000.0, NAMES)
-    assert one == Condition("sink", "sink mart", "Connection refused", 960.0, ("dn_1", "dn_2"), 4, 3)
+    assert one == Condition("sink", "sink mart", "Connection refused", 960.0, ("dn_1", "dn_2"), 4, 3, "08006")
     assert one.said == "sink mart: Connection refused, 2 of 4 DNs wait"
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from slotkeeper.core.domain.fault import Fault, Party, Severity, worst
+from slotkeeper.core.domain.fault import RULES, Fault, Party, Severity, worst
 from slotkeeper.core.domain.job import JobState, WantedState
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Limits, Machine, SlotSeen
 from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 LANE = LaneReport("dn_1", 1, "running", "applying", "10/3", "12", None, 99, 0.25)
@@ -46,12 +48,28 @@ def test_a_sink_that_is_down_is_named_with_its_words_since_when_and_who_waits() 
     assert (one.party, one.severity, one.since) == (Party.SINK, Severity.WARNING, ago(40))
 
 
-def test_a_refused_password_is_the_servers_fault_and_what_to_do_is_to_write_the_new_one() -> None:
+def test_a_condition_is_the_servers_fault_with_the_code_and_the_act_that_its_driver_found() -> None:
     refused = 'FATAL:  password authentication failed for user "etl"'
     for party in ("source", "sink"):
-        (one,) = told(by(Condition(party, f"{party} x", refused, ago(40).timestamp(), DNS, 4, 7)))
+        condition = Condition(party, f"{party} x", refused, ago(40).timestamp(), DNS, 4, 7, "", "SK-1102", "Write it.")
+        (one,) = told(by(condition))
         assert (one.rule, one.severity) == (f"{party}_fails", Severity.WARNING)
-        assert "write the new password" in one.do
+        assert (one.code, one.do) == ("SK-1102", "Write it.")
+    (bare,) = told(by(Condition("sink", "sink x", refused, ago(40).timestamp(), DNS, 4, 7)))
+    assert bare.code == RULES["sink_fails"].code, "of a driver of the version before, which found none"
+    assert "jobs logs" in bare.do
+
+
+def test_what_holds_a_job_comes_before_what_delays_it_and_the_past_comes_last() -> None:
+    down = Condition("sink", "sink mart", "refused", ago(5).timestamp(), DNS[:1], 4)
+    found = told(by(down), lags={"dn_2": 60.0}, crashes=(ago(100), ago(200), ago(300)))
+    assert [one.rule for one in found] == ["sink_fails", "lag", "driver_crashed"]
+
+
+def test_every_rule_has_a_code_of_its_own_and_no_server_cause_has_it() -> None:
+    codes = [one.code for one in RULES.values()] + [cause.code for cause in (*CAUSES, UNKNOWN)]
+    assert len(codes) == len(set(codes))
+    assert all(re.fullmatch(r"SK-\d{4}", code) for code in codes)
 
 
 def test_what_lasts_five_minutes_is_critical() -> None:
@@ -210,11 +228,11 @@ def test_a_lost_slot_has_no_time_left() -> None:
     assert (one.rule, one.value) == ("slot_absent", "ABSENT") and "left" not in one.said(NOW)
 
 
-def test_the_worst_comes_first_and_then_what_lasts_longest() -> None:
+def test_the_worst_comes_first_and_of_these_the_newest() -> None:
     source = Condition("source", "source dws1", "refused", ago(9).timestamp(), DNS, 4)
     sink = Condition("sink", "sink mart", "refused", ago(90).timestamp(), DNS, 4)
     found = judge(Facts(NOW, (JobSeen(by(source, sink)),), (slot(100),)))
-    assert [one.rule for one in found] == ["slot_ttl", "sink_fails", "source_fails"]
+    assert [one.rule for one in found] == ["slot_ttl", "source_fails", "sink_fails"]
 
 
 def test_limits_are_the_configurations() -> None:

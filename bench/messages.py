@@ -1,0 +1,52 @@
+"""`python -m bench.messages`: every message with its code, as `docs/messages.md` has them."""
+
+from __future__ import annotations
+
+import sys
+
+from slotkeeper.core.domain.fault import RULES, Hold
+from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN
+
+_HEAD = """# Messages
+
+Every fault has a code. Screens, `--json`, alerts and the [runbook](runbook.md) show the same code, and a code never
+moves to another message.
+
+## A server rejects a request (SK-1...)
+
+The code of the server decides before its words: an SQLSTATE of PostgreSQL, GaussDB(DWS) and Hologres, or an error
+number of MySQL and MariaDB. Names in braces are those of your configuration, or a statement made from the server's
+answer.
+
+| code | problem | server's codes | action |
+| --- | --- | --- | --- |
+"""
+_FAULTS = """
+## A fault (SK-2...)
+
+[Alerts](alerts.md) says when each rule begins and ends, and what to do. Faults are listed by severity; of one severity
+first what holds a job, then what delays it, then what threatens it, and last what is over.
+
+| code | rule | effect on the job |
+| --- | --- | --- |
+"""
+_HOLDS = {
+    Hold.HOLDS: "rows wait",
+    Hold.DELAYS: "rows, or what is known of them, come late",
+    Hold.THREATENS: "nothing waits yet",
+    Hold.PAST: "over",
+}
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    causes = [
+        f"| {one.code} | {one.problem} | {' '.join(one.codes) or '-'} | {one.action} |" for one in (*CAUSES, UNKNOWN)
+    ]
+    rules = sorted(RULES.items(), key=lambda pair: pair[1].code)
+    faults = [f"| {rule.code} | `{name}` | {_HOLDS[rule.hold]} |" for name, rule in rules]
+    return _HEAD + "\n".join(causes) + "\n" + _FAULTS + "\n".join(faults) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,86 @@
+"""What ends a failure at a server: its refusal in the words of `slotkeeper.core.judgement.servers`, for one job."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+
+from slotkeeper.core.domain.endpoint import SecretRef
+from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.remedy import OR
+from slotkeeper.core.domain.report import Condition, server_of
+from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
+from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.judgement.message import NOTHING, RETRIES
+from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, explain
+
+_OF_SERVERS = {
+    ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,
+    ErrorKind.UNKNOWN,
+}  # fmt: skip
+"""Kinds that a server's answer decides; what a person has to decide has an act of its own."""
+_SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
+
+
+def explained(condition: Condition, job: JobSpec) -> Condition:
+    """A condition with its code and the act that ends it; itself where no server is its party."""
+    side = _SIDES.get(condition.party)
+    if side is None:
+        return condition
+    refusal = _refusal(job, side, condition.code, condition.cause, job.channels[0] if len(job.channels) == 1 else None)
+    said = explain(replace(refusal, server=condition.name))
+    act = said.action if said.action.startswith(NOTHING) else f"{said.action.rstrip('.')}{OR}{RETRIES}"
+    return replace(condition, message=said.code, act=act)
+
+
+def act_of(error: SlotkeeperError, job: JobSpec) -> str:
+    """What ends an error by which a job or a table has ended: by the server's answer, else what the error says."""
+    if error.where not in ("source", "sink") or error.kind not in _OF_SERVERS:
+        return error.hint
+    channel = next((one for one in job.channels if one.source_table == error.table), None)
+    channel = channel or (job.channels[0] if len(job.channels) == 1 else None)
+    cause = server_of(error.message)[2]
+    said = explain(_refusal(job, error.where, error.code, cause, channel))
+    if said.code == UNKNOWN.code:
+        return error.hint
+    return "" if said.action.startswith(NOTHING) else said.action
+
+
+def _refusal(job: JobSpec, side: str, code: str, text: str, channel: ChannelSpec | None) -> Refusal:
+    at = job.source if side == "source" else job.sink
+    table = "" if channel is None else channel.source_table if side == "source" else channel.target
+    return Refusal(
+        text,
+        code,
+        side,
+        kind=job.source_kind if side == "source" else job.sink_kind,
+        server=f"{side} {at.name}",
+        user=at.user,
+        database=at.database,
+        address=f"{at.host}:{at.port}",
+        job=job.name,
+        table=table,
+        own_schema=job.progress_schema,
+        secret=partial(secret_in_words, at.password),
+    )
+
+
+def secret_in_words(reference: SecretRef) -> str:
+    """Where a password comes from, and when what is named there was changed; "" where there is none.
+
+    >>> secret_in_words(SecretRef("env", "PGPW")), secret_in_words(SecretRef())
+    ('password_env PGPW', '')
+    """
+    if not reference.how:
+        return ""
+    if reference.how == "command":  # its words may hold a token
+        return f"what {reference.word}_command reads"
+    said = f"{reference.word}_{reference.how} {reference.ref}"
+    if reference.how == "file":
+        with suppress(OSError):
+            changed = datetime.fromtimestamp(Path(reference.ref).stat().st_mtime, timezone.utc)
+            said += f" (changed {changed:%Y-%m-%d %H:%M:%S}Z)"
+    return said

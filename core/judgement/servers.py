@@ -1,0 +1,470 @@
+"""What a server's refusal is, by its code before its words, and the act that ends it. Pure.
+
+A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres give the same), or an error number of
+MySQL and MariaDB (MySQL, "Server Error Message Reference"). An error at a login, and one of a Doris, brings no code:
+its sentence is looked up instead. What no line here knows borrows no other line's act.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slotkeeper.core.domain.refusals import tls_act
+from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.judgement.message import Message, Said
+from slotkeeper.core.sqltext import dotted, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is known of a server's refusal; a text is "" where it is not known."""
+
+    text: str
+    """The server's own sentence."""
+    code: str = ""
+    """An SQLSTATE or an error number."""
+    side: str = ""
+    """source or sink."""
+    kind: str = ""
+    """The kind of server: dws, hologres, mysql, postgres, doris."""
+    server: str = ""
+    """Its side and name in the configuration ("sink mart")."""
+    user: str = ""
+    """The login."""
+    database: str = ""
+    """The database that the login names."""
+    address: str = ""
+    """host:port."""
+    job: str = ""
+    table: str = ""
+    """The table at that server, as the configuration names it."""
+    own_schema: str = ""
+    """The schema of the progress rows."""
+    secret: Callable[[], str] = str
+    """Where the password comes from, and when what is named there was changed; asked only where it matters."""
+
+
+_ADMIN = "As an administrator of {server}, run "
+_DOCTOR = "`slotkeeper doctor` prints every right that the jobs need."
+
+
+def _cause(code: str, problem: str, action: str, codes: str = "", words: str = "") -> Message:
+    return Message(code, problem, "", action, tuple(codes.split()), words)
+
+
+CAUSES = (
+    # access
+    _cause(
+        "SK-1101",
+        "missing privilege",
+        "{grant}",
+        "42501 1142 1143 1227 1370",
+        "permission denied for|command denied to user|load_priv",
+    ),
+    _cause(
+        "SK-1102",
+        "password rejected",
+        "Write the current password of {user} {secret}.",
+        "28P01 1045 1698 1862",
+        "password authentication failed|login denied|using password: yes|no password supplied",
+    ),
+    _cause(
+        "SK-1103",
+        "account locked",
+        _ADMIN + "{unlock}; check the password first: another wrong one locks it again.",
+        "3118 3955 4151",
+        "account has been locked|account is blocked|account is locked",
+    ),
+    _cause(
+        "SK-1104",
+        "login rejected for this host, database or method",
+        "Allow {user} to log in to {database} from this host: {allow}.",
+        "28000 1044 1130 1251 1524",
+        "no pg_hba.conf entry|pg_hba.conf rejects|not permitted to log in|is not allowed to connect"
+        "|authentication method|none of the server's sasl",
+    ),
+    _cause(
+        "SK-1105",
+        "role does not exist",
+        "Create the role {user} on {server}, with the rights that `slotkeeper doctor` prints.",
+        "",
+        'role ".*" does not exist',
+    ),
+    _cause("SK-1106", "password expired", "Change the password of {user} on {server}, then write it {secret}.", "1820"),
+    # resources
+    _cause(
+        "SK-1201",
+        "disk full",
+        "Free disk space on {server}.",
+        "53100 1021",
+        "no space left|disk full|reach limit of disk|capacity of disk",
+    ),
+    _cause(
+        "SK-1202",
+        "out of memory",
+        "Free memory on {server}: end large queries, or raise its memory limit.",
+        "53200 1037 1038 1041",
+        "out of memory|memory exceed|mem_limit",
+    ),
+    _cause(
+        "SK-1203",
+        "too many connections",
+        "Close idle sessions on {server}, or raise its limit ({limit}).",
+        "53300 1040 1203 1226",
+        "too many clients|too many connections|exceeds? the limit of connections|remaining connection slots",
+    ),
+    _cause("SK-1204", "temporary file limit reached", "Raise temp_file_limit on {server}.", "53400"),
+    _cause(
+        "SK-1205",
+        "too many running loads",
+        "Wait for other loads, or raise max_running_txn_num_per_db on {server}.",
+        "",
+        "running txns on db",
+    ),
+    _cause(
+        "SK-1206",
+        "too many tablet versions",
+        "Wait for compaction, or load less often: raise the job's flush interval.",
+        "",
+        r"too many versions|TOO_MANY_VERSION|-235\b",
+    ),
+    # the server's own state
+    _cause(
+        "SK-1301",
+        "session ended by an administrator",
+        "No action needed: reconnecting. If it repeats, the log of {server} names who ends the sessions.",
+        "57P01 1927",
+        "terminating connection due to administrator",
+    ),
+    _cause(
+        "SK-1302",
+        "server process crashed",
+        "Read the log of {server}: one of its processes crashed.",
+        "57P02",
+        "crash of another server process",
+    ),
+    _cause(
+        "SK-1303",
+        "server starting up or shutting down",
+        "Wait: {server} is starting or stopping. If it stays so, read its log.",
+        "57P03 1053 1077 1079",
+        "starting up|shutting down|in recovery mode|not yet accepting",
+    ),
+    _cause(
+        "SK-1304",
+        "server is read-only",
+        "Set host of {server} to the primary: this server is a standby, or was set read-only.",
+        "25006 1290 1836",
+        "read-only transaction|--read-only option",
+    ),
+    _cause(
+        "SK-1305",
+        "input/output error at the server",
+        "Check the disks of {server}: it cannot read or write its files.",
+        "58030 58P01 XX001 XX002",
+    ),
+    _cause(
+        "SK-1306",
+        "no backend available",
+        "Start the backends of {server}: `SHOW BACKENDS` shows which are down.",
+        "",
+        "no available backend|no backend|failed to find.*backend|there is no scannable|no alive",
+    ),
+    # waiting
+    _cause(
+        "SK-1401",
+        "lock not granted in time",
+        "`slotkeeper locks {job_typed}` names the session that holds the lock and the statement that ends it.",
+        "55P03 1205 YY003",
+        "lock timeout|lock wait timeout",
+    ),
+    _cause(
+        "SK-1402",
+        "deadlock",
+        "No action needed: retrying. If it repeats, `slotkeeper locks {job_typed}` names the other session.",
+        "40P01 1213",
+        "deadlock",
+    ),
+    _cause("SK-1403", "serialization failure", "No action needed: retrying.", "40001"),
+    _cause(
+        "SK-1404",
+        "statement cancelled",
+        "{cancelled}",
+        "57014 3024 1969 1317",
+        "canceling statement due to|did not end in time",
+    ),
+    _cause(
+        "SK-1405",
+        "idle session ended",
+        "No action needed: reconnecting. Raise idle_in_transaction_session_timeout of {server} if it repeats.",
+        "25P03 57P05",
+    ),
+    # rows and shape
+    _cause(
+        "SK-1501",
+        "row violates a constraint",
+        "{row}",
+        "23000 23001 23502 23503 23505 23514 23P01 1048 1062 1452",
+        "null value for not null|violates .* constraint|no partition",
+    ),
+    _cause(
+        "SK-1502",
+        "value does not fit the column",
+        "{row}",
+        "22000 22001 22003 22007 22008 22P02 22021 1264 1366 1406",
+        "too many filtered rows|data_quality",
+    ),
+    _cause("SK-1601", "table does not exist", "{gone}", "42P01 1146 1051", "unknown table"),
+    _cause(
+        "SK-1602",
+        "column does not exist",
+        "Compare the columns of {table} with the job's, and add or rename the missing one; `slotkeeper"
+        " doctor` names it.",
+        "42703 1054",
+    ),
+    _cause(
+        "SK-1603",
+        "database or schema does not exist",
+        "Correct database or the table's schema in the configuration, or create it on {server}.",
+        "3D000 3F000 1049",
+        "database .* does not exist",
+    ),
+    _cause(
+        "SK-1604",
+        "function does not exist",
+        "Upgrade {server}, or choose another source kind: this version lacks a function that the job"
+        " calls. `slotkeeper doctor` names it.",
+        "42883 0A000",
+    ),
+    _cause(
+        "SK-1605",
+        "column type does not match",
+        "Alter the column of {table} so that the source's type fits.",
+        "42804 42846",
+    ),
+    # the connection
+    _cause(
+        "SK-1701",
+        "connection refused",
+        "Start {server} at {address}, or correct host and port.",
+        "2003",
+        "connection refused",
+    ),
+    _cause(
+        "SK-1702",
+        "host name not found",
+        "Correct host of {server}, or the name service of this host.",
+        "2005",
+        "could not translate host name|name or service not known|temporary failure in name resolution"
+        "|nodename nor servname|name resolution",
+    ),
+    _cause(
+        "SK-1703",
+        "no route to the server",
+        "Check the network and firewall between this host and {address}.",
+        "",
+        "no route to host|network is unreachable|host is unreachable",
+    ),
+    _cause(
+        "SK-1704",
+        "server does not answer",
+        "Check {server} at {address}, and the network to it.",
+        "08000 1159 1161",
+        "timeout expired|timed out|does not answer|connection timeout",
+    ),
+    _cause(
+        "SK-1705",
+        "connection closed by the server",
+        "No action needed: reconnecting. If it repeats, read the log of {server}: a restart, a failover"
+        " or a limit closed the connection.",
+        "2013 2006 08P01",
+        "closed the connection|server closed the line|connection reset|lost connection|eof detected"
+        "|connection already closed|broken pipe",
+    ),
+    _cause("SK-1706", "TLS rejected", "{tls}", "3159 2026", "ssl|tls|certificate|handshake"),
+    _cause("SK-1707", "connection lost", "Check the network to {server}.", "08001 08003 08006 08004"),
+    # the binlog
+    _cause(
+        "SK-1801",
+        "another reader has this server_id",
+        "Stop the other replica with this server_id: `SHOW REPLICAS` lists them.",
+        "",
+        "same server_uuid|same server_id",
+    ),
+    _cause(
+        "SK-1802",
+        "binlog position purged",
+        "Reset the slot to a new snapshot, and retain binlogs for longer.",
+        "",
+        "purged|could not find first log file|could not find gtid state",
+    ),
+    _cause(
+        "SK-1803",
+        "binlog position unknown to the server",
+        "Find out whether {server} was restored or replaced; then reset the slot to a new snapshot.",
+        "1236 4052",
+    ),
+    _cause("SK-1804", "binlog is off", "Set log_bin and binlog_format = ROW on {server}, and restart it.", "1381"),
+)
+"""In the order in which words are looked for: the narrower before the wider."""
+UNKNOWN = Message(
+    "SK-1999", "cause not recognized", "Position held.",
+    "Read `slotkeeper jobs logs {job_typed}`: it has what came before.",
+)  # fmt: skip
+_BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
+_BY_WORDS = tuple((re.compile(cause.words, re.IGNORECASE), cause) for cause in CAUSES if cause.words)
+_SILENT_CODES = ("08", "28", "57014", "42501")
+"""Codes under which sentences differ in what they ask for: the words decide before them."""
+
+
+def cause_of(code: str, text: str) -> Message:
+    """The line of the table for a refusal; UNKNOWN where there is none.
+
+    A class of SQLSTATEs that is named by no line of its own counts by its most general member.
+
+    >>> cause_of("42501", "").code, cause_of("", "FATAL: the account has been locked").code, cause_of("XX000", "?").code
+    ('SK-1101', 'SK-1103', 'SK-1999')
+    """
+    by_words = next((cause for words, cause in _BY_WORDS if words.search(text)), None)
+    if by_words is not None and (not code or code.startswith(_SILENT_CODES)):
+        return by_words
+    if (exact := _BY_CODE.get(code)) is not None:
+        return exact
+    of_class = {"22": "22000", "23": "23000", "08": "08006", "53": "53200", "57P": "57P03"}
+    general = next((member for start, member in of_class.items() if code.startswith(start)), "")
+    return _BY_CODE.get(general) or (by_words if by_words is not None and not code else None) or UNKNOWN
+
+
+def explain(refusal: Refusal) -> Said:
+    """Problem, impact and action of a refusal, with its names put in."""
+    return filled(cause_of(refusal.code, refusal.text), refusal)
+
+
+def filled(cause: Message, refusal: Refusal) -> Said:
+    """A line of the table for a refusal."""
+    problem = f"{cause.problem}: {safe(refusal.text, 300)}" if cause is UNKNOWN else safe(refusal.text, 400)
+    made = {name: make(refusal) for name, make in _MADE.items() if "{" + name + "}" in cause.action}
+    names = {
+        "server": refusal.server or "the server",
+        "user": quoted(refusal.user) if refusal.user else "the user",
+        "database": refusal.database or "its database",
+        "address": refusal.address or "its address",
+        "table": refusal.table or "the table",
+        "job_typed": typed(refusal.job) if refusal.job else "JOB",
+    }
+    parts = {name: _fill(text, names) for name, text in made.items()}
+    return Said(cause.code, problem, cause.impact, _fill(cause.action, {**names, **parts}))
+
+
+def _fill(text: str, names: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), text)
+
+
+_OBJECT = re.compile(
+    r"permission denied for (?P<what>relation|table|view|schema|sequence|function|database) \"?(?P<name>[^\"\s]+)\"?",
+    re.IGNORECASE,
+)
+_MYSQL_OBJECT = re.compile(r"(?P<right>[A-Z, ]+) command denied to user .* for table [`'](?P<name>.+)[`']\s*$")
+_MYSQL_GLOBAL = re.compile(r"at least one of\) the (?P<rights>.+?) privilege")
+_ROWS = "SELECT, INSERT, UPDATE, DELETE"
+_REPLICA = "REPLICATION SLAVE, REPLICATION CLIENT"
+
+
+def _grant(refusal: Refusal) -> str:
+    """The GRANT for the object that the server names, where it names one."""
+    made = _grant_mysql(refusal) if refusal.kind in ("mysql", "mariadb") else _grant_plain(refusal)
+    return f"{_ADMIN}`{made}`." if made else f"{_ADMIN}the GRANT that is missing: {_DOCTOR}"
+
+
+def _grant_plain(refusal: Refusal) -> str:
+    if refusal.kind == "doris":
+        table, who = _plain(refusal.table), f"'{refusal.user}'@'%'"
+        return f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{table} TO {who};" if table else ""
+    found = _OBJECT.search(refusal.text)
+    if found is None or not refusal.user:
+        return ""
+    what, name, to = found["what"].lower(), found["name"].rpartition(".")[2], quoted(refusal.user)
+    if what == "schema":
+        return f"GRANT USAGE ON SCHEMA {quoted(name)} TO {to};"
+    if what == "database":
+        return f"GRANT CONNECT ON DATABASE {quoted(name)} TO {to};"
+    if what not in ("relation", "table", "view"):
+        return ""
+    table = refusal.table.partition(".")[2]
+    if name == table:
+        return f"GRANT {'SELECT' if refusal.side == 'source' else _ROWS} ON {dotted(refusal.table)} TO {to};"
+    if name.startswith("slotkeeper_") and refusal.own_schema:
+        rights = "SELECT, INSERT" if name.endswith("_audit") else _ROWS
+        return f"GRANT {rights} ON {dotted(f'{refusal.own_schema}.{name}')} TO {to};"
+    return ""
+
+
+def _grant_mysql(refusal: Refusal) -> str:
+    if not refusal.user:
+        return ""
+    to = f"'{refusal.user}'@'%'"
+    if found := _MYSQL_OBJECT.search(refusal.text):
+        table = _plain(refusal.table)
+        return f"GRANT {found['right'].strip()} ON {table} TO {to};" if table else ""
+    if found := _MYSQL_GLOBAL.search(refusal.text):
+        first = found["rights"].split(",")[0].removeprefix("SUPER or ").strip()
+        return f"GRANT {_REPLICA if 'REPLICA' in first or 'BINLOG' in first else first} ON *.* TO {to};"
+    return f"GRANT {_REPLICA} ON *.* TO {to};"
+
+
+def _plain(name: str) -> str:
+    """A table of MySQL or Doris whose name needs no quotes; "" where it does, as a backquote would end the command."""
+    return name if re.fullmatch(r"\w+\.\w+", name, re.ASCII) else ""
+
+
+def _secret(refusal: Refusal) -> str:
+    said = refusal.secret()
+    return f"to {said}" if said else "where its password reference reads it"
+
+
+def _cancelled(refusal: Refusal) -> str:
+    if "user request" in refusal.text or refusal.code == "1317":
+        return "No action needed: retrying. If it repeats, the log of {server} names who cancels the statements."
+    return "`slotkeeper locks {job_typed}` shows whether a lock delays it; else raise the job's time limits."
+
+
+def _row(refusal: Refusal) -> str:
+    return (
+        "Alter {table} so that the row fits, or set on_bad_row = \"quarantine\"; `slotkeeper errors list {job_typed}`"
+        " lists quarantined rows with their keys."
+    )  # fmt: skip
+
+
+def _gone(refusal: Refusal) -> str:
+    if refusal.side == "source":
+        return "Restore {table} on {server}, or correct the channel's from."
+    return "Reset the slot to a new snapshot with create_target = true, or restore {table} from a backup."
+
+
+def _tls(refusal: Refusal) -> str:
+    return tls_act(refusal.text) or "Check sslmode, sslrootcert, sslcert and sslkey of {server}."
+
+
+def _allow(refusal: Refusal) -> str:
+    if refusal.kind in ("mysql", "mariadb"):
+        return "its account names a host, and GRANT names the database"
+    return "add a line to pg_hba.conf of {server} and reload it"
+
+
+_MADE: dict[str, Callable[[Refusal], str]] = {
+    "grant": _grant,
+    "secret": _secret,
+    "cancelled": _cancelled,
+    "row": _row,
+    "gone": _gone,
+    "tls": _tls,
+    "allow": _allow,
+    "unlock": lambda one: (
+        f"`ALTER USER '{one.user}'@'%' ACCOUNT UNLOCK;`"
+        if one.kind in ("mysql", "mariadb")
+        else f"`ALTER USER {quoted(one.user)} ACCOUNT UNLOCK;`"
+    ),
+    "limit": lambda one: {"doris": "max_user_connections"}.get(one.kind, "max_connections"),
+}
