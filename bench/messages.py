@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from slotkeeper.core.domain.fault import RULES, Hold
+from slotkeeper.core.domain.fault import RULES, Urgency
 from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN
 
 _HEAD = """# Messages
@@ -25,16 +25,16 @@ _FAULTS = """
 ## A fault (SK-2...)
 
 [Alerts](alerts.md) says when each rule begins and ends, and what to do. Faults are listed by severity; of one severity
-first what holds a job, then what delays it, then what threatens it, and last what is over.
+first what blocks a job, then what delays it, then what threatens it, and last what is over.
 
 | code | rule | effect on the job |
 | --- | --- | --- |
 """
-_HOLDS = {
-    Hold.HOLDS: "rows wait",
-    Hold.DELAYS: "rows, or what is known of them, come late",
-    Hold.THREATENS: "nothing waits yet",
-    Hold.PAST: "over",
+_URGENCIES = {
+    Urgency.BLOCKS: "rows wait",
+    Urgency.DELAYS: "rows, or what is known of them, come late",
+    Urgency.THREATENS: "nothing waits yet",
+    Urgency.PAST: "over",
 }
 
 
@@ -44,7 +44,7 @@ def page() -> str:
         f"| {one.code} | {one.problem} | {' '.join(one.codes) or '-'} | {one.action} |" for one in (*CAUSES, UNKNOWN)
     ]
     rules = sorted(RULES.items(), key=lambda pair: pair[1].code)
-    faults = [f"| {rule.code} | `{name}` | {_HOLDS[rule.hold]} |" for name, rule in rules]
+    faults = [f"| {rule.code} | `{name}` | {_URGENCIES[rule.urgency]} |" for name, rule in rules]
     return _HEAD + "\n".join(causes) + "\n" + _FAULTS + "\n".join(faults) + "\n"
 
 

@@ -41,10 +41,10 @@ class Party(Enum):
     """Somebody who asked for it."""
 
 
-class Hold(IntEnum):
+class Urgency(IntEnum):
     """What a fault does to its job, in the order in which faults of one severity are shown."""
 
-    HOLDS = 0
+    BLOCKS = 0
     """Rows wait for it now."""
     DELAYS = 1
     """Rows are applied, late; or what is known of them is."""
@@ -60,47 +60,47 @@ class Rule:
 
     code: str
     """SK- and four digits, never given to another kind; a server's refusal has a narrower one."""
-    hold: Hold
+    urgency: Urgency
     root: int
-    """Of kinds that hold, the lower causes the higher."""
+    """Of kinds of one urgency, the lower causes the higher."""
 
 
 RULES = {
-    "disk_full": Rule("SK-2001", Hold.DELAYS, 0),
-    "lock_waits": Rule("SK-2101", Hold.HOLDS, 0),
-    "slot_absent": Rule("SK-2201", Hold.HOLDS, 1),
-    "reset_open": Rule("SK-2202", Hold.HOLDS, 1),
-    "job_paused": Rule("SK-2301", Hold.HOLDS, 1),
-    "job_stopped": Rule("SK-2302", Hold.HOLDS, 1),
-    "job_refused": Rule("SK-2303", Hold.HOLDS, 1),
-    "job_failed": Rule("SK-2304", Hold.HOLDS, 1),
-    "job_dead": Rule("SK-2305", Hold.HOLDS, 1),
-    "job_gone": Rule("SK-2306", Hold.HOLDS, 1),
-    "job_elsewhere": Rule("SK-2307", Hold.THREATENS, 1),
-    "job_trouble": Rule("SK-2308", Hold.DELAYS, 1),
-    "table_failed": Rule("SK-2311", Hold.HOLDS, 1),
-    "table_stopped": Rule("SK-2312", Hold.HOLDS, 1),
-    "table_paused": Rule("SK-2313", Hold.HOLDS, 1),
-    "process_stopped": Rule("SK-2401", Hold.HOLDS, 1),
-    "source_fails": Rule("SK-2102", Hold.HOLDS, 2),
-    "dn_fails": Rule("SK-2103", Hold.HOLDS, 2),
-    "sink_fails": Rule("SK-2104", Hold.HOLDS, 2),
-    "driver_gone": Rule("SK-2402", Hold.HOLDS, 2),
-    "driver_silent": Rule("SK-2403", Hold.HOLDS, 3),
-    "driver_retries": Rule("SK-2404", Hold.HOLDS, 3),
-    "lag": Rule("SK-2105", Hold.DELAYS, 4),
-    "store_unreadable": Rule("SK-2002", Hold.DELAYS, 1),
-    "clock_set_back": Rule("SK-2003", Hold.DELAYS, 2),
-    "slot_ttl": Rule("SK-2203", Hold.THREATENS, 1),
-    "rows_quarantined": Rule("SK-2501", Hold.THREATENS, 1),
-    "target_differs": Rule("SK-2502", Hold.THREATENS, 1),
-    "not_verified": Rule("SK-2503", Hold.THREATENS, 2),
-    "disk_nearly_full": Rule("SK-2004", Hold.THREATENS, 1),
-    "clocks_differ": Rule("SK-2005", Hold.THREATENS, 2),
-    "audit_damaged": Rule("SK-2006", Hold.THREATENS, 2),
-    "alerts_stuck": Rule("SK-2007", Hold.THREATENS, 1),
-    "alert_command_fails": Rule("SK-2008", Hold.THREATENS, 1),
-    "driver_crashed": Rule("SK-2405", Hold.PAST, 1),
+    "disk_full": Rule("SK-2001", Urgency.DELAYS, 0),
+    "lock_waits": Rule("SK-2101", Urgency.BLOCKS, 0),
+    "slot_absent": Rule("SK-2201", Urgency.BLOCKS, 1),
+    "reset_open": Rule("SK-2202", Urgency.BLOCKS, 1),
+    "job_paused": Rule("SK-2301", Urgency.BLOCKS, 1),
+    "job_stopped": Rule("SK-2302", Urgency.BLOCKS, 1),
+    "job_refused": Rule("SK-2303", Urgency.BLOCKS, 1),
+    "job_failed": Rule("SK-2304", Urgency.BLOCKS, 1),
+    "job_dead": Rule("SK-2305", Urgency.BLOCKS, 1),
+    "job_gone": Rule("SK-2306", Urgency.BLOCKS, 1),
+    "job_elsewhere": Rule("SK-2307", Urgency.THREATENS, 1),
+    "job_trouble": Rule("SK-2308", Urgency.DELAYS, 1),
+    "table_failed": Rule("SK-2311", Urgency.BLOCKS, 1),
+    "table_stopped": Rule("SK-2312", Urgency.BLOCKS, 1),
+    "table_paused": Rule("SK-2313", Urgency.BLOCKS, 1),
+    "process_stopped": Rule("SK-2401", Urgency.BLOCKS, 1),
+    "source_fails": Rule("SK-2102", Urgency.BLOCKS, 2),
+    "dn_fails": Rule("SK-2103", Urgency.BLOCKS, 2),
+    "sink_fails": Rule("SK-2104", Urgency.BLOCKS, 2),
+    "driver_gone": Rule("SK-2402", Urgency.BLOCKS, 2),
+    "driver_silent": Rule("SK-2403", Urgency.BLOCKS, 3),
+    "driver_retries": Rule("SK-2404", Urgency.BLOCKS, 3),
+    "lag": Rule("SK-2105", Urgency.DELAYS, 4),
+    "store_unreadable": Rule("SK-2002", Urgency.DELAYS, 1),
+    "clock_set_back": Rule("SK-2003", Urgency.DELAYS, 2),
+    "slot_ttl": Rule("SK-2203", Urgency.THREATENS, 1),
+    "rows_quarantined": Rule("SK-2501", Urgency.THREATENS, 1),
+    "target_differs": Rule("SK-2502", Urgency.THREATENS, 1),
+    "not_verified": Rule("SK-2503", Urgency.THREATENS, 2),
+    "disk_nearly_full": Rule("SK-2004", Urgency.THREATENS, 1),
+    "clocks_differ": Rule("SK-2005", Urgency.THREATENS, 2),
+    "audit_damaged": Rule("SK-2006", Urgency.THREATENS, 2),
+    "alerts_stuck": Rule("SK-2007", Urgency.THREATENS, 1),
+    "alert_command_fails": Rule("SK-2008", Urgency.THREATENS, 1),
+    "driver_crashed": Rule("SK-2405", Urgency.PAST, 1),
 }
 """All of them; `docs/alerts.md` says when each begins and ends."""
 _COUNTED = ("rows_quarantined",)
@@ -201,14 +201,14 @@ def coded(fault: Fault) -> Fault:
 
 
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """The worst first; of these what is present before what is past, what holds a job before what delays it, a cause
+    """The worst first; of these what is present before what is past, what blocks a job before what delays it, a cause
     before its consequences, and then the newest: an older fault is known already.
     """
 
     def place(one: Fault) -> tuple[int, int, int, float, str]:
         rule = RULES[one.rule]
         began = one.since.timestamp() if one.since is not None else 0.0
-        return (_ORDER.index(one.severity), rule.hold, rule.root, -began, one.key)
+        return (_ORDER.index(one.severity), rule.urgency, rule.root, -began, one.key)
 
     return tuple(sorted(faults, key=place))
 

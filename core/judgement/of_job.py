@@ -24,7 +24,7 @@ from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen
-from slotkeeper.core.judgement.message import RETRIES
+from slotkeeper.core.judgement.servers import RETRIES
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,

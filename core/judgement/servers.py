@@ -3,6 +3,8 @@
 A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres give the same), or an error number of
 MySQL and MariaDB (MySQL, "Server Error Message Reference"). An error at a login, and one of a Doris, brings no code:
 its sentence is looked up instead. What no line here knows borrows no other line's act.
+
+A message has three parts: Problem, Impact, Action.
 """
 
 from __future__ import annotations
@@ -13,8 +15,38 @@ from dataclasses import dataclass
 
 from slotkeeper.core.domain.refusals import tls_act
 from slotkeeper.core.domain.text import safe, typed
-from slotkeeper.core.judgement.message import Message, Said
 from slotkeeper.core.sqltext import dotted, quoted
+
+NOTHING = "No action needed"
+RETRIES = "wait: retrying automatically, position held, nothing skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing that can be wrong; braces name what is put in."""
+
+    code: str
+    """SK- and four digits, never given to another message."""
+    problem: str
+    """What happened, in a few words."""
+    impact: str = ""
+    """What no longer works, what still does, what is lost and when."""
+    action: str = ""
+    """The next thing to do, imperative; commands and statements in backquotes."""
+    codes: tuple[str, ...] = ()
+    """A server's codes that mean it."""
+    words: str = ""
+    """A regular expression for the sentences that mean it, where there is no code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message with its names put in."""
+
+    code: str
+    problem: str
+    impact: str
+    action: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from slotkeeper.core.domain.report import Condition, JobReport, LaneReport
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import Behind, Ttl, left_of
 from slotkeeper.core.errors import SlotkeeperError
-from slotkeeper.core.judgement.message import RETRIES
+from slotkeeper.core.judgement.servers import RETRIES
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.services.looking import LocksSeen
 from slotkeeper.core.services.slot_commands import Polled

@@ -14,8 +14,7 @@ from slotkeeper.core.domain.remedy import OR
 from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.errors import ErrorKind, SlotkeeperError
-from slotkeeper.core.judgement.message import NOTHING, RETRIES
-from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, explain
+from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, Refusal, explain
 
 _OF_SERVERS = {
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotkeeper.core.judgement.message import Message
-from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN, Refusal, cause_of, explain, filled
+from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN, Message, Refusal, cause_of, explain, filled
 
 SINK = Refusal(
     "?", side="sink", kind="postgres", server="sink mart", user="etl", database="mart", address="db1:5432",
