@@ -137,12 +137,8 @@ def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: R
     `writer` is the xmin of what is written now. Raises Unreachable where the server took another number of inserts than
     were read.
     """
-
-    def insert() -> None:
-        if routed.inserts:  # the COPY is check c
-            routed.compare(pg.copy_in(cursor, fill_target(table), routed.bodies()))
-
-    return _written(cursor, table, options, _XMIN.format(pg.sql.Literal(writer)), insert)
+    by = _XMIN.format(pg.sql.Literal(writer))
+    return _written(cursor, table, options, by, lambda: _inserted(cursor, table, routed))
 
 
 def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
@@ -198,6 +194,12 @@ def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer
         cursor.execute(SQL(_ABSENT).format(columns=columns, staged=staged, **parts))
         changed += cursor.rowcount
     return changed
+
+
+def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
+    """The COPY, which is check c."""
+    if routed.inserts:
+        routed.compare(pg.copy_in(cursor, fill_target(table), routed.bodies()))
 
 
 def no_key_changes(olds: int, pairs: int) -> bool:
