@@ -71,11 +71,11 @@ _TLS = (
     ),
     (
         ("authentication method requirement",),
-        'Write sslmode = "require" or above: the server asks for the password in clear text.',
+        'Write sslmode = "require" or above: the server asks for the password in clear text, which only TLS may carry.',
     ),
     (
         ("certificate verify failed",),
-        "Renew the server's certificate, or name its authority in sslrootcert (`openssl x509 -text` shows both).",
+        "Renew the server's certificate if it has expired, else name its authority in sslrootcert: openssl x509.",
     ),
     (
         ("does not match host name",),

@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from slotkeeper.core.domain.finding import Objection
-from slotkeeper.core.domain.slot import Column
+from slotkeeper.core.domain.slot import Column, TableIdentity
+from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.errors import Refused
 
 
@@ -214,3 +215,31 @@ def marked(
     ours = tuple(text(mark_of(one.name, "+ "), one.name, one.type, one.required) for one in source)
     theirs = tuple(text(mark_of(name, "- "), name, *its) for name, its in target.items())
     return ours, theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none."""
+
+    names: tuple[str, ...] = ()
+    where: str = ""
+
+    @classmethod
+    def of(cls, channel: ChannelSpec) -> Self:
+        """What a channel mirrors."""
+        return cls(tuple(source for source, _ in channel.columns), channel.where)
+
+    def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
+        """The columns to read; Refused where one is not there, or a key column is left out."""
+        if not self.names:
+            return identity.columns
+        there = {column.name: column for column in identity.columns}
+        absent = [name for name in self.names if name not in there]
+        if absent:
+            what = f"columns names {absent[0]!r}, which the source table has not"
+            raise Refused(what, f"it has {', '.join(there)}", where="source")
+        left = [name for name in identity.key if name not in self.names]
+        if left:
+            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
+            raise Refused(what, "map every column of the primary key", where="source")
+        return tuple(there[name] for name in self.names)

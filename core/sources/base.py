@@ -1,54 +1,22 @@
-"""What several kinds of source share: the columns of a mapping, a server that keeps no position, and no probe."""
+"""What several kinds of source share: a server that keeps no position, and no probe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import NoReturn
 
 from slotkeeper.core.domain.inspection import Answer
 from slotkeeper.core.domain.position import NOTHING_KEPT, Kept, Position
 from slotkeeper.core.domain.slot import (
-    Column,
     FirstRecord,
     RegisteredPoint,
     Shard,
     SlotStatus,
-    TableIdentity,
     UnreadRows,
 )
-from slotkeeper.core.domain.spec import ChannelSpec
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Confirmation, SlotCalls
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none."""
-
-    names: tuple[str, ...] = ()
-    where: str = ""
-
-    @classmethod
-    def of(cls, channel: ChannelSpec) -> Self:
-        """What a channel mirrors."""
-        return cls(tuple(source for source, _ in channel.columns), channel.where)
-
-    def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
-        """The columns to read; Refused where one is not there, or a key column is left out."""
-        if not self.names:
-            return identity.columns
-        there = {column.name: column for column in identity.columns}
-        absent = [name for name in self.names if name not in there]
-        if absent:
-            what = f"columns names {absent[0]!r}, which the source table has not"
-            raise Refused(what, f"it has {', '.join(there)}", where="source")
-        left = [name for name in identity.key if name not in self.names]
-        if left:
-            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
-            raise Refused(what, "map every column of the primary key", where="source")
-        return tuple(there[name] for name in self.names)
 
 
 class NoSlotAdmin:

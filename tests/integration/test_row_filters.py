@@ -13,8 +13,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.row_filter import WrongFilter, read
-from slotkeeper.core.sources.dws.chunks import Selection
-from slotkeeper.core.sources.dws.source import DwsSource
+from slotkeeper.core.sources.dws.source import DwsSource, Selection
 from slotkeeper.core.wiring.worker import open_source
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror

@@ -1,4 +1,4 @@
-"""What is read of a table: the columns and rows that a channel mirrors, and chunks of its key."""
+"""What is read of a table: its columns, and chunks of its key."""
 
 from __future__ import annotations
 
@@ -9,33 +9,9 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import Operators
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources import pg_base
-from slotkeeper.core.sources.base import Mapped
 from slotkeeper.core.sources.pg_base import beyond, table_name
 
 SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
-
-
-class Selection(Mapped):
-    """What a channel mirrors of a table; its row filter is a condition over the row's columns."""
-
-    __slots__ = ()
-
-    @property
-    def condition(self) -> pg.sql.Composable | None:
-        """The row filter for a WHERE of its own rows; None where there is none."""
-        return SQL("({})").format(SQL(self.where)) if self.where else None
-
-    def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
-        """An event's type as it is staged: an image that the filter does not accept is an x, which ends its row.
-
-        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other is a ?, which ends
-        the step: it is not known what it does to a row, and it may be spelled as our own x.
-        """
-        known = SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
-        if self.condition is None:
-            return SQL("CASE {}").format(known)
-        refused = SQL("{} IN ('I', 'U') AND {} IS NOT TRUE").format(kind, self.condition)
-        return SQL("CASE WHEN {} THEN 'x' {}").format(refused, known)
 
 
 def column_list(identity: TableIdentity, columns: Sequence[Column], as_text: bool = False) -> pg.sql.Composable:

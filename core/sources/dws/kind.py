@@ -19,12 +19,11 @@ from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
-from slotkeeper.core.sources.dws.chunks import Selection
 from slotkeeper.core.sources.dws.peek import DwsPeek, refuse_names
 from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sources.dws.session import DWS, DwsSession
 from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
-from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource
+from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
 from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Protocol
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.locks import Sight
 from slotkeeper.core.domain.position import Kept, Position
+from slotkeeper.core.domain.shape import Mapped
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions
 from slotkeeper.core.domain.text import safe
@@ -22,7 +23,6 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Trouble, Trou
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk, Confirmation, Waiter
 from slotkeeper.core.sources.dws import chunks, eligibility, sight
-from slotkeeper.core.sources.dws.chunks import Selection
 from slotkeeper.core.sources.dws.identity import identity_of, user_types
 from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition, SyncPoints, ours, points_of
 from slotkeeper.core.sources.dws.session import REGISTER_LIMIT_MS, DwsSession
@@ -39,6 +39,29 @@ READ_ONLY = "25006"
 _NOTHING = pg.sql.SQL("")
 ALL = 2**62
 """A sequence beyond every event's: behind a range its last point is read as a whole."""
+
+
+class Selection(Mapped):
+    """What a channel mirrors of a table; its row filter is a condition over the row's columns."""
+
+    __slots__ = ()
+
+    @property
+    def condition(self) -> pg.sql.Composable | None:
+        """The row filter for a WHERE of its own rows; None where there is none."""
+        return pg.sql.SQL("({})").format(pg.sql.SQL(self.where)) if self.where else None
+
+    def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
+        """An event's type as it is staged: an image that the filter does not accept is an x, which ends its row.
+
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other is a ?, which ends
+        the step: it is not known what it does to a row, and it may be spelled as our own x.
+        """
+        known = pg.sql.SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
+        if self.condition is None:
+            return pg.sql.SQL("CASE {}").format(known)
+        refused = pg.sql.SQL("{} IN ('I', 'U') AND {} IS NOT TRUE").format(kind, self.condition)
+        return pg.sql.SQL("CASE WHEN {} THEN 'x' {}").format(refused, known)
 
 
 class DwsSource:

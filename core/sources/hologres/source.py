@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.position import NOTHING_KEPT, Position
+from slotkeeper.core.domain.shape import Mapped
 from slotkeeper.core.domain.slot import Column, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import BinlogOptions, ChannelSpec
 from slotkeeper.core.domain.text import whole
@@ -22,7 +23,7 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TroubleName
 from slotkeeper.core.ports.sink import Top
 from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sources import pg_base
-from slotkeeper.core.sources.base import Mapped, NoSlotAdmin
+from slotkeeper.core.sources.base import NoSlotAdmin
 from slotkeeper.core.sources.hologres import catalog, eligibility
 from slotkeeper.core.sources.hologres.catalog import SECOND, TableState, number_of
 from slotkeeper.core.sources.hologres.changes import Left, Pages, Stretch

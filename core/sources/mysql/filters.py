@@ -16,10 +16,10 @@ from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from slotkeeper.core.domain.shape import Mapped
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import ALLOW, ChannelSpec
 from slotkeeper.core.errors import Refused
-from slotkeeper.core.sources.base import Mapped
 from slotkeeper.core.sources.mysql.tables import Image
 
 
