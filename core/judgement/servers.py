@@ -315,7 +315,7 @@ CAUSES = (
         "closed the connection|server closed the line|connection reset|lost connection|eof detected"
         "|connection already closed|broken pipe",
     ),
-    _cause("SK-1706", "TLS rejected", "{tls}", "3159 2026", "ssl|tls|certificate|handshake"),
+    _cause("SK-1706", "TLS rejected", "{tls}", "3159 2026", r"\bssl\b|\btls\b|certificate|handshake"),
     _cause("SK-1707", "connection lost", "Check the network to {server}.", "08001 08003 08006 08004"),
     # the binlog
     _cause(
@@ -405,8 +405,15 @@ _REPLICA = "REPLICATION SLAVE, REPLICATION CLIENT"
 
 
 def _grant(refusal: Refusal) -> str:
-    """The GRANT for the object that the server names, where it names one."""
-    made = _grant_mysql(refusal) if refusal.kind in ("mysql", "mariadb") else _grant_plain(refusal)
+    """The GRANT for the object that the server names, where it names one.
+
+    An account of MySQL has a host that no refusal names, and a GRANT to another one can make it (MariaDB, "GRANT",
+    NO_AUTO_CREATE_USER): there the right is named, and no statement.
+    """
+    if refusal.kind == "mysql":
+        right = _mysql_right(refusal)
+        return f"As an administrator of {{server}}, grant {right} to the account of {{user}}; {_DOCTOR}"
+    made = _grant_plain(refusal)
     return f"{_ADMIN}`{made}`." if made else f"{_ADMIN}the GRANT that is missing: {_DOCTOR}"
 
 
@@ -433,17 +440,13 @@ def _grant_plain(refusal: Refusal) -> str:
     return ""
 
 
-def _grant_mysql(refusal: Refusal) -> str:
-    if not refusal.user:
-        return ""
-    to = f"'{refusal.user}'@'%'"
+def _mysql_right(refusal: Refusal) -> str:
     if found := _MYSQL_OBJECT.search(refusal.text):
-        table = _plain(refusal.table)
-        return f"GRANT {found['right'].strip()} ON {table} TO {to};" if table else ""
+        return f"{found['right'].strip()} ON {refusal.table or 'the table'}"
     if found := _MYSQL_GLOBAL.search(refusal.text):
         first = found["rights"].split(",")[0].removeprefix("SUPER or ").strip()
-        return f"GRANT {_REPLICA if 'REPLICA' in first or 'BINLOG' in first else first} ON *.* TO {to};"
-    return f"GRANT {_REPLICA} ON *.* TO {to};"
+        return f"{_REPLICA if 'REPLICA' in first or 'BINLOG' in first else first} ON *.*"
+    return f"{_REPLICA} ON *.*"
 
 
 def _plain(name: str) -> str:
@@ -480,7 +483,7 @@ def _tls(refusal: Refusal) -> str:
 
 
 def _allow(refusal: Refusal) -> str:
-    if refusal.kind in ("mysql", "mariadb"):
+    if refusal.kind == "mysql":
         return "its account names a host, and GRANT names the database"
     return "add a line to pg_hba.conf of {server} and reload it"
 
@@ -494,8 +497,8 @@ _MADE: dict[str, Callable[[Refusal], str]] = {
     "tls": _tls,
     "allow": _allow,
     "unlock": lambda one: (
-        f"`ALTER USER '{one.user}'@'%' ACCOUNT UNLOCK;`"
-        if one.kind in ("mysql", "mariadb")
+        "ALTER USER ... ACCOUNT UNLOCK for the account of {user}"
+        if one.kind == "mysql"
         else f"`ALTER USER {quoted(one.user)} ACCOUNT UNLOCK;`"
     ),
     "limit": lambda one: {"doris": "max_user_connections"}.get(one.kind, "max_connections"),

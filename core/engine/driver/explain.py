@@ -30,14 +30,24 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
     if side is None:
         return condition
     refusal = _refusal(job, side, condition.code, condition.cause, job.channels[0] if len(job.channels) == 1 else None)
+    if job.store is not None and condition.name == f"sink {job.store.name}":  # the target is not there
+        at = job.store
+        refusal = replace(refusal, kind=job.store_kind, user=at.user, database=at.database, table="")
+        refusal = replace(refusal, address=f"{at.host}:{at.port}", secret=partial(secret_in_words, at.password))
     said = explain(replace(refusal, server=condition.name))
     act = said.action if said.action.startswith(NOTHING) else f"{said.action.rstrip('.')}{OR}{RETRIES}"
     return replace(condition, message=said.code, act=act)
 
 
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
-    """What ends an error by which a job or a table has ended: by the server's answer, else what the error says."""
+    """What ends an error by which a job or a table has ended: by the server's answer, else what the error says.
+
+    An error without a server's code, or of a MySQL (whose hint names the account), says itself what to do.
+    """
+    mysql = error.where == "source" and job.source_kind == "mysql"
     if error.where not in ("source", "sink") or error.kind not in _OF_SERVERS:
+        return error.hint
+    if error.hint and (mysql or not error.code):
         return error.hint
     channel = next((one for one in job.channels if one.source_table == error.table), None)
     channel = channel or (job.channels[0] if len(job.channels) == 1 else None)
