@@ -21,6 +21,7 @@ _OF_SERVERS = {
     ErrorKind.UNKNOWN,
 }  # fmt: skip
 """Kinds that a server's answer decides; what a person has to decide has an act of its own."""
+_SQLSTATE = 5
 _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
 
 
@@ -42,12 +43,11 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
     """What ends an error by which a job or a table has ended: by the server's answer, else what the error says.
 
-    An error without a server's code, or of a MySQL (whose hint names the account), says itself what to do.
+    An error without an SQLSTATE says itself what to do: its hint names the account, where it is of an error number.
     """
-    mysql = error.where == "source" and job.source_kind == "mysql"
     if error.where not in ("source", "sink") or error.kind not in _OF_SERVERS:
         return error.hint
-    if error.hint and (mysql or not error.code):
+    if error.hint and len(error.code) != _SQLSTATE:
         return error.hint
     channel = next((one for one in job.channels if one.source_table == error.table), None)
     channel = channel or (job.channels[0] if len(job.channels) == 1 else None)
