@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from slotkeeper.core.domain.fault import RULES, Urgency
-from slotkeeper.core.judgement.servers import CAUSES, UNKNOWN
+from slotkeeper.core.judgement.servers import CAUSES, IMPACTS, UNKNOWN
 
 _HEAD = """# Messages
 
@@ -21,11 +21,15 @@ answer.
 | code | problem | server's codes | action |
 | --- | --- | --- | --- |
 """
+_OF_KIND = """
+| codes | impact until then |
+| --- | --- |
+"""
 _FAULTS = """
 ## A fault (SK-2...)
 
 [Alerts](alerts.md) says when each rule begins and ends, and what to do. Faults are listed by severity; of one severity
-first what blocks a job, then what delays it, then what threatens it, and last what is over.
+first what blocks a job, then what delays it, then what threatens it.
 
 | code | rule | effect on the job |
 | --- | --- | --- |
@@ -34,7 +38,6 @@ _URGENCIES = {
     Urgency.BLOCKS: "rows wait",
     Urgency.DELAYS: "rows, or what is known of them, come late",
     Urgency.THREATENS: "nothing waits yet",
-    Urgency.PAST: "over",
 }
 
 
@@ -43,9 +46,10 @@ def page() -> str:
     causes = [
         f"| {one.code} | {one.problem} | {' '.join(one.codes) or '-'} | {one.action} |" for one in (*CAUSES, UNKNOWN)
     ]
+    impacts = [f"| {start}.. | {impact} |" for start, impact in IMPACTS.items()]
     rules = sorted(RULES.items(), key=lambda pair: pair[1].code)
     faults = [f"| {rule.code} | `{name}` | {_URGENCIES[rule.urgency]} |" for name, rule in rules]
-    return _HEAD + "\n".join(causes) + "\n" + _FAULTS + "\n".join(faults) + "\n"
+    return _HEAD + "\n".join(causes) + "\n" + _OF_KIND + "\n".join(impacts) + "\n" + _FAULTS + "\n".join(faults) + "\n"
 
 
 if __name__ == "__main__":

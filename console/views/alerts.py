@@ -50,6 +50,7 @@ class Alert:
     key: str
     ack_keys: tuple[str, ...]
     rule: str
+    code: str
     thing: str
     level: Level
     value: str
@@ -107,7 +108,10 @@ def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime)
 
 def alert_lines(one: Alert) -> list[tuple[Level, str]]:
     """What an alert means, what happens without action, and the ways out."""
-    said = [(one.level, f"Means       {one.means}"), (Level.FINE, f"If ignored  {one.ignored}")]
+    said = [
+        (one.level, f"Means       {f'{one.code}: ' * bool(one.code)}{one.means}"),
+        (Level.FINE, f"If ignored  {one.ignored}"),
+    ]
     return said + [
         (Level.FINE, f"{'Options' if number == 1 else '':<11} {number}  {each.do} ({each.loses.words})")
         for number, each in enumerate(ranked(one.options), 1)
@@ -153,8 +157,9 @@ def _alert(one: Fault, monitor: MonitorState) -> Alert:
     job = monitor.job(one.job) if one.job else None
     more = f": {QUARANTINED_ROWS.means}" if one.rule == "rows_quarantined" else ""
     return Alert(
-        one.key, one.ack_keys, one.rule, _thing(one), LEVELS[one.severity], one.value or "-", one.limit or "-",
-        one.since, safe(f"{one.name}: {one.cause}{more}", 400), one.effect, _options(one, job), _goes_to(one, monitor),
+        one.key, one.ack_keys, one.rule, one.code, _thing(one), LEVELS[one.severity], one.value or "-",
+        one.limit or "-", one.since, safe(f"{one.name}: {one.cause}{more}", 400), one.effect, _options(one, job),
+        _goes_to(one, monitor),
     )  # fmt: skip
 
 
@@ -187,13 +192,13 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
         return _TTL
     if one.rule == "slot_absent":
         return (Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME),)
-    if one.rule in ("job_failed", "table_failed") or one.rule in _SERVERS:
+    if one.rule in ("job_failed", "table_failed"):
         trouble = job.trouble if job is not None and one.rule == "job_failed" else ""
-        return remedy_for(trouble or one.name, one.cause).options
+        known = remedy_for(trouble or one.name, one.cause)
+        return () if known.code else known.options  # what a server refuses has its act in the fault
     return ()
 
 
-_SERVERS = ("source_fails", "dn_fails", "sink_fails")
 _TTL = (
     Option("raise binlog_ttl at the source: ALTER TABLE TABLE SET (binlog_ttl = ...)"),
     Option("`slotkeeper slots register TABLE SLOT`: gives up what is unread", Loss.UNREAD),
@@ -213,6 +218,6 @@ def _unseen(table: TableSeen) -> Alert:
     key = f"slots_unseen\x1f{name}"
     known = remedy_for("", table.fault)
     return Alert(
-        key, (key,), "slots_unseen", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
+        key, (key,), "slots_unseen", "", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
         "when slots of this table expire is not seen here", known.options, ("slot", ""),
     )  # fmt: skip

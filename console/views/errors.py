@@ -121,7 +121,8 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     if job is not None and job.state is not None:
         stays = "" if job.state is JobState.RUNNING else "; its position stays and nothing is skipped"
         said.append((job.level, f"impact  job {job.state.value}{stays}"))
-    said.append((Level.FINE, f"known   {named(known.title, one.job)}: {known.means}"))
+    title = " ".join(part for part in (known.code, named(known.title, one.job)) if part)
+    said.append((Level.FINE, f"known   {title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
 

@@ -243,7 +243,7 @@ def what_is_wrong(job: JobFacts) -> str:
 def what_is_safe(job: JobFacts) -> str:
     """The next action that loses nothing, in one sentence."""
     if job.safe:
-        return safe(job.safe, TYPED)
+        return safe(f"{job.safe} ({job.faults[0].code})" if job.faults else job.safe, TYPED)
     name = safe(job.name, 80)
     if job.refused:
         return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"

@@ -1,7 +1,7 @@
 """What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
 
-The names of trouble and their safe ways are `slotkeeper.core.domain.start`'s, what a server's code means
-`slotkeeper.core.domain.refusals`'s.
+The names of trouble and their safe ways are `slotkeeper.core.domain.start`'s, what a server refuses and the act that
+ends it `slotkeeper.core.judgement.servers`'s.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from slotkeeper.core.domain import refusals
-from slotkeeper.core.domain.refusals import Meaning, meaning_of
+from slotkeeper.core.domain.report import server_of
 from slotkeeper.core.domain.start import SAFE
-from slotkeeper.core.domain.text import see, typed
+from slotkeeper.core.domain.text import typed
 from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, cause_of, filled
 
 
 class Loss(IntEnum):
@@ -46,6 +46,8 @@ class Remedy:
     title: str
     means: str
     options: tuple[Option, ...]
+    code: str = ""
+    """Of a server's refusal: SK- and four digits."""
 
 
 _SNAPSHOT = Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME)
@@ -132,29 +134,6 @@ QUARANTINED_ROWS = Remedy(
     (_POLL, _REPLAY, _DISCARD),
 )
 
-_DOWN = Remedy(
-    "the server does not answer",
-    "no connection, or it is restarting; the position stays meanwhile; what is not read may expire",
-    (Option("bring the server or a node back"), _WAIT, _DOCTOR),
-)
-_LOGIN = Remedy(
-    "the login is refused",
-    "user, password or privilege; it is tried twice at most, so that no account is locked",
-    (Option("correct the password reference or the GRANT: `slotkeeper doctor` prints it"), _START),
-)
-_LINE = Remedy(
-    "the line is not safe enough",
-    "TLS, a certificate or the way to log in is not what sslmode asks for: no password was sent",
-    (Option("correct the certificate, or sslmode and the keys beside it: `slotkeeper doctor` shows both"), _START),
-)
-_LOCKED = Remedy(
-    "the account is locked",
-    "the server counted too many wrong passwords, and keeps it locked for a day",
-    (
-        Option("an administrator unlocks it: ALTER USER <user> ACCOUNT UNLOCK; then see that the password is right"),
-        _START,
-    ),
-)
 _OPEN = Remedy(
     "a start waits for open transactions",
     "what they wrote before recording began is in no binlog and in no copy yet; nothing is skipped",
@@ -201,27 +180,6 @@ _GTM = Remedy(
         Option("an administrator sets gtm_option to gtm, and restarts the cluster"),
     ),
 )
-_BUSY = Remedy("the server is busy", "a lock, a deadlock or too many connections", (_WAIT, _DOCTOR))
-_SLOW = Remedy(
-    "a statement ran into its time limit",
-    "the step is tried again at half its width",
-    (_WAIT, Option(f"raise the read or flush timeout of the job; its name: {see('parameters')}")),
-)
-_FULL = Remedy(
-    "disk or memory ran out at a server",
-    "the step is tried again at half its width; a full disk does not pass by itself",
-    (Option("free space at that server"), _WAIT),
-)
-_ROW = Remedy(
-    "the target refuses a row",
-    "a value does not fit the target's column or constraint",
-    (Option("alter the target so that the row fits"), _START, _VERIFY),
-)
-_OBJECT = Remedy(
-    "a table, column or function is not there",
-    "the target or a progress table is not as it was, or this kernel lacks a binlog function",
-    (_DOCTOR, _START),
-)
 _CRASH = Remedy(
     "the driver ended by itself",
     "its supervisor starts it again with growing pauses, and gives up after 5 crashes in 10 minutes",
@@ -256,10 +214,8 @@ UNKNOWN_KIND = Remedy(
     (Option("`slotkeeper jobs logs JOB` shows what came before it"), _DOCTOR),
 )
 
-_BY_MEANING = {
-    Meaning.DOWN: _DOWN, Meaning.LOGIN: _LOGIN, Meaning.LIMIT: _SLOW, Meaning.BUSY: _BUSY, Meaning.FULL: _FULL,
-    Meaning.ROW: _ROW, Meaning.OBJECT: _OBJECT,
-}  # fmt: skip
+_THEN = dict.fromkeys(("SK-11", "SK-15", "SK-16", "SK-18"), _START)
+"""What follows an act, by what is wrong: a job that has ended by it is started, any other tries again by itself."""
 _CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
@@ -271,15 +227,8 @@ _BY_WORDS = (
     (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),
     (r"gtm_option|enable_gtm_free", _GTM),
-    (r"session that holds the lease does not answer", _DOWN),
     (r"the lease of .* is held: by (no job|a session)", _STRANGER),
-    (r"the lease of|holds the lease", _LEASE),
-    (r"password|login|permission denied|not permitted", _LOGIN),
-    (r"statement timeout|time limit|timed out|not within", _SLOW),
-    (r"refused|could not connect|closed the connection|connection to server|terminat|starting up|shutting down", _DOWN),
-    (r"No space left|out of memory|disk full", _FULL),
-    (r"deadlock|lock|too many", _BUSY),
-    (r"does not exist|lacks", _OBJECT),
+    (r"the lease of|holds the lease$", _LEASE),
 )
 
 
@@ -290,7 +239,7 @@ def remedy_for(code: str, message: str) -> Remedy:
     """The remedy of an error with this code (an SQLSTATE, a signal, the name of a problem) and message.
 
     >>> remedy_for("57P01", "source dws1: terminating connection").title
-    'the server does not answer'
+    'session ended by an administrator'
     >>> remedy_for("", "SLOT LOST: dn_1: gone").options[0].do
     '`slotkeeper verify JOB` names the keys that differ'
     >>> remedy_for("", "?").title
@@ -299,18 +248,19 @@ def remedy_for(code: str, message: str) -> Remedy:
     for name, remedy in _TROUBLES.items():
         if code == name.value or message.startswith(name.value):
             return remedy
-    if refusals.refusal(code, message):
-        if refusals.of_line(message):
-            return _LINE
-        return _LOCKED if refusals.said(message, (refusals.LOCKED,)) else _LOGIN
     if code.startswith(_CRASHES):
         return _CRASH
-    if said := meaning_of(code):
-        return _BY_MEANING[said]
-    for pattern, remedy in _BY_WORDS:
-        if re.search(pattern, message, re.IGNORECASE):
-            return remedy
-    return UNKNOWN_KIND
+    cause = cause_of(code, message)
+    if not (code and cause is not UNKNOWN):
+        for pattern, remedy in _BY_WORDS:
+            if re.search(pattern, message, re.IGNORECASE):
+                return remedy
+    if cause is UNKNOWN:
+        return UNKNOWN_KIND
+    side, server, _ = server_of(message)
+    said = filled(cause, Refusal(message, code, side, server=server))
+    then = _THEN.get(cause.code[:5], _WAIT)
+    return Remedy(cause.problem, said.impact, (Option(said.action), then), cause.code)
 
 
 def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:

@@ -403,7 +403,7 @@ class _Alerts:
     silent_critical = Key(_TIME, unit="ms")
     """from so long on it is critical"""
     crashes = Key(_TIME, unit="ms")
-    """for so long a driver's crash is told"""
+    """two crashes of a driver within this time are told as a loop"""
     disk_free = Key(values.memory(1, 16_777_216), unit="MiB")
     """less room than this on the state folder's disk is a warning"""
     verify_age = Key(values.duration(60_000, 52 * values.WEEK), unit="ms")

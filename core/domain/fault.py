@@ -50,8 +50,6 @@ class Urgency(IntEnum):
     """Rows are applied, late; or what is known of them is."""
     THREATENS = 2
     """Nothing waits for it yet."""
-    PAST = 3
-    """It is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +84,14 @@ RULES = {
     "dn_fails": Rule("SK-2103", Urgency.BLOCKS, 2),
     "sink_fails": Rule("SK-2104", Urgency.BLOCKS, 2),
     "driver_gone": Rule("SK-2402", Urgency.BLOCKS, 2),
+    "driver_crashed": Rule("SK-2405", Urgency.BLOCKS, 2),
     "driver_silent": Rule("SK-2403", Urgency.BLOCKS, 3),
     "driver_retries": Rule("SK-2404", Urgency.BLOCKS, 3),
     "lag": Rule("SK-2105", Urgency.DELAYS, 4),
     "store_unreadable": Rule("SK-2002", Urgency.DELAYS, 1),
     "clock_set_back": Rule("SK-2003", Urgency.DELAYS, 2),
     "slot_ttl": Rule("SK-2203", Urgency.THREATENS, 1),
+    "crash_loop": Rule("SK-2406", Urgency.THREATENS, 1),
     "rows_quarantined": Rule("SK-2501", Urgency.THREATENS, 1),
     "target_differs": Rule("SK-2502", Urgency.THREATENS, 1),
     "not_verified": Rule("SK-2503", Urgency.THREATENS, 2),
@@ -100,7 +100,6 @@ RULES = {
     "audit_damaged": Rule("SK-2006", Urgency.THREATENS, 2),
     "alerts_stuck": Rule("SK-2007", Urgency.THREATENS, 1),
     "alert_command_fails": Rule("SK-2008", Urgency.THREATENS, 1),
-    "driver_crashed": Rule("SK-2405", Urgency.PAST, 1),
 }
 """All of them; `docs/alerts.md` says when each begins and ends."""
 _COUNTED = ("rows_quarantined",)
@@ -201,8 +200,8 @@ def coded(fault: Fault) -> Fault:
 
 
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """The worst first; of these what is present before what is past, what blocks a job before what delays it, a cause
-    before its consequences, and then the newest: an older fault is known already.
+    """The worst first; of these what blocks a job before what delays it, a cause before its consequences, and then the
+    newest: an older fault is known already.
     """
 
     def place(one: Fault) -> tuple[int, int, int, float, str]:

@@ -24,7 +24,7 @@ from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen
-from slotkeeper.core.judgement.servers import RETRIES
+from slotkeeper.core.judgement.servers import NOTHING, RETRIES
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,
@@ -42,6 +42,8 @@ _PARTIES = {
 _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
 """Whose it is where no trouble has that name, and a server has refused."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
+LOOP = 2
+"""So many crashes within `crashes` are a loop: a driver that was restarted once is no proof that it stays up."""
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 
@@ -185,22 +187,26 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
 
 
 def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Crashes are reported for a while: a driver that was started again is no proof that it stays."""
-    view = seen.view
-    lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < facts.limits.crashes]
-    if not lately:
-        return
+    """Until another driver has reported. Then a crash is an event, which the errors keep, and several are a loop."""
+    view, within = seen.view, facts.limits.crashes
+    lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < within]
     restarting = not view.driver_alive or not view.reported
-    times = f"{len(lately)} {'crash' if len(lately) == 1 else 'crashes'} in {in_brief(facts.limits.crashes)}"
-    last = f", the last: {safe(seen.crash, 200)}" if seen.crash else ""
-    effect = _stands(view) if restarting else "it runs again; five crashes within ten minutes end the job"
-    cause = f"{'RESTARTING, ' * restarting}{times}{last}"
-    yield Fault(
-        "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, cause, effect,
-        f"nothing: it is started again by itself, and told for {in_brief(facts.limits.crashes)};"
-        f" `slotkeeper jobs logs {typed(view.name)}` says what came before it", max(lately), view.name,
-        value=str(len(lately)), limit="0",
-    )  # fmt: skip
+    if not lately or not (restarting or len(lately) >= LOOP):
+        return
+    times = f"{len(lately)} {'crash' if len(lately) == 1 else 'crashes'} in {in_brief(within)}"
+    cause = ", the last: ".join(part for part in (times, safe(seen.crash, 200)) if part)
+    logs = f"`slotkeeper jobs logs {typed(view.name)}` shows why"
+    if restarting:
+        yield Fault(
+            "driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, f"RESTARTING, {cause}", _stands(view),
+            f"{NOTHING}: its supervisor restarts it; {logs}", max(lately), view.name, value=str(len(lately)), limit="0",
+        )  # fmt: skip
+    else:
+        yield Fault(
+            "crash_loop", Party.PROCESS, "the driver", Severity.WARNING, cause,
+            "it runs again; five crashes within ten minutes end the job", logs, max(lately), view.name,
+            value=str(len(lately)), limit=str(LOOP - 1),
+        )  # fmt: skip
 
 
 def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:

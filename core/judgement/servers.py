@@ -30,7 +30,7 @@ class Message:
     problem: str
     """What happened, in a few words."""
     impact: str = ""
-    """What no longer works, what still does, what is lost and when."""
+    """What no longer works, what still does, what is lost and when; empty: what its kind of code says."""
     action: str = ""
     """The next thing to do, imperative; commands and statements in backquotes."""
     codes: tuple[str, ...] = ()
@@ -369,6 +369,19 @@ def cause_of(code: str, text: str) -> Message:
     return _BY_CODE.get(general) or (by_words if by_words is not None and not code else None) or UNKNOWN
 
 
+IMPACTS = {
+    "SK-11": "This login reads and writes nothing. Position held; a rejected password is tried twice at most.",
+    "SK-12": "Steps are retried, at half their width where it helps. Position held.",
+    "SK-13": "The server does no work meanwhile. Position held; what is not read may expire at the source.",
+    "SK-14": "The step is retried. Position held.",
+    "SK-15": 'The row is not applied, and its lane waits; with on_bad_row = "quarantine" the lane continues.',
+    "SK-16": "The lane waits. Position held.",
+    "SK-17": "No connection meanwhile. Position held; what is not read may expire at the source.",
+    "SK-18": "The source cannot be read from this position.",
+}
+"""By the beginnings of codes."""
+
+
 def explain(refusal: Refusal) -> Said:
     """Problem, impact and action of a refusal, with its names put in."""
     return filled(cause_of(refusal.code, refusal.text), refusal)
@@ -387,7 +400,8 @@ def filled(cause: Message, refusal: Refusal) -> Said:
         "job_typed": typed(refusal.job) if refusal.job else "JOB",
     }
     parts = {name: _fill(text, names) for name, text in made.items()}
-    return Said(cause.code, problem, cause.impact, _fill(cause.action, {**names, **parts}))
+    impact = cause.impact or IMPACTS[cause.code[:5]]
+    return Said(cause.code, problem, impact, _fill(cause.action, {**names, **parts}))
 
 
 def _fill(text: str, names: dict[str, str]) -> str:

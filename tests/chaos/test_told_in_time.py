@@ -64,6 +64,8 @@ class Row:
     cure: Callable[[Night], None] | None = None
     late: float = 0.0
     spark: bool = False
+    by_itself: bool = False
+    """Whether it ends without anybody; it is told until then."""
 
 
 def _dn_hangs(night: Night) -> None:
@@ -177,7 +179,7 @@ ROWS = (
     Row("a DN hangs", _dn_hangs, "dn_fails", Party.DN, "dn_2", _dn_back, QUESTION),
     Row("a DN fails", _dn_fails, "dn_fails", Party.DN, "dn_2", _dn_back),
     Row("the sink is stopped", _sink_stops, "sink_fails", Party.SINK, "sink", _sink_starts),
-    Row("the driver is killed", _driver_killed, "driver_crashed", Party.PROCESS, "SIGKILL"),
+    Row("the driver is killed", _driver_killed, "driver_crashed", Party.PROCESS, "SIGKILL", by_itself=True),
     Row("somebody locks the target", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked),
     Row("the source is truncated", _truncated, "job_failed", Party.SLOT, "SLOT LOST"),
     Row("a column is added at the source", _column_added, "job_failed", Party.SLOT, "SLOT LOST"),
@@ -186,7 +188,7 @@ ROWS = (
     Row("the sink is restored from a backup", _restored, "job_failed", Party.SINK, "SINK OLDER"),
     Row("a colleague pauses the job", _paused, "job_paused", Party.PERSON, "paused", _resumed),
     Row("a slot has 10 min left", _ttl_runs_out, "slot_ttl", Party.SLOT, "retired", _registered_again),
-    Row("the JVM is killed", _jvm_killed, "driver_crashed", Party.PROCESS, "Java", spark=True),
+    Row("the JVM is killed", _jvm_killed, "driver_crashed", Party.PROCESS, "Java", spark=True, by_itself=True),
     Row("somebody locks the target, on Spark", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked,
         spark=True),
 )  # fmt: skip
@@ -265,11 +267,11 @@ def _told(row: Row, night: Night) -> Told:
         first = watcher.until(lambda one: one.told(row.rule, row.words), 60, f"{row.rule} with {row.words!r}")
         (fault,) = [one for one in first.faults if one.rule == row.rule][:1]
         assert fault.party is row.party, fault
-        after = watcher.during(STAYS)
+        after = [] if row.by_itself else watcher.during(STAYS)
     finally:  # a fault that stays would fail every row after this one
         if row.cure is not None:
             row.cure(night)
-    if row.cure is not None:
+    if row.cure is not None or row.by_itself:
         watcher.until(lambda one: one.screen_calm and not one.faults, 90, "its end")
     calm = sum(one.screen_calm or not one.faults for one in after)
     apart = sum(one.screen_calm != (not one.faults) for one in after)

@@ -48,7 +48,7 @@ def seen(limit: str, seconds: float) -> Facts:
         "stuck_critical": JobSeen(running(0, replace(SINK, since=ago(seconds).timestamp()))),
         "silent_warning": JobSeen(running(seconds)),
         "silent_critical": JobSeen(running(seconds)),
-        "crashes": JobSeen(running(), crashes=(ago(seconds),)),
+        "crashes": JobSeen(running(), crashes=(ago(seconds), ago(seconds))),
         "verify_age": JobSeen(running(), verified=equal(ago(seconds))),
     }[limit]
     if limit != "verify_age":

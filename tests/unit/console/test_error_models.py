@@ -23,6 +23,7 @@ from slotkeeper.console.views.remedies import UNKNOWN_KIND, Loss, named, ranked,
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.judgement.servers import CAUSES, Message
 from slotkeeper.core.state.rows import ErrorRow
 from tests.tui.filled import NOW
 
@@ -106,22 +107,22 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
 @pytest.mark.parametrize(
     ("code", "message", "title"),
     [
-        ("08006", "", "the server does not answer"),
-        ("", "dn_3: connection refused", "the server does not answer"),
-        ("28P01", "", "the login is refused"),
-        ("42501", "", "the login is refused"),
-        ("57014", "", "a statement ran into its time limit"),
-        ("53300", "", "the server is busy"),
-        ("53100", "", "disk or memory ran out at a server"),
-        ("22003", "", "the target refuses a row"),
-        ("42883", "", "a table, column or function is not there"),
+        ("08006", "", "connection lost"),
+        ("", "dn_3: connection refused", "connection refused"),
+        ("28P01", "", "password rejected"),
+        ("42501", "", "missing privilege"),
+        ("57014", "", "statement cancelled"),
+        ("53300", "", "too many connections"),
+        ("53100", "", "disk full"),
+        ("22003", "", "value does not fit the column"),
+        ("42883", "", "function does not exist"),
         ("SIGKILL", "driver ended: killed by SIGKILL", "the driver ended by itself"),
         ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
-        ("08006", "source dws1: FATAL: Invalid username/password,login denied", "the login is refused"),
-        ("08006", "source dws1: FATAL: The account has been locked.", "the account is locked"),
-        ("08006", "sink m: SSL error: certificate verify failed", "the line is not safe enough"),
-        ("08006", "sink m: server does not support SSL, but SSL was required", "the line is not safe enough"),
-        ("", "the session that holds the lease does not answer", "the server does not answer"),
+        ("08006", "source dws1: FATAL: Invalid username/password,login denied", "password rejected"),
+        ("08006", "source dws1: FATAL: The account has been locked.", "account locked"),
+        ("08006", "sink m: SSL error: certificate verify failed", "TLS rejected"),
+        ("08006", "sink m: server does not support SSL, but SSL was required", "TLS rejected"),
+        ("", "the session that holds the lease does not answer", "server does not answer"),
         ("", "ods.t has row security, which may hide rows from this login", "rows or values may be hidden from us"),
         ("", "ods.t has a redaction policy: masked values would be mirrored", "rows or values may be hidden from us"),
         ("", "target mart.t is gone: take a new snapshot", "a copy cannot go on"),
@@ -142,6 +143,14 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
 )
 def test_a_known_kind_is_told_by_its_code_or_else_by_its_words(code: str, message: str, title: str) -> None:
     assert remedy_for(code, message).title == title
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=[cause.code for cause in CAUSES])
+def test_what_a_server_refuses_has_the_act_of_its_own_code_and_no_other(cause: Message) -> None:
+    for code in cause.codes:
+        known = remedy_for(code, f"sink mart: {code}")
+        assert (known.code, known.title) == (cause.code, cause.problem) and known.means and len(known.options) == 2
+        assert "{" not in known.options[0].do
 
 
 def test_ways_out_are_ranked_by_what_they_lose() -> None:

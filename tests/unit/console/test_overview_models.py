@@ -50,7 +50,7 @@ def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
     assert (level, words) == (Level.CRITICAL, "targets: a DIFFERENT: 3 keys, 12m00s ago")
 
 
-CRASHED = Fault("driver_crashed", Party.PROCESS, "the driver", Severity.WARNING, "1 crash in 10 min", job="a")
+CRASHED = Fault("crash_loop", Party.PROCESS, "the driver", Severity.WARNING, "2 crashes in 10 min", job="a")
 VIEW = JobStatus("a", JobState.RUNNING, WantedState.RUN, driver_alive=True, report=REPORT, reported=True)
 
 

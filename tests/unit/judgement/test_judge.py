@@ -60,10 +60,10 @@ def test_a_condition_is_the_servers_fault_with_the_code_and_the_act_that_its_dri
     assert "jobs logs" in bare.do
 
 
-def test_what_holds_a_job_comes_before_what_delays_it_and_the_past_comes_last() -> None:
+def test_what_holds_a_job_comes_before_what_delays_it_and_that_before_what_may_come() -> None:
     down = Condition("sink", "sink mart", "refused", ago(5).timestamp(), DNS[:1], 4)
     found = told(by(down), lags={"dn_2": 60.0}, crashes=(ago(100), ago(200), ago(300)))
-    assert [one.rule for one in found] == ["sink_fails", "lag", "driver_crashed"]
+    assert [one.rule for one in found] == ["sink_fails", "lag", "crash_loop"]
 
 
 def test_every_rule_has_a_code_of_its_own_and_no_server_cause_has_it() -> None:
@@ -106,14 +106,22 @@ def test_a_copy_lags_and_that_is_no_fault(state: JobState) -> None:
     assert told(replace(VIEW, state=state), lags={"dn_1": 4_000.0}) == ()
 
 
-def test_a_driver_that_was_killed_is_told_as_restarting_and_for_ten_minutes_after() -> None:
-    crashes = (ago(8), ago(300), ago(700))
+def test_a_driver_that_was_killed_is_told_until_another_has_reported() -> None:
     restarting = replace(VIEW, driver_alive=False, state=JobState.PENDING)
-    (one,) = told(restarting, crashes=crashes, crash="killed by SIGKILL")
-    assert one.said(NOW).startswith("the driver: RESTARTING, 2 crashes in 10 min, the last: killed by SIGKILL, 8 s")
-    (later,) = told(crashes=crashes, crash="killed by SIGKILL")
-    assert later.effect.startswith("it runs again") and later.party is Party.PROCESS
-    assert told(crashes=(ago(600),)) == ()
+    (one,) = told(restarting, crashes=(ago(8), ago(700)), crash="killed by SIGKILL")
+    assert one.said(NOW).startswith("the driver: RESTARTING, 1 crash in 10 min, the last: killed by SIGKILL, 8 s")
+    assert (one.rule, one.party) == ("driver_crashed", Party.PROCESS)
+    assert told(crashes=(ago(8), ago(700)), crash="killed by SIGKILL") == (), "a crash that is over is an event"
+
+
+def test_several_crashes_in_ten_minutes_are_a_loop_also_while_the_driver_runs() -> None:
+    crashes = (ago(8), ago(599), ago(700))
+    (one,) = told(crashes=crashes, crash="exit 137")
+    assert (one.rule, one.party, one.value) == ("crash_loop", Party.PROCESS, "2")
+    assert one.cause == "2 crashes in 10 min, the last: exit 137" and one.effect.startswith("it runs again")
+    (restarting,) = told(replace(VIEW, driver_alive=False), crashes=crashes)
+    assert restarting.rule == "driver_crashed", "of both, what holds it now"
+    assert told(crashes=(ago(8), ago(600))) == ()
 
 
 def test_a_new_start_does_not_end_what_was_wrong_before_it_has_reported() -> None:
