@@ -190,7 +190,9 @@ def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     """Until another driver has reported. Then a crash is an event, which the errors keep, and several are a loop."""
     view, within = seen.view, facts.limits.crashes
     lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < within]
-    restarting = not view.driver_alive or not view.reported
+    of_this_run = bool(lately) and (view.started_at is None or max(lately) >= view.started_at)
+    begins = of_this_run and view.state is JobState.PENDING  # its report is still that of the driver that crashed
+    restarting = not view.driver_alive or not view.reported or begins
     if not lately or not (restarting or len(lately) >= LOOP):
         return
     times = f"{len(lately)} {'crash' if len(lately) == 1 else 'crashes'} in {in_brief(within)}"

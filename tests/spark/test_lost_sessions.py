@@ -32,11 +32,11 @@ def restarts_and_says(job: Mirrored, said: str) -> None:
     began = time.monotonic()
     until(lambda: "driver crashed" in job.events(), 120, f"the session to be lost; {job.log()[-1000:]}")
     print(f"noticed after {time.monotonic() - began:.0f} s", flush=True)
+    faults = judge(gather(job.product.store, None, SystemClock().utc()))
+    assert [said in fault.cause for fault in faults if fault.rule == "driver_crashed"] == [True], faults
     until(lambda: job.view().driver_alive and job.view().driver != before, 60, "another driver")
     job.wait_state(JobState.RUNNING)
     print(f"back after {time.monotonic() - began:.0f} s", flush=True)
-    faults = judge(gather(job.product.store, None, SystemClock().utc()))
-    assert [said in fault.cause for fault in faults if fault.rule == "driver_crashed"] == [True], faults
     job.product.quiet()
     job.wait_equal()
     assert job.stop() < 20

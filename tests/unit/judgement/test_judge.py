@@ -111,6 +111,11 @@ def test_a_driver_that_was_killed_is_told_until_another_has_reported() -> None:
     (one,) = told(restarting, crashes=(ago(8), ago(700)), crash="killed by SIGKILL")
     assert one.said(NOW).startswith("the driver: RESTARTING, 1 crash in 10 min, the last: killed by SIGKILL, 8 s")
     assert (one.rule, one.party) == ("driver_crashed", Party.PROCESS)
+    begins = replace(VIEW, state=JobState.PENDING, started_at=ago(60))
+    assert [one.rule for one in told(begins, crashes=(ago(8),))] == ["driver_crashed"], (
+        "by the report of the driver before"
+    )
+    assert told(begins, crashes=(ago(61),)) == (), "of the run before this start"
     assert told(crashes=(ago(8), ago(700)), crash="killed by SIGKILL") == (), "a crash that is over is an event"
 
 
