@@ -220,12 +220,15 @@ def test_odd_names_are_names(make_mysql_pair: MakeMysqlPair) -> None:
 
 
 def test_a_login_without_the_rights_is_refused_with_the_grant(mysql_pair: MysqlPair) -> None:
-    mysql_pair.run("CREATE OR REPLACE USER poor IDENTIFIED BY ''", f"GRANT SELECT ON {TABLE} TO poor")
+    user = "poor@'127.0.0.0/255.0.0.0'"
+    mysql_pair.run(f"CREATE OR REPLACE USER {user} IDENTIFIED BY ''", f"GRANT SELECT ON {TABLE} TO {user}")
     poor = replace(mysql_pair.mirror.job.source, user="poor", password=SecretRef())
     mysql_pair.mirror.job = replace(mysql_pair.mirror.job, source=poor)
     error = mysql_pair.mirror.start().wait_error()
     assert isinstance(error, AccessRefused), error
-    assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'poor'@'%'" in error.hint
+    assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'poor'@'127.0.0.0/255.0.0.0'" in error.hint, (
+        "of the account, not of another host's"
+    )
 
 
 @pytest.mark.parametrize(

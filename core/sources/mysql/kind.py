@@ -30,7 +30,7 @@ from slotkeeper.core.sources.mysql.position import POSITIONS, WORDS, MysqlPositi
 from slotkeeper.core.sources.mysql.retention import MysqlRetention, Purges
 from slotkeeper.core.sources.mysql.session import MysqlSession, newest, objections
 from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
-from slotkeeper.core.sources.mysql.tables import speller
+from slotkeeper.core.sources.mysql.tables import shown, speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
 
@@ -220,10 +220,11 @@ def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
     """The least rights that following and comparing these tables needs, as statements."""
-    to = f"'{endpoint.user}'@'%'"
+    name = endpoint.user.replace("'", "''")
+    to = f"'{name}'@'HOST'"
     return [
-        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to};",
-        *(f"GRANT SELECT ON {'.'.join(f'`{part}`' for part in name.split('.', 1))} TO {to};" for name in tables),
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST as SELECT CURRENT_USER() shows it",
+        *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
         f"GRANT PROCESS ON *.* TO {to}; -- of MySQL only: a copy waits for open transactions",
     ]
 

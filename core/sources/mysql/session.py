@@ -151,6 +151,7 @@ class MysqlSession:
         self._read_seconds = read_seconds
         self._open: my.Session | None = None
         self._facts: ServerFacts | None = None
+        self._account = ""
 
     @property
     def name(self) -> str:
@@ -163,9 +164,13 @@ class MysqlSession:
 
     @property
     def user(self) -> str:
-        """The login as a GRANT names it."""
-        name = self._login.endpoint.user.replace("'", "''")
-        return f"'{name}'@'%'"
+        """The account as a GRANT names it; HOST stands for its host before a server has answered.
+
+        One login may have several accounts, by the host that it comes from, and a GRANT to another one does not help.
+        MySQL, "Information Functions": CURRENT_USER() is the account that the server used to authenticate the client.
+        """
+        name, _, host = self._account.rpartition("@") if self._account else (self._login.endpoint.user, "", "HOST")
+        return "@".join("'{}'".format(part.replace("'", "''")) for part in (name, host))
 
     @property
     def facts(self) -> ServerFacts:
@@ -178,7 +183,10 @@ class MysqlSession:
         """A connection of its own, in UTC. Raises DriverError."""
         endpoint = self._login.endpoint
         seconds = max(2.0, endpoint.connect_timeout_ms / 1000)
-        return my.connect(endpoint, self._login.password, self._login.name, seconds)
+        session = my.connect(endpoint, self._login.password, self._login.name, seconds)
+        if not self._account and (row := session.row("SELECT CURRENT_USER()")) is not None:
+            self._account = str(row[0])
+        return session
 
     def rows(self, statement: str, values: Sequence[object] = (), seconds: float = STATUS_SECONDS) -> list[Any]:
         """All rows of an answer, in time."""

@@ -304,6 +304,15 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
 
+def shown(table: str) -> str:
+    """The table `schema.name` for a statement that a person types.
+
+    >>> shown("ods.a`b")
+    '`ods`.`a``b`'
+    """
+    return ".".join("`{}`".format(part.replace("`", "``")) for part in table.split(".", 1))
+
+
 def read_table(session: MysqlSession, table: str) -> TableSeen:
     """The table `schema.name` as it is now; Refused where it is not there or has no usable key."""
     schema, name, sort = stored_names(session, table)
@@ -400,5 +409,5 @@ def server_of(facts: ServerFacts) -> str:
 
 
 def _absent(session: MysqlSession, table: str) -> Refused:
-    cure = f"check its name; or GRANT SELECT ON {table} TO {session.user}"
+    cure = f"check its name; or GRANT SELECT ON {shown(table)} TO {session.user}"
     return Refused(f"{table} is not there, or may not be seen by this login", cure, where="source")
