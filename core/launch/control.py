@@ -16,6 +16,7 @@ import select
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -395,6 +396,11 @@ def _launch(store: Store, view: JobStatus) -> Launch:
 
 
 def _ensured(store: Store, view: JobStatus, start: Callable[[JobStatus], JobStatus]) -> Outcome:
+    if view.state is JobState.STOPPED and view.wanted is WantedState.RUN:
+        # another start has ended the run before and not yet recorded its own: it holds the lock until that lives
+        with suppress(Busy), store.folder.locked(view.name, START_LOCK, _LOCK_SECONDS):
+            pass
+        view = observe(store, view.name)
     if view.lives:
         return Outcome(view.name, Ensured.LIVES, view.state)
     if not view.state.is_open:

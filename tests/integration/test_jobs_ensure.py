@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch.control import Ensured, Patience, ensure, restarted
 from slotkeeper.core.launch.launch import FOREGROUND, TAKE_OVER, Launch
 from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 from tests.support.jobs import FAKE, SOON, Jobs
 from tests.support.waiting import until
 
@@ -81,6 +83,22 @@ def test_of_two_at_once_one_starts_a_job(jobs: Jobs) -> None:
     assert found == ["lives", "started"]
     running(jobs, "orders")
     assert len(jobs.pids("orders")) == 2, "one driver before, one after"
+
+
+def test_a_job_that_another_start_is_just_beginning_lives(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs.start("orders")
+    killed(jobs, "orders")
+    jobs.store.end_run(jobs.view_of_job("orders").run, None, "ends here")
+    jobs.store.set_state("orders", JobState.STOPPED, "", "", "")
+
+    def begun(*_: object) -> AbstractContextManager[None]:
+        """The other start holds the lock until its supervisor lives."""
+        monkeypatch.undo()
+        jobs.start("orders")
+        return nullcontext()
+
+    monkeypatch.setattr(StateFolder, "locked", begun)
+    assert ensured(jobs) == {"orders": Ensured.LIVES}
 
 
 @pytest.mark.parametrize("what", ["stop", *(pytest.param(one, marks=pytest.mark.chaos) for one in ("pause", "fail"))])
