@@ -258,6 +258,16 @@ def what_is_safe(job: JobFacts) -> str:
     return "nothing"
 
 
+def acts(job: JobFacts) -> list[str]:
+    """What is safe to do, then the act of each further fault, in the order in which the faults are told.
+
+    An act is its fault's own: what cures one does nothing about another.
+    """
+    others = dict.fromkeys(safe(f"{one.do} ({one.code})", TYPED) for one in job.faults[1:] if one.do)
+    first = what_is_safe(job)
+    return [f"do     {first}", *(f"do {number}   {one}" for number, one in enumerate(others, 2) if one != first)]
+
+
 def audit_lines(line: AuditLine) -> list[str]:
     """One audit line in full."""
     said = [

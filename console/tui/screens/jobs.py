@@ -17,11 +17,11 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
+    acts,
     job_rows,
     parts,
     sync_line,
     units,
-    what_is_safe,
     what_is_wrong,
 )
 from slotkeeper.console.views.lanes import (
@@ -144,7 +144,7 @@ class _OfJobs(_LeadsToLocks):
         different = job.verified is not None and job.verified.verdict == "different"
         return [
             _wrong(job),
-            (Level.FINE, f"do     {what_is_safe(job)}"),
+            *((Level.FINE, act) for act in acts(job)),
             (
                 Level.CRITICAL if different else Level.FINE,
                 f"target {safe(job.tables[1] or '?', 60)}{_more(job)}  {proof(job, self.console.now)}",
@@ -273,7 +273,7 @@ class JobScreen(_LeadsToLocks):
         lines: list[tuple[Level, str]] = []
         if job is not None:
             lines += [] if self.worst_is_whole or job.level not in FAULTS else [_wrong(job)]
-            lines += [(Level.FINE, f"do     {what_is_safe(job)}"), self._risk(job)]
+            lines += [*((Level.FINE, act) for act in acts(job)), self._risk(job)]
             lines += [(Level.FINE, work(job))] if job.level in FAULTS and job.busy else []
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []

@@ -12,7 +12,7 @@ from slotkeeper.console.monitor.health import facts
 from slotkeeper.console.monitor.rates import Busy
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level, Local
 from slotkeeper.console.monitor.store_reader import complete
-from slotkeeper.console.views.jobs import in_sync, job_rows
+from slotkeeper.console.views.jobs import acts, in_sync, job_rows
 from slotkeeper.console.views.overview import at_work, summary, trust
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
@@ -128,3 +128,11 @@ def test_the_worst_lag_is_on_top_and_named() -> None:
     rows = job_rows([JOB, late], NOW, ascii_only=True)
     assert [row.key for row in rows] == ["z", "a"]
     assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", "?_2")
+
+
+def test_each_fault_of_a_job_has_its_own_act_with_its_own_code() -> None:
+    locked = Fault("lock_waits", Party.LOCK, "a lock", Severity.WARNING, "held", do="end it", job="a", code="SK-2101")
+    loop = replace(CRASHED, do="read the log", code="SK-2406")
+    job = facts(VIEW, [locked, loop, replace(loop, cause="again")], NOW)
+    assert acts(job) == ["do     end it (SK-2101)", "do 2   read the log (SK-2406)"]
+    assert acts(facts(VIEW, [], NOW)) == ["do     nothing"]
