@@ -187,7 +187,7 @@ class Past:
 def _facts(frame: Frame, at: datetime) -> JobFacts:
     """A job as it was; unknown where its frames end although it ought to have gone on."""
     lags = lags_of(frame, at)
-    seen = JobSeen(frame.view, lags.known, least_lags=lags.least)
+    seen = JobSeen(frame.view, lags.known, least_lags=lags.least, host=frame.host)
     job = facts(frame.view, judge(Facts(at, (seen,))), at)
     silent = (at - frame.at).total_seconds()
     if job.state is not None and job.state.has_process and silent > SILENT_SECONDS:

@@ -101,6 +101,7 @@ RULES = {
     "alerts_stuck": Rule("SK-2007", Urgency.THREATENS, 1),
     "alert_command_fails": Rule("SK-2008", Urgency.THREATENS, 1),
     "driver_crashed": Rule("SK-2405", Urgency.PAST, 1),
+    "host_starved": Rule("SK-2009", Urgency.BLOCKS, 0),
 }
 """All of them; `docs/alerts.md` says when each begins and ends."""
 _COUNTED = ("rows_quarantined",)
