@@ -62,27 +62,27 @@ class HostShare:
     seconds: float
     """How long the window was."""
     cpu_stalled: float | None = None
-    """Part of the time in which a task waited for a CPU; null: not known."""
+    """Part of the time in which a task waited for a CPU."""
     memory_stalled: float | None = None
-    """Part of the time in which all tasks that were not idle waited for memory; null: not known."""
+    """Part of the time in which all tasks that were not idle waited for memory."""
     io_stalled: float | None = None
-    """Part of the time in which all tasks that were not idle waited for a disk; null: not known."""
+    """Part of the time in which all tasks that were not idle waited for a disk."""
     throttled: float | None = None
     """Part of its periods in which the CPU limit of the driver's control group stopped it; null: no limit known."""
     driver_cpu: float | None = None
-    """CPUs that the driver's process had; null: not known."""
+    """CPUs that the driver's process had."""
     java_cpu: float | None = None
-    """CPUs that its Java process had; null: none, or not known."""
+    """CPUs that its Java process had; null: none, or it is not known."""
     ran: float | None = None
-    """CPUs that all threads of the job had; null: not known."""
+    """CPUs that all threads of the job had."""
     waited: float | None = None
-    """Threads of the job that were ready to run and waited for a CPU; null: not known."""
+    """Threads of the job that were ready to run and waited for a CPU."""
     read: float | None = None
-    """Steps that read from the source; null: not known."""
+    """Steps that read from the source."""
     write: float | None = None
-    """Steps that wrote to the sink; null: not known."""
+    """Steps that wrote to the sink."""
     register: float | None = None
-    """Steps that registered; null: not known."""
+    """Steps that registered."""
 
     @property
     def got(self) -> float | None:
@@ -103,21 +103,21 @@ class HostReport:
     at: Moment
     """When."""
     cpus: int | None = None
-    """CPUs that the driver may run on; null: not known."""
+    """CPUs that the driver may run on."""
     load: float | None = None
-    """Load over a minute: tasks that run, are ready to, or wait for a disk; null: not known."""
+    """Load over a minute: tasks that run, are ready to, or wait for a disk."""
     available: int | None = None
-    """Memory that programs can still get, bytes (MemAvailable); null: not known."""
+    """Memory that programs can still get, bytes (MemAvailable)."""
     free: int | None = None
-    """Free space of the state folder's disk, bytes; null: not known."""
+    """Free space of the state folder's disk, bytes."""
     driver_memory: int | None = None
-    """Resident memory of the driver's process, bytes; null: not known."""
+    """Resident memory of the driver's process, bytes."""
     java_memory: int | None = None
-    """Resident memory of its Java process, bytes; null: none, or not known."""
+    """Resident memory of its Java process, bytes; null: none, or it is not known."""
     oom_kills: int | None = None
-    """Processes of the driver's control group that the kernel has killed for lack of memory; null: not known."""
+    """Processes of the driver's control group that the kernel has killed for lack of memory."""
     sink_here: bool | None = None
-    """Whether the sink runs on this host, and lacks what the host lacks; null: not known."""
+    """Whether the sink runs on this host, and lacks what the host lacks."""
     short: HostShare | None = None
     """The last 10 s; null: two readings are needed."""
     long: HostShare | None = None

@@ -27,7 +27,7 @@ from slotkeeper.core.judgement.facts import BEHIND_SECONDS, MIB, Facts, JobSeen
 HERE = "this host"
 FRESH = 30.0
 """A reading that is older shows nothing of now: supervisors read every five seconds, and later where they starve."""
-CROWDED, LOADED = 0.5, 2.0
+CONTENDED, LOADED = 0.5, 2.0
 """PSI's part of the time in which a task waits for a CPU; without PSI the load for each CPU."""
 GOT, WAITED = 0.5, 0.1
 """What the job got at most of the CPU time that it was ready for, and how many of its threads waited at least."""
@@ -96,8 +96,8 @@ def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
 def pressure(share: HostShare | None, host: HostReport) -> str:
     """What this host kept back in a window, in words; "" where it was below every limit, or is not known.
 
-    >>> crowded = HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.11, ran=0.2, waited=1.9)
-    >>> pressure(crowded, HostReport(0.0, cpus=2, load=80.2))
+    >>> contended = HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.11, ran=0.2, waited=1.9)
+    >>> pressure(contended, HostReport(0.0, cpus=2, load=80.2))
     '2 CPUs, load 80; the driver got 11 % of one'
     >>> pressure(HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.9, ran=1.0, waited=0.1), HostReport(0.0, 2, 80.2))
     ''
@@ -108,13 +108,13 @@ def pressure(share: HostShare | None, host: HostReport) -> str:
         left = "" if host.available is None else f", {host.available // MIB:,} MiB are available"
         return f"tasks waited for memory {share.memory_stalled:.0%} of the time{left}".replace("%", " %")
     by_load = None if host.load is None or not host.cpus else host.load / host.cpus >= LOADED
-    crowded = by_load if share.cpu_stalled is None else share.cpu_stalled >= CROWDED
+    contended = by_load if share.cpu_stalled is None else share.cpu_stalled >= CONTENDED
     throttled = share.throttled is not None and share.throttled >= THROTTLED
     if share.got is not None:
         starved = share.got <= GOT and (share.waited or 0.0) >= WAITED
     else:  # what the job was ready for is not known: then both the pressure and the load have to say so
         starved = bool(by_load) or throttled
-    if not (starved and (crowded or throttled)):
+    if not (starved and (contended or throttled)):
         return ""
     cpus = "" if host.cpus is None else f"{host.cpus} CPU{'s' * (host.cpus != 1)}"
     load = "" if host.load is None else f"load {host.load:.0f}"

@@ -38,7 +38,7 @@ _JAVA = "java"
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class Usage:
     """One process of a job: CPU seconds, resident bytes; by thread the seconds that it ran and waited for a CPU."""
 
     pid: int
@@ -133,7 +133,7 @@ class HostReader:
         return f"the kernel's log has an out-of-memory kill of pid {min(killed)}" if killed else ""
 
     def _sample(
-        self, at: float, found: list[Process], first: Process | None, java: Process | None, report: JobReport | None
+        self, at: float, found: list[Usage], first: Usage | None, java: Usage | None, report: JobReport | None
     ) -> HostSample:
         periods, throttled = self._throttling()
         return HostSample(
@@ -172,7 +172,7 @@ class HostReader:
         except OSError:
             return None
 
-    def _processes(self, driver: int) -> Iterator[Process]:
+    def _processes(self, driver: int) -> Iterator[Usage]:
         """The driver first, then all below it; one that ends meanwhile is left out."""
         waiting, seen = deque([driver]), {driver}
         while waiting and len(seen) <= _PROCESSES:
@@ -183,12 +183,12 @@ class HostReader:
                 waiting.extend(child for child in children if child not in seen)
                 seen.update(children)
                 times = {int(one.name): _read(one / "schedstat").split() for one in threads}
-                told = {tid: (int(its[0]) / 1e9, int(its[1]) / 1e9) for tid, its in times.items() if len(its) >= 2}
+                spent = {tid: (int(its[0]) / 1e9, int(its[1]) / 1e9) for tid, its in times.items() if len(its) >= 2}
                 name, _, rest = self._text(f"{pid}/stat").partition("(")[2].rpartition(")")
                 fields = rest.split()  # from the third on: a name may hold blanks and brackets
                 if len(fields) >= 22:
                     cpu, memory = (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * _PAGE
-                    yield Process(pid, name, cpu, memory, told)
+                    yield Usage(pid, name, cpu, memory, spent)
 
     # -- control groups --------------------------------------------------------------------------------------------
 
