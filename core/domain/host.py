@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.field import Moment
 
-SHORT, LONG = 10.0, 60.0
+SHORT, LONG, STEPS = 10.0, 60.0, 300.0
 """Seconds of the windows over which shares are given, as PSI's own averages have them."""
 
 
@@ -116,19 +116,24 @@ class HostReport:
     """Resident memory of its Java process, bytes; null: none, or it is not known."""
     oom_kills: int | None = None
     """Processes of the driver's control group that the kernel has killed for lack of memory."""
+    oom_kills_new: int | None = None
+    """How many of these came since the driver was started."""
     sink_here: bool | None = None
     """Whether the sink runs on this host, and lacks what the host lacks."""
     short: HostShare | None = None
     """The last 10 s; null: two readings are needed."""
     long: HostShare | None = None
     """The last 60 s; null: two readings are needed."""
+    steps: HostShare | None = None
+    """The last 300 s: a step counts where it was committed, and may take longer than a minute; null: two readings are
+    needed."""
 
 
 def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
     """The shares over the last so many seconds, the oldest sample first; None where there are not two.
 
-    The window begins with the newest sample that is old enough, else with the oldest. A counter that became smaller
-    belongs to another process than before: unknown.
+    The window begins with the newest sample that is old enough, else with the oldest, and for a counter that was not
+    known then with the first that has it. A counter that became smaller is of another process than before: unknown.
     """
     if len(samples) < 2:
         return None
@@ -137,13 +142,17 @@ def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
     length = last.at - first.at
     if length <= 0:
         return None
-    found = HostShare(length, **{name: _grown(first, last, name, length) for name in _COUNTERS})
-    periods = _grown(first, last, "periods", 1.0)
-    throttled = _grown(first, last, "throttled", 1.0)
-    part = throttled / periods if throttled is not None and periods else None
+    within = [one for one in samples if one.at >= first.at]
+    found = HostShare(length, **{name: _rate(within, name) for name in _COUNTERS})
+    periods, throttled = _rate(within, "periods"), _rate(within, "throttled")
+    part = round(throttled / periods, 4) if throttled is not None and periods else None
     return replace(found, throttled=part)
 
 
-def _grown(first: HostSample, last: HostSample, name: str, length: float) -> float | None:
+def _rate(samples: Sequence[HostSample], name: str) -> float | None:
+    """By how much a counter grew in a second, from the first sample that has it to the last."""
+    first, last = next((one for one in samples if getattr(one, name) is not None), samples[-1]), samples[-1]
     before, after = getattr(first, name), getattr(last, name)
-    return None if before is None or after is None or after < before else round((after - before) / length, 4)
+    if before is None or after is None or after < before or first.at >= last.at:
+        return None
+    return float(round((after - before) / (last.at - first.at), 4))

@@ -22,6 +22,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity, is_worse
 from slotkeeper.core.domain.host import SHORT, HostReport, HostShare
 from slotkeeper.core.domain.remedy import by_hand
+from slotkeeper.core.domain.text import many
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS, MIB, Facts, JobSeen
 
 HERE = "this host"
@@ -61,7 +62,7 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
         if one.rule == "lag":
             yield _with_side(one, window(one, seen, facts), host, here)
         elif not (here and one.party is Party.SINK and host.sink_here):
-            yield one
+            yield _with_kills(one, host)
     if cause:
         severities = [one.severity for one in found if pressed.get(one.key)]
         critical = any(is_worse(one, Severity.WARNING) for one in severities)
@@ -106,7 +107,7 @@ def pressure(share: HostShare | None, host: HostReport) -> str:
         return ""
     if share.memory_stalled is not None and share.memory_stalled >= MEMORY:
         left = "" if host.available is None else f", {host.available // MIB:,} MiB are available"
-        return f"tasks waited for memory {share.memory_stalled:.0%} of the time{left}".replace("%", " %")
+        return f"tasks waited for memory {_of(share.memory_stalled)} of the time{left}"
     by_load = None if host.load is None or not host.cpus else host.load / host.cpus >= LOADED
     contended = by_load if share.cpu_stalled is None else share.cpu_stalled >= CONTENDED
     throttled = share.throttled is not None and share.throttled >= THROTTLED
@@ -118,34 +119,51 @@ def pressure(share: HostShare | None, host: HostReport) -> str:
         return ""
     cpus = "" if host.cpus is None else f"{host.cpus} CPU{'s' * (host.cpus != 1)}"
     load = "" if host.load is None else f"load {host.load:.0f}"
-    limit = f"its CPU limit stopped the job in {share.throttled:.0%} of its periods" if throttled else ""
-    got = "" if share.driver_cpu is None else f"the driver got {share.driver_cpu:.0%} of one"
-    said = "; ".join(part for part in (", ".join(filter(None, (cpus, load))), limit, got) if part)
-    return said.replace("%", " %")
+    limit = f"its CPU limit stopped the job in {_of(share.throttled)} of its periods" if throttled else ""
+    got = "" if share.driver_cpu is None else f"the driver got {_of(share.driver_cpu)} of one"
+    return "; ".join(part for part in (", ".join(filter(None, (cpus, load))), limit, got) if part)
 
 
 def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple[Party, str] | None:
     """The side that takes most of the job's steps' time, and that in words; None where none does, or nothing is known.
 
-    On a host that is short itself it is the sink only where that is elsewhere, and the steps slept for most of their
-    time: what they ran and waited for a CPU is this host's.
+    Where no step was committed in the window, those before it count. On a host that is short itself it is the sink only
+    where that is elsewhere, and the steps slept for most of their time: the rest is this host's.
 
     >>> slow_side(HostShare(10.0, read=0.02, write=0.9, register=0.01), HostReport(0.0), False)[1]
     'the sink takes 97 % of the time of its steps'
     """
-    if share is None or share.read is None or share.write is None or share.register is None:
+    if share is not None and not pressed and not _of_steps(share):
+        share = host.steps
+    every = _of_steps(share)
+    if share is None or every is None:
         return None
-    every = share.read + share.write + share.register
     part = {name: getattr(share, name) / every for name in _SIDES} if every > 0 else {}
     name = next((one for one, its in part.items() if its > BUSIEST), None)
     if name is None:
         return None
     if pressed:
-        own = None if share.ran is None or share.waited is None else share.write - share.ran - share.waited
+        here = None if share.ran is None or share.waited is None else share.ran + share.waited
+        own = None if here is None or share.write is None else share.write - here
         if name != "write" or host.sink_here is not False or own is None or own < every / 2:
             return None
     party, called = _SIDES[name]
-    return party, f"the {called} takes {part[name]:.0%} of the time of its steps".replace("%", " %")
+    return party, f"the {called} takes {_of(part[name])} of the time of its steps"
+
+
+def _with_kills(fault: Fault, host: HostReport) -> Fault:
+    """What Spark reports of a worker that was killed has no cause: the control group may have counted it."""
+    if not host.oom_kills_new or "worker died" not in fault.cause:
+        return fault
+    kills = many(host.oom_kills_new, "out-of-memory kill")
+    return replace(fault, cause=f"{fault.cause}, out of memory: its control group counts {kills} since its start")
+
+
+def _of_steps(share: HostShare | None) -> float | None:
+    """How many steps were at work at a time, as far as they were committed; None where that is unknown."""
+    if share is None or share.read is None or share.write is None or share.register is None:
+        return None
+    return share.read + share.write + share.register
 
 
 def _with_side(lag: Fault, share: HostShare | None, host: HostReport, pressed: bool) -> Fault:
@@ -154,4 +172,11 @@ def _with_side(lag: Fault, share: HostShare | None, host: HostReport, pressed: b
 
 
 def _of(part: float | None) -> str:
-    return "" if part is None else f"{part:.0%}".replace("%", " %")
+    """A part in percent.
+
+    >>> _of(0.113), _of(0.004), _of(None)
+    ('11 %', 'less than 1 %', '')
+    """
+    if part is None:
+        return ""
+    return f"{100 * part:.0f} %" if part >= 0.01 else "less than 1 %"

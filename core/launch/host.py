@@ -17,8 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotkeeper.core.domain.host import LONG, SHORT, HostReport, HostSample, over
+from slotkeeper.core.domain.host import LONG, SHORT, STEPS, HostReport, HostSample, over
 from slotkeeper.core.domain.report import Identity, JobReport
+from slotkeeper.core.domain.text import many
 from slotkeeper.core.state.faults import free_bytes
 
 _BYTES = 1 << 16
@@ -95,7 +96,7 @@ class HostReader:
         first = next((one for one in found if one.pid == pid), None)
         java = next((one for one in found if one.name == _JAVA), None)
         self._samples.append(self._sample(monotonic, found, first, java, report))
-        while len(self._samples) > 2 and monotonic - self._samples[1].at >= LONG:
+        while len(self._samples) > 2 and monotonic - self._samples[1].at >= STEPS:
             self._samples.popleft()
         samples = tuple(self._samples)
         kills = self._oom_kills()
@@ -108,9 +109,11 @@ class HostReader:
             driver_memory=first.memory if first else None,
             java_memory=java.memory if java else None,
             oom_kills=kills,
+            oom_kills_new=None if kills is None or self._kills is None else kills - self._kills,
             sink_here=report.sink_here if report else None,
             short=over(samples, SHORT),
             long=over(samples, LONG),
+            steps=over(samples, STEPS),
         )
 
     def begins(self, pid: int, monotonic: float) -> None:
@@ -126,9 +129,7 @@ class HostReader:
         """
         now = self._oom_kills()
         if now is not None and self._kills is not None and now > self._kills:
-            return (
-                f"its control group counts {now - self._kills} more out-of-memory kill{'s' * (now - self._kills > 1)}"
-            )
+            return f"its control group counts {many(now - self._kills, 'out-of-memory kill')} since its start"
         killed = self._pids & set(self._killed_by_log())
         return f"the kernel's log has an out-of-memory kill of pid {min(killed)}" if killed else ""
 

@@ -50,6 +50,12 @@ def test_a_slow_sink_on_a_quiet_host_is_named_and_the_host_is_not() -> None:
     assert "the sink takes 97 % of the time of its steps" in one.cause
 
 
+def test_a_step_that_takes_longer_than_the_window_is_judged_by_those_before_it() -> None:
+    none = replace(QUIET, read=0.0, write=0.0, register=0.0)
+    assert [one.party for one in lag(replace(FINE, short=none, long=none, steps=QUIET))] == [Party.SINK]
+    assert [one.party for one in lag(replace(FINE, short=none, long=none, steps=none))] == [Party.DN]
+
+
 def test_a_slow_sink_elsewhere_on_a_starved_host_names_both_and_the_host_first() -> None:
     slept = replace(STARVED, ran=0.1, waited=0.3, write=3.0)
     found = lag(replace(LOADED, sink_here=False, short=slept, long=slept))
@@ -82,6 +88,14 @@ def test_a_time_limit_of_a_sink_on_this_host_is_the_hosts_while_that_is_starved_
 @pytest.mark.parametrize("cause", ["Connection refused", 'password authentication failed for user "etl"', "deadlock"])
 def test_what_a_server_refuses_is_its_own_on_every_host(cause: str) -> None:
     assert [one.rule for one in limited(LOADED, "sink", cause)] == ["sink_fails"]
+
+
+def test_a_worker_that_the_kernel_killed_for_memory_is_told_so_where_the_control_group_counted_it() -> None:
+    died = "a Spark worker died in mid-task"
+    (one,) = limited(replace(FINE, oom_kills_new=2), "process", died)
+    assert one.cause == f"{died}, out of memory: its control group counts 2 out-of-memory kills since its start"
+    for host in (FINE, replace(FINE, oom_kills_new=0)):
+        assert [one.cause for one in limited(host, "process", died)] == [died]
 
 
 def test_the_hosts_fault_is_as_bad_as_what_it_explains() -> None:
@@ -122,6 +136,9 @@ def test_what_is_not_known_is_never_taken_for_a_figure() -> None:
     assert pressure(without_schedstat, replace(LOADED, load=2.0)) == "", "others wait, and it is one program too many"
     assert pressure(HostShare(10.0), HostReport(0.0)) == ""
     assert pressure(replace(without_schedstat, driver_cpu=None), LOADED) == "2 CPUs, load 80"
+    assert (
+        pressure(replace(STARVED, driver_cpu=0.004), LOADED) == "2 CPUs, load 80; the driver got less than 1 % of one"
+    )
 
 
 def test_a_cpu_limit_is_named_as_what_it_is_also_on_a_quiet_host() -> None:

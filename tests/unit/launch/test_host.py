@@ -146,6 +146,8 @@ def test_a_window_begins_with_the_newest_sample_that_is_old_enough() -> None:
     assert over(samples, LONG) == HostShare(60.0, cpu_stalled=round(10 / 60, 4))
     assert over(samples[-2:], LONG) == HostShare(5.0, cpu_stalled=1.0), "as far as there are samples"
     assert over(samples[:1], SHORT) is None
+    late = [HostSample(0.0), HostSample(5.0, write=1.0), HostSample(10.0, write=3.0)]
+    assert over(late, SHORT) == HostShare(10.0, write=0.4), "of what became known later, from then on"
 
 
 @pytest.mark.parametrize(
@@ -198,8 +200,9 @@ def test_an_out_of_memory_kill_is_told_by_the_control_group_that_counts_it_since
     assert reader.read(100.0, 0.0, WHO, None).oom_kills == 3
     assert cause(reader) == "killed by SIGKILL, cause unknown", "those were of an earlier driver"
     host.put(f"groups/{file}", "low 0\noom 4\noom_kill 4\n")
-    told = "killed by SIGKILL, out of memory: its control group counts 1 more out-of-memory kill"
+    told = "killed by SIGKILL, out of memory: its control group counts 1 out-of-memory kill since its start"
     assert cause(reader) == told
+    assert reader.read(105.0, 5.0, WHO, None).oom_kills_new == 1
 
 
 def test_an_out_of_memory_kill_is_told_by_the_kernels_log_where_no_group_counts(host: Planted) -> None:
