@@ -27,6 +27,7 @@ from bench.schemas.pieces import (
 from bench.schemas.records import fields_of, record
 from slotkeeper.core.alerts.rules import Kind
 from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.host import HostReport
 from slotkeeper.core.domain.job import JobState, TableReport
 from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.query_report import QuerySeen
@@ -178,6 +179,7 @@ _STATUS = thing(
                     "verified": _VERIFIED,
                     "quarantined": maybe(whole("rows in quarantine"), "it holds none by its configuration"),
                     "only_quarantined": flag("whether nothing but rows in quarantine is wrong with it"),
+                    "host": maybe(record(HostReport), "its supervisor has measured nothing"),
                 },
             ),
         ),

@@ -52,7 +52,8 @@ def status(
     select.tell_unreadable(loaded)
     select.tell_refused(loaded)
     faults = judge(seen)
-    jobs = complete([facts(one.view, faults, now) for one in seen.jobs], loaded, verified, faults)
+    mine = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
+    jobs = complete(mine, loaded, verified, faults)
     found = sorted(jobs, key=lambda one: one.name)
     found = [replace(one, wrong=_REFUSED) if one.refused else one for one in found]
     found = [replace(one, wrong=UNSEEN) if one.unseen else one for one in found]
@@ -98,6 +99,7 @@ def _values(one: JobFacts) -> dict[str, object]:
         "verified": one.verified,
         "quarantined": one.quarantined,
         "only_quarantined": one.only_quarantined,
+        "host": one.host,
     }
 
 

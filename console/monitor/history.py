@@ -187,8 +187,8 @@ class Past:
 def _facts(frame: Frame, at: datetime) -> JobFacts:
     """A job as it was; unknown where its frames end although it ought to have gone on."""
     lags = lags_of(frame, at)
-    seen = JobSeen(frame.view, lags.known, least_lags=lags.least)
-    job = facts(frame.view, judge(Facts(at, (seen,))), at)
+    seen = JobSeen(frame.view, lags.known, least_lags=lags.least, host=frame.host)
+    job = replace(facts(frame.view, judge(Facts(at, (seen,))), at), host=frame.host)
     silent = (at - frame.at).total_seconds()
     if job.state is not None and job.state.has_process and silent > SILENT_SECONDS:
         wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slotkeeper.console.monitor.rates import Busy
     from slotkeeper.core.domain.audit import Armed, AuditLine
     from slotkeeper.core.domain.fault import Ack, Fault
+    from slotkeeper.core.domain.host import HostReport
     from slotkeeper.core.domain.quarantine import QuarantineCount
     from slotkeeper.core.domain.query_report import QuerySeen
     from slotkeeper.core.domain.remedy import ManualSql
@@ -114,6 +115,8 @@ class JobFacts:
     queries: Mapping[str, QuerySeen] = field(default_factory=dict)
     """The DataFrame queries that read its slots, by source table, as they were seen at `queries_at`."""
     queries_at: datetime | None = None
+    host: HostReport | None = None
+    """What its supervisor measured of this host."""
 
     @property
     def since(self) -> datetime | None:

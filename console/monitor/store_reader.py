@@ -102,7 +102,8 @@ class Reader:
         views, faults = [one.view for one in seen.jobs], judge(seen)
         acks = self._end_acks(AckFile(store.folder), faults, now)
         known = {view.name for view in views}
-        jobs = complete([facts(view, faults, now) for view in views], self.loaded, last(store), faults)
+        known_jobs = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
+        jobs = complete(known_jobs, self.loaded, last(store), faults)
         jobs = [self._throughput.with_rates(one, now) for one in jobs]
         jobs = self._queries.among(jobs) if self._queries is not None else jobs
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]

@@ -216,9 +216,9 @@ def work(job: JobFacts) -> str:
     """The shares of its busy time, and which side is the bottleneck."""
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
-    from slotkeeper.console.monitor.rates import bottleneck
+    from slotkeeper.console.monitor.rates import side_of
 
-    side = bottleneck(job.report, job.busy, job.lag_seconds)
+    side = side_of(job)
     return f"busy with: {shares(job.busy)}" + (f"   bottleneck: {side}" if side else "")
 
 
@@ -244,6 +244,30 @@ def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
     if detail is not None and detail.job == job.name:
         memory = "-" if detail.rss is None else f"{detail.rss / 2**20:.0f}M"
         parts += [f"driver rss {memory}", f"driver starts 24h: {count(detail.driver_starts)}"]
+    return "   ".join(parts)
+
+
+def host_line(job: JobFacts) -> str:
+    """What this host gave the job in the last 10 s; "" where its supervisor has measured nothing.
+
+    >>> from slotkeeper.core.domain.host import HostReport, HostShare
+    >>> job = JobFacts("a", Level.FINE, JobState.RUNNING, alive=True)
+    >>> share = HostShare(10.0, driver_cpu=0.11, ran=0.1, waited=0.9)
+    >>> host_line(replace(job, host=HostReport(0.0, 2, 80.2, short=share)))
+    'host: load 80.2 on 2 CPUs   got 10 % of the CPU time it was ready for   driver 0.11 CPU -   java - CPU -'
+    """
+    host = job.host if job.alive else None
+    if host is None:
+        return ""
+    share = host.short
+    got = None if share is None else share.got
+    load = "-" if host.load is None else f"{host.load:.1f}"
+    parts = [f"host: load {load} on {host.cpus or '-'} CPUs"]
+    parts.append(f"got {'-' if got is None else f'{got:.0%}'.replace('%', ' %')} of the CPU time it was ready for")
+    for name in ("driver", "java"):
+        cpu, memory = getattr(share, f"{name}_cpu", None), getattr(host, f"{name}_memory")
+        size = "-" if memory is None else f"{memory / 2**20:.0f}M"
+        parts.append(f"{name} {'-' if cpu is None else f'{cpu:.2f}'} CPU {size}")
     return "   ".join(parts)
 
 

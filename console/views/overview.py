@@ -113,11 +113,11 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
     jobs = tuple(jobs)
     if not jobs:
         return []
-    from slotkeeper.console.monitor.rates import bottleneck  # the first frame is seen without it
+    from slotkeeper.console.monitor.rates import side_of  # the first frame is seen without it
 
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:
-        side = bottleneck(job.report if job.current else None, job.busy, job.lag_seconds) if job.alive else ""
+        side = side_of(job) if job.alive else ""
         if side:
             found.setdefault(side, []).append(job)
     return [f"bottleneck: {side} ({_some(its)})" for side, its in sorted(found.items())]

@@ -251,6 +251,8 @@ class JobReport:
     measured."""
     quarantine_limit: int | None = None
     """With more rows of a table quarantined it stops; null: it holds none."""
+    sink_here: bool | None = None
+    """Whether the sink is on the host of the driver, by its address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every command reads limits; what a reset is loads much
+    from slotkeeper.core.domain.host import HostReport
     from slotkeeper.core.domain.report import JobStatus
     from slotkeeper.core.domain.reset import OpenReset
     from slotkeeper.core.domain.row_counts import Verified
@@ -82,6 +83,8 @@ class JobSeen:
     """How its target is copied again, "" where no command does it."""
     least_lags: Mapping[str, float] = field(default_factory=dict)
     """By lane of unknown lag: what it lags by at least."""
+    host: HostReport | None = None
+    """What its supervisor measured of this host last."""
 
 
 @dataclass(frozen=True, slots=True)

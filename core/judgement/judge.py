@@ -17,6 +17,7 @@ from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
 from slotkeeper.core.domain.ttl import Severity as Part
 from slotkeeper.core.judgement.facts import MIB, Facts, SlotSeen
+from slotkeeper.core.judgement.host import by_host
 from slotkeeper.core.judgement.of_job import of_job
 
 EXTERNAL_SECONDS = 600.0
@@ -166,7 +167,7 @@ def judge(facts: Facts) -> tuple[Fault, ...]:
     """All faults, in the order of `ranked`."""
     states = {job.view.name: job.view.state for job in facts.jobs}
     concern = [slot for slot in facts.slots if not slot.job or counts(slot, states.get(slot.job))]
-    of_jobs = (of_job(job, facts) for job in facts.jobs)
+    of_jobs = (by_host(of_job(job, facts), job, facts) for job in facts.jobs)
     of_slots = (of_slot(slot, facts) for slot in concern)
     return ranked(map(coded, chain(of_machine(facts), *of_jobs, *of_slots)))
 

@@ -61,9 +61,13 @@ def gather(
     newer = {view.name: view.report for view in views}
     recorded = Metrics(store).newest() if frames is None else frames
     lags = {frame.view.name: lags_of(frame, now, newer.get(frame.view.name)) for frame in recorded}
+    hosts = {frame.view.name: frame.host for frame in recorded}
     compared = last(store)
     seen = tuple(
-        job_seen(store, view, lags.get(name, Lags()), jobs.get(name), compared.get(name), audit.lines, now, limits)
+        replace(
+            job_seen(store, view, lags.get(name, Lags()), jobs.get(name), compared.get(name), audit.lines, now, limits),
+            host=hosts.get(name),
+        )
         for name, view in ((view.name, view) for view in views)
     )
     refused = {**unreadable(loaded), **loaded.refused} if loaded is not None else {}

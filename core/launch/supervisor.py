@@ -36,9 +36,10 @@ from slotkeeper.core.errors import Busy, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.launch import log
 from slotkeeper.core.launch.alerting import Alerting
+from slotkeeper.core.launch.host import HostReader
 from slotkeeper.core.launch.launch import SUPERVISOR_LOCK, Launch, Limits, spawn_supervisor
 from slotkeeper.core.launch.log import LAST_WORDS_LINES, last_words
-from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, judge
+from slotkeeper.core.launch.verdict import Crashed, CrashHistory, Ended, because, judge
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state import files
 from slotkeeper.core.state.faults import StateError
@@ -116,7 +117,9 @@ class Supervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._driver: Identity | None = None
         self._crashes, self._absences = CrashHistory(), CrashHistory()
-        self._recorder = Recorder(store, job, launch.limits, Alerting(store, self._say, job, config, run=run))
+        self._host = HostReader(store.folder.path)
+        alerting = Alerting(store, self._say, job, config, run=run)
+        self._recorder = Recorder(store, job, launch.limits, alerting, self._host)
         self._log_checked, self._log_fault = 0.0, False
         self._wanted = WantedState.RUN
 
@@ -171,6 +174,7 @@ class Supervisor:
         # One that cannot be recorded now (a full disk) records itself later: `ensure_supervisor`.
         with contextlib.suppress(ProcessLookupError, SlotkeeperError):
             self._driver = processes.of(self._child.pid, self._run)
+            self._host.begins(self._child.pid, time.monotonic())
             self._store.set_driver(self._run, self._driver)
         self._event(JobEvent.BEGAN, "")
         self._tell("driver started", f"driver started, pid {self._child.pid}")
@@ -210,6 +214,7 @@ class Supervisor:
 
     def _crashed(self, crash: Crashed) -> Ended | None:
         """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
+        crash = because(crash, self._host.out_of_memory())
         history = self._crashes if crash.counts else self._absences
         number = history.add(time.monotonic(), self._limits.crash_window)
         # with what the driver or its Java process said itself, where either did
@@ -307,8 +312,10 @@ class Supervisor:
 class Recorder:
     """The frames of one job, taken by the one process that supervises it."""
 
-    def __init__(self, store: Store, job: str, limits: Limits, alerting: Alerting | None = None) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, job: str, limits: Limits, alerting: Alerting | None = None, host: HostReader | None = None
+    ) -> None:
+        self._store, self._host = store, host
         self._metrics = Metrics(store)
         self._job, self._limits, self._alerting = job, limits, alerting
         self._base: Base | None = None
@@ -336,7 +343,10 @@ class Recorder:
         at = datetime.fromtimestamp(self._store.now(), timezone.utc)
         view = observe(self._store, self._job)
         lags = self._lags(view, at)
-        self._base = self._metrics.add(Frame(view, at, lags.known, lags.least), self._base)
+        report = view.report if view.reported else None
+        read = None if self._host is None else self._host.read
+        host = None if read is None else read(at.timestamp(), time.monotonic(), view.driver, report)
+        self._base = self._metrics.add(Frame(view, at, lags.known, lags.least, host), self._base)
         if self._taken % GROUP == 0:
             self._metrics.prune(self._job, at.timestamp(), self._limits.frames_kept, self._limits.frames_most)
         self._taken += 1

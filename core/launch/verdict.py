@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotkeeper.core.domain.job import WITH_PROCESS, JobEvent, JobState
 
@@ -75,6 +75,17 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
         return Ended(None, None, f"ended as {reported.value}")
     code = "gone" if exit_code is None else _signal(-exit_code) if exit_code < 0 else f"exit {exit_code}"
     return Crashed(exit_code, code, _how_it_ended(exit_code), exit_code != NO_CLUSTER)
+
+
+def because(crash: Crashed, out_of_memory: str) -> Crashed:
+    """The crash with what killed its driver, or a process below it, where that is known; a signal alone says nothing.
+
+    >>> because(Crashed(-9, "SIGKILL", "killed by SIGKILL"), "").text
+    'killed by SIGKILL, cause unknown'
+    """
+    if out_of_memory:
+        return replace(crash, text=f"{crash.text}, out of memory: {out_of_memory}")
+    return replace(crash, text=f"{crash.text}, cause unknown") if crash.exit_code == -signal.SIGKILL else crash
 
 
 TAKEN_OVER = Ended(

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.model import Loaded, owners
+from slotkeeper.core.domain.endpoint import loopback
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, JobState, TableReport, said_of, transition
 from slotkeeper.core.domain.lane import Activity, Lane
@@ -55,6 +56,7 @@ class StoreNarrator:
             part=kind.positions.part,
             keeps_positions=kind.traits.keeps_positions and not kind.traits.by_age,
             quarantine_limit=job.sink_options.quarantine_limit if job.sink_options.quarantines else None,
+            sink_here=loopback(job.sink.host),
         )
         self._tables = {
             one.source_table: TableReport(one.source_table, one.target, JobState.PENDING.value)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from slotkeeper.core import codec
+from slotkeeper.core.domain.host import HostReport
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.state.rows import EventRow, event_from
 from slotkeeper.core.state.sqlite import Store
@@ -47,6 +48,8 @@ class Frame:
     at: datetime
     lags: Mapping[str, float | None] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
+    host: HostReport | None = None
+    """What its supervisor measured of this host."""
 
 
 _TIMES = ("changed_at", "started_at", "ended_at", "reported_at")
@@ -67,6 +70,8 @@ def text_of(frame: Frame) -> bytes:
         made["report"] = {**dict(sorted(report.items())), "lanes": columns}
     made["lags"] = {shard: None if lag is None else round(lag, 1) for shard, lag in frame.lags.items()}
     made["least"] = {shard: round(lag, 1) for shard, lag in frame.least.items()}
+    if frame.host is not None:
+        made["host"] = codec.values_of(frame.host)
     return json.dumps(made, separators=(",", ":")).encode()
 
 
@@ -94,7 +99,9 @@ def frame_of(text: bytes) -> Frame:
         columns = report["lanes"]
         report["lanes"] = [dict(zip(columns, lane, strict=True)) for lane in zip(*columns.values(), strict=True)]
     view = codec.record_of(JobStatus, found | {"name": found["job"]})
-    return Frame(view, datetime.fromtimestamp(found["at"], timezone.utc), found["lags"], found.get("least", {}))
+    host = codec.record_of(HostReport, found["host"]) if found.get("host") else None
+    at = datetime.fromtimestamp(found["at"], timezone.utc)
+    return Frame(view, at, found["lags"], found.get("least", {}), host)
 
 
 KEPT_SECONDS = 86_400.0

@@ -155,7 +155,7 @@ LAG_GROWS = Incident(
     "The lag grows",
     "many rows at once, and a sink that has become slow",
     _slow_down,
-    by_status(1, ("behind its source",), "lag", Party.DN, late=LIMITS.lag_warning),
+    by_status(1, ("behind its source",), "lag", Party.DN, Party.SINK, late=LIMITS.lag_warning),
     Refusal(
         Command("slotkeeper slots reset ods.orders orders_rt --to latest", (3,)),
         ("job orders_rt is RUNNING", "its process lives here"),

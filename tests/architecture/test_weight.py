@@ -16,7 +16,7 @@ MOST_LINES = {
     "core/drivers": 4_200,
     "core/engine": 7_000,
     "core/judgement": 1_500,
-    "core/launch": 2_900,
+    "core/launch": 3_050,
     "core/ports": 2_000,
     "core/services": 1_900,
     "core/sinks": 12_100,
@@ -37,7 +37,7 @@ MOST_LINES = {
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 460, 20, 75, 200
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 463, 20, 75, 200
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
 
 

@@ -46,7 +46,7 @@ def test_a_crashed_driver_is_started_again_and_the_crash_is_told(jobs: Jobs) -> 
     until(lambda: len(jobs.pids("orders")) == 2, SOON, "a second driver")
     until(lambda: jobs.view_of_job("orders").state is JobState.RUNNING, SOON, "it runs again")
     crash = next(event for event in jobs.store.events("orders") if event.event == "driver crashed")
-    assert "SIGKILL" in crash.text and "retrying 1, next in" in crash.text
+    assert "killed by SIGKILL, cause unknown" in crash.text and "retrying 1, next in" in crash.text
     assert jobs.store.errors("orders")[0].code == "SIGKILL"
 
 

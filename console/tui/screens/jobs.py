@@ -28,6 +28,7 @@ from slotkeeper.console.views.lanes import (
     LANE_COLUMNS,
     counters,
     figures,
+    host_line,
     lane_columns,
     lane_gtids,
     lane_rows,
@@ -278,7 +279,7 @@ class JobScreen(_LeadsToLocks):
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             sync = sync_line(job, self.console.ascii_only)
-            lines += [(Level.FINE, one) for one in (lane_gtids(job, key), sync, counters(job)) if one]
+            lines += [(Level.FINE, one) for one in (lane_gtids(job, key), sync, counters(job), host_line(job)) if one]
         if detail is None:
             return "Errors and log", [*lines, (Level.UNKNOWN, "not read yet")]
         for one in detail.errors[:2]:
