@@ -27,7 +27,7 @@ RETURNS SETOF dws.sync_point_row LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $
 #variable_conflict use_column
 DECLARE
     t oid := dws.enter($1, $4);
-    latest bigint := dws.latest();
+    latest bigint := dws.first_unsafe() @latest_offset@;
     floor_xid bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 BEGIN
     PERFORM dws.orient(t);

@@ -26,7 +26,11 @@ EVERY = [
 ]
 QUICK = [
     *product(("added", "removed", "renamed"), ("running",), ("unread",)),
-    *product(("added", "removed", "renamed"), ("stopped", "mid-copy"), UNREAD),
+    *(
+        (kind, *at)
+        for kind in ("added", "removed", "renamed")
+        for at in zip(("stopped", "mid-copy"), UNREAD, strict=True)
+    ),
     ("two added", "paused", "nothing unread"),
     ("added without points", "running", "unread"),
     ("added, unread left", "stopped", "unread"),

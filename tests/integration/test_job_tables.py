@@ -23,6 +23,8 @@ from tests.support.printed import typed_bare
 from tests.support.standin import MakeWarehouse, run
 
 JOB, A, B = "orders_rt", "ods.a", "ods.b"
+AS_STOP = [pytest.param(f"jobs {verb}", marks=pytest.mark.chaos) for verb in ("pause", "start", "restart")]
+"""Verbs that read --table as `jobs stop` does."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
     assert (code, "it has: ods.a, ods.b" in err) == (3, True), err
 
 
-@pytest.mark.parametrize("verb", ["jobs pause", "jobs stop", "jobs start", "jobs restart", "verify"])
+@pytest.mark.parametrize("verb", ["jobs stop", "verify", *AS_STOP])
 def test_hostile_names_at_table_are_refused_as_visible_text(verb: str, place: Place, seed: int) -> None:
     if verb != "verify":
         place.start()

@@ -35,8 +35,12 @@ SETTINGS = {
     "max_wal_size": "256MB",
     "autovacuum": "off",
     "max_prepared_transactions": "8",
+    "shared_preload_libraries": "plpgsql",
+    "plan_cache_mode": "force_generic_plan",
 }
-"""Crashes of the server lose nothing by it, crashes of the machine end the run anyway."""
+"""Crashes of the server lose nothing by it, crashes of the machine end the run anyway. The last two are for the many
+sessions of a test, each of which calls a function of the stand-in a few times: its body is planned once, not each time.
+"""
 _numbers = itertools.count(1)
 
 
