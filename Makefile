@@ -4,6 +4,8 @@
 .DEFAULT_GOAL := help
 .SILENT:
 MAKEFLAGS += --no-print-directory
+# Each process that a target or a test starts would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 PY := $(VENV)/bin/python
