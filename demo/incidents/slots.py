@@ -33,16 +33,29 @@ from slotkeeper.demo.orders import TABLE
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000
 """Where orders are numbered from that an incident writes."""
+BAD_FIRST = 700_000_000_000
+"""The same for rows that the target is to refuse."""
+_APART = 100_000_000_000
 FEW, MANY = 200, 30_000
 """Rows of one such write."""
 _WAITS = 300
 """Seconds that the stand-in's VACUUM FULL waits; a DWS waits an hour by default."""
 
 
-def write(world: World, rows: int, first: int = LATE_FIRST) -> None:
-    """Insert orders at the source, in one transaction."""
+def write(world: World, rows: int, first: int = LATE_FIRST) -> int:
+    """Insert orders at the source, in one transaction, numbered from `first` on; that number.
+
+    What another incident has inserted from there on is left alone: the numbers follow it.
+    """
     with closing(world.warehouse.connect(autocommit=False)) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT max(order_no) + 1 FROM {TABLE} WHERE order_no BETWEEN %s AND %s", (first, first + _APART - 1)
+            )
+            first = cursor.fetchall()[0][0] or first
+        connection.commit()
         workload.bulk(connection, "insert", rows, first)
+    return first
 
 
 def _expire(world: World) -> str:
