@@ -159,6 +159,8 @@ class Doer(Hands):
 
     world: World
     sampling: Sampling
+    left: str = ""
+    """The first line of what the acts did not end."""
 
     def run(self, text: str, where: str) -> Typed:
         """In this process, as a person would in a shell; a statement in a session of the server's administrator."""
@@ -171,17 +173,25 @@ class Doer(Hands):
             return Typed(where, text, 1, str(error))
         return Typed(where, text, 0, "")
 
-    def until_calm(self, rounds: int = 8, still: float = 60.0) -> str:
-        """Do what the first fault's act says until no fault is left; else what was left."""
+    def until_calm(self, rounds: int = 8, still: float = 60.0) -> None:
+        """Do what the first fault's act says until no fault is left, or one stays that was acted on before."""
         began = time.monotonic()
         for _ in range(rounds):
-            now = self.sampling.until(lambda one: True, 30, len(self.sampling.samples))
-            if now is None or not now.faults:
+            key = self.do_first()
+            if not key or self._until(partial(_is_another, key), still) is None:
                 break
-            fault = now.faults[0]
-            self.walk.read.append(fault.do)
-            self.do(fault.do)
-            self.sampling.until(partial(_is_another, fault.key), still, len(self.sampling.samples))
-        last = self.sampling.until(lambda one: not one.faults and one.runs, still, len(self.sampling.samples))
+        last = self._until(lambda one: not one.faults and one.runs, still)
         self.walk.seconds = time.monotonic() - began
-        return "" if last is not None else self.sampling.samples[-1].first
+        self.left = "" if last is not None else self.sampling.samples[-1].first
+
+    def do_first(self) -> str:
+        """Do the act of the fault that is first now; its key, "" where none is left."""
+        now = self._until(lambda one: True, 30)
+        if now is None or not now.faults:
+            return ""
+        self.walk.read.append(now.faults[0].do)
+        self.do(now.faults[0].do)
+        return now.faults[0].key
+
+    def _until(self, condition: Callable[[Sample], bool], seconds: float) -> Sample | None:
+        return self.sampling.until(condition, seconds, len(self.sampling.samples))
