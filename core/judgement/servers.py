@@ -468,8 +468,8 @@ def _cancelled(refusal: Refusal) -> str:
 
 def _row(refusal: Refusal) -> str:
     return (
-        "Alter {table} so that the row fits, or set on_bad_row = \"quarantine\"; `slotkeeper errors list {job_typed}`"
-        " lists quarantined rows with their keys."
+        "Alter {table} so that the row fits, or set on_bad_row = \"quarantine\" in the job's sink_options; then"
+        " `slotkeeper errors list {job_typed}` lists quarantined rows with their keys."
     )  # fmt: skip
 
 

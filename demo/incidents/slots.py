@@ -87,8 +87,8 @@ def _slow_down(world: World) -> str:
     A trigger on the target would end the job, as TARGET CHANGED.
     """
     world.at_sink(
-        "CREATE FUNCTION public.nightly_check(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS"
-        " $$ BEGIN PERFORM pg_sleep(0.008); RETURN $1; END $$",
+        "CREATE FUNCTION public.nightly_check(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE"
+        " SET search_path = public AS $$ BEGIN PERFORM pg_sleep(0.008); RETURN $1; END $$",
         f"CREATE INDEX nightly_check ON {TARGET} (public.nightly_check(order_no)) WHERE order_no >= {LATE_FIRST}",
     )
     write(world, MANY)

@@ -20,15 +20,15 @@ from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.record import VERIFY, AtSink, ByHand, Incident, World
 from slotkeeper.demo.incidents.registry import named
 from slotkeeper.demo.warehouse import Warehouse
-from tests.support.culprits import SINGLES, Scene, drawn
-from tests.support.first_line import ALERTS, SETTLES, Doer, Sampling, Tally
+from tests.support.culprits import SINGLES, Scene, borrowed, drawn
+from tests.support.first_line import ALERTS, SETTLES, Doer, Sample, Sampling, Tally
 from tests.support.nights import world
 from tests.support.printed import bare
-from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, Provoked
+from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, OF_ROWS, Provoked
 from tests.support.report import Page
 
 SHARE = 0.95
-"""Of all samples of a run: those that name the present culprit first."""
+"""Of a scene's samples: those that name the present culprit first."""
 PAIRS, IN_MAKE_TEST = 40, (3, 3)
 STAYS = 6.0
 """Seconds of samples after a fault has to be named."""
@@ -45,15 +45,6 @@ def page() -> Page:
         " before the others.",
         ("scene", "expected", "samples", "named", "calm", "wrong first lines", "wrong acts", "acts done", "left"),
     )
-
-
-Total = dict[str, int]
-
-
-@pytest.fixture(scope="module")
-def total() -> Total:
-    """Samples and named ones of all scenes of a run."""
-    return {"samples": 0, "named": 0}
 
 
 def merged(scene: Scene) -> Incident:
@@ -85,6 +76,13 @@ class Stage:
             self._wait(start + STAYS)
             self.tally.count([one for one in self.sampling.samples if one.at >= start], expected)
 
+    def comes_to_name(self, number: int) -> Sample | None:
+        """Make that one; the first sample that names first what has to be, None where none does."""
+        play.make(self.made, named(self.scene.names[number - 1]))
+        expected = SINGLES[self.scene.expected(number)[0]]
+        asked = len(self.sampling.samples)
+        return self.sampling.until(lambda one: bool(one.faults) and expected.is_of(one.faults[0]), TOLD, asked)
+
     def _wait(self, moment: float) -> None:
         self.sampling.until(lambda one: one.at >= moment, moment - time.monotonic() + 30.0)
 
@@ -92,10 +90,14 @@ class Stage:
         """Does by hand what belongs to the fault that is first now: the incident's record has it."""
         now = self.sampling.samples[-1]
         names = sorted(self.scene.names, key=lambda name: not (now.faults and SINGLES[name].is_of(now.faults[0])))
-        for name in names:
-            if name == "sink-deadlock":  # whoever holds the lock cannot be had
-                continue
-            acts = self.acts[name]
+        return self._does([name for name in names if name != "sink-deadlock"])  # whoever locks cannot be had
+
+    def hidden(self, words: str) -> bool:
+        """Ends what came second and is told of no job that has ended."""
+        return self._does([name for name in self.scene.names if name not in self.scene.expected(len(self.scene.names))])
+
+    def _does(self, names: Sequence[str]) -> bool:
+        for acts in (self.acts[name] for name in names):
             if acts:
                 for act in acts:
                     act()
@@ -112,10 +114,8 @@ def _acts(incident: Incident, made: World) -> list[Callable[[], object]]:
     ]
 
 
-def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page, total: Total) -> list[str]:
+def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page) -> list[str]:
     """What was wrong with a scene; its row goes to the page."""
-    total["samples"] += tally.samples
-    total["named"] += tally.named
     done = (*doer.walk.by_hand, *(f"`{bare(one.text)}` ({one.code})" for one in doer.walk.typed))
     lines = [f"{number} x {line}" for line, number in tally.wrong.items()]
     page.add(
@@ -138,7 +138,6 @@ def played(
     capsys: pytest.CaptureFixture[str],
     seed: int,
     page: Page,
-    total: Total,
 ) -> Iterator[Played]:
     def play_it(scene: Scene) -> None:
         if merged(scene).small_disk and os.geteuid():
@@ -150,13 +149,35 @@ def played(
                 stage = Stage(scene, made, sampling)
                 stage.play()
                 agrees = sampling.agrees()
-                doer = Doer(stage.colleague, made, sampling)
+                doer = Doer(stage.colleague, made, sampling, stage.hidden)
                 doer.until_calm()
-        wrong = noted(scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page, total)
+        wrong = noted(scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page)
         assert not wrong, "\n".join(wrong)
         assert agrees, "`status --json` says something else"
 
     yield play_it
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", range(sum(IN_MAKE_TEST)))
+def test_a_drawn_scene_comes_to_name_its_culprit_first_with_the_act_that_is_its_own(
+    number: int,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+) -> None:
+    scene = drawn(seed, *IN_MAKE_TEST, cheap=True)[number]
+    print(f"seed {seed}: {scene.name}")
+    with world(merged(scene), warehouse, tmp_path, monkeypatch, capsys, seed) as made, Sampling(made) as sampling:
+        stage = Stage(scene, made, sampling)
+        for count in range(1, len(scene.names) + 1):
+            found = stage.comes_to_name(count)
+            expected = SINGLES[scene.expected(count)[0]]
+            assert found is not None, (scene.expected(count), sampling.samples[-1].first)
+            assert expected.has_act(found.faults[0]), found.faults[0].do
+            assert not [one for one in found.faults if borrowed(one)], found.faults
 
 
 @pytest.mark.chaos
@@ -186,8 +207,8 @@ class Provocation:
     def play(self) -> Doer:
         """Who has done its acts; `left` of it is what they did not end."""
         self.one.make(self.made)
-        start = time.monotonic() + SETTLES
-        self.sampling.until(lambda sample: sample.at >= start + STAYS, SETTLES + STAYS + 30.0)
+        start = time.monotonic() + self.one.culprit.late + SETTLES
+        self.sampling.until(lambda sample: sample.at >= start + STAYS, SETTLES + STAYS + 40.0)
         self.tally.count([sample for sample in self.sampling.samples if sample.at >= start], [self.one.culprit])
         doer = Doer(self._cure, self.made, self.sampling)
         if self.one.looks:
@@ -212,6 +233,7 @@ class Provocation:
     ("codes", "of"),
     [
         pytest.param(AT_POSTGRES, "sink-deadlock", id="postgresql"),
+        pytest.param(OF_ROWS, "sink-deadlock", id="rows"),
         pytest.param(AT_CONNECTIONS, "sink-deadlock", id="connections"),
         pytest.param(AT_MARIADB, "binlogs-purged", id="mariadb"),
     ],
@@ -225,7 +247,6 @@ def test_a_servers_code_is_named_first_and_ends_by_its_own_act(
     capsys: pytest.CaptureFixture[str],
     seed: int,
     page: Page,
-    total: Total,
 ) -> None:
     wrong: list[str] = []
     with world(named(of), warehouse, tmp_path, monkeypatch, capsys, seed) as made, Sampling(made) as samples:
@@ -233,5 +254,5 @@ def test_a_servers_code_is_named_first_and_ends_by_its_own_act(
             provocation = Provocation(one, made, samples)
             doer = provocation.play()
             name = f"{one.name} ({one.by})" if one.by else one.name
-            wrong += noted(name, one.culprit.code, provocation.tally, doer, page, total)
+            wrong += noted(name, one.culprit.code, provocation.tally, doer, page)
     assert not wrong, "\n".join(wrong)

@@ -149,8 +149,8 @@ class Tally:
                 self.acts[f"{why}: {said(fault)} -> {fault.do or '(none)'}"] = None
 
 
-def _is_another(key: str, sample: Sample) -> bool:
-    return not sample.faults or sample.faults[0].key != key
+def _is_another(before: Fault, sample: Sample) -> bool:
+    return not sample.faults or (sample.faults[0].key, sample.faults[0].do) != (before.key, before.do)
 
 
 @dataclass
@@ -159,6 +159,9 @@ class Doer(Hands):
 
     world: World
     sampling: Sampling
+    hidden: Callable[[str], bool] = lambda words: False
+    """Asked with the words of a command that was refused, for what is told of no job that has ended; whether that was
+    done."""
     left: str = ""
     """The first line of what the acts did not end."""
 
@@ -177,21 +180,34 @@ class Doer(Hands):
         """Do what the first fault's act says until no fault is left, or one stays that was acted on before."""
         began = time.monotonic()
         for _ in range(rounds):
-            key = self.do_first()
-            if not key or self._until(partial(_is_another, key), still) is None:
+            fault = self.do_first()
+            if fault is None:
+                break
+            if self.is_refused and self.hidden(self.walk.typed[-1].said):
+                self.walk.by_hand.append(self.walk.typed[-1].said.strip())
+            elif self._until(partial(_is_another, fault), still) is None:
                 break
         last = self._until(lambda one: not one.faults and one.runs, still)
         self.walk.seconds = time.monotonic() - began
-        self.left = "" if last is not None else self.sampling.samples[-1].first
+        self.left = "" if last is not None else f"{self.sampling.samples[-1].first}{self._refusal()}"
 
-    def do_first(self) -> str:
-        """Do the act of the fault that is first now; its key, "" where none is left."""
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last command that was typed ended without having done it."""
+        return bool(self.walk.typed) and self.walk.typed[-1].code not in (0, 4)
+
+    def _refusal(self) -> str:
+        last = self.walk.typed[-1] if self.is_refused else None
+        return "" if last is None else f" ({last.text}: {last.code}: {last.said.strip()})"
+
+    def do_first(self) -> Fault | None:
+        """Do the act of the fault that is first now, and return that; None where none is left."""
         now = self._until(lambda one: True, 30)
         if now is None or not now.faults:
-            return ""
+            return None
         self.walk.read.append(now.faults[0].do)
         self.do(now.faults[0].do)
-        return now.faults[0].key
+        return now.faults[0]
 
     def _until(self, condition: Callable[[Sample], bool], seconds: float) -> Sample | None:
         return self.sampling.until(condition, seconds, len(self.sampling.samples))

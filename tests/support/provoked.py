@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.fault import Party, Severity
 from slotkeeper.core.domain.job import JobState
@@ -21,6 +21,7 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo import maria_orders
+from slotkeeper.demo.incidents.cluster import SILENT_AFTER_S
 from slotkeeper.demo.incidents.record import JOB, TARGET, World
 from slotkeeper.demo.incidents.sinks import CREDENTIALS_ROTATED
 from slotkeeper.demo.incidents.slots import LATE_FIRST, write
@@ -50,7 +51,8 @@ class Provoked:
 def _sink(code: str, act: str, *, ends: bool = False) -> Culprit:
     """What the sink's refusal is: a job waits for it, or has ended by it.
 
-    It ends by what its rows or its table are, and by an access that was refused three times (`slotkeeper.core.retry`).
+    It ends by what its rows or its table are, by a step that is too large for a disk or a memory, and by an access that
+    was refused three times or an error of unknown kind (`slotkeeper.core.retry`).
     """
     rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("sink_fails", Severity.WARNING)
     return Culprit((rule,), (Party.SINK,), severity, act, root=2, ends=ends, code=code)
@@ -59,8 +61,8 @@ def _sink(code: str, act: str, *, ends: bool = False) -> Culprit:
 def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False) -> Provoked:
     def make(world: World) -> None:
         world.at_sink(
-            "CREATE OR REPLACE FUNCTION public.provoked(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS"
-            f" $$ BEGIN RAISE EXCEPTION '{sentence}' USING ERRCODE = '{name}'; END $$",
+            "CREATE OR REPLACE FUNCTION public.provoked(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE"
+            f" SET search_path = public AS $$ BEGIN RAISE EXCEPTION '{sentence}' USING ERRCODE = '{name}'; END $$",
             f"CREATE INDEX provoked ON {TARGET} (public.provoked(order_no)) WHERE order_no >= {_next(world)}",
         )
         write(world, _ROWS)
@@ -124,7 +126,7 @@ def _sessions_end_again_and_again(world: World) -> None:
     over = _ending[world.sink_user] = threading.Event()
 
     def end() -> None:
-        while not over.wait(0.5):
+        while not over.wait(0.2):
             with suppress(pg.DriverError):
                 _end_sessions(world)
 
@@ -147,6 +149,13 @@ def _password_written(world: World) -> None:
 
 _ROW = rf"^Alter {TARGET} so that the row fits, or set on_bad_row"
 _NOTHING = r"^No action needed: "
+
+
+def _untold(code: str, act: str) -> Culprit:
+    """What is of unknown kind is tried three times before it ends the job."""
+    return replace(_sink(code, act), rules=("sink_fails", "job_failed"), ends=True)
+
+
 AT_POSTGRES: tuple[Provoked, ...] = (
     _by(
         "42501", _sink("SK-1101", rf"run `GRANT SELECT, INSERT, UPDATE, DELETE ON {TARGET} TO \w+;?`", ends=True),
@@ -165,7 +174,10 @@ AT_POSTGRES: tuple[Provoked, ...] = (
         "ALTER ROLE {user} CONNECTION LIMIT 0", "ALTER ROLE {user} CONNECTION LIMIT -1", True,
     ),
     Provoked("3D000", _sink("SK-1603", r"^Correct database"), _renamed, _named_again),
-    Provoked("57P01", _sink("SK-1301", _NOTHING), _sessions_end_again_and_again, _sessions_last, looks=True),
+    Provoked(
+        "pg_terminate_backend", _sink("", _NOTHING), _sessions_end_again_and_again, _sessions_last, looks=True,
+    ),
+    _raised("57P01", "terminating connection due to administrator command", _sink("SK-1301", _NOTHING), looks=True),
     _by(
         "25006", _sink("SK-1304", r"default_transaction_read_only|^Set host of sink \w+ to the primary"),
         "ALTER ROLE {user} SET default_transaction_read_only = on",
@@ -173,22 +185,27 @@ AT_POSTGRES: tuple[Provoked, ...] = (
     ),
     _raised(
         "53100", 'could not extend file "base/16384/16385": No space left on device',
-        _sink("SK-1201", r"^Free disk space on sink"),
+        _sink("SK-1201", r"^Free disk space on sink", ends=True),
     ),
-    _raised("53200", "out of memory", _sink("SK-1202", r"^Free memory on sink")),
-    _raised("53400", "temporary file size exceeds temp_file_limit", _sink("SK-1204", r"^Raise temp_file_limit on")),
+    _raised("53200", "out of memory", _sink("SK-1202", r"^Free memory on sink", ends=True)),
+    _raised("53400", "temporary file size exceeds temp_file_limit",
+            _sink("SK-1204", r"^Raise temp_file_limit on", ends=True)),
     _raised(
         "57P02", "terminating connection because of crash of another server process",
         _sink("SK-1302", r"^Read the log of sink"),
     ),
     _raised("57P03", "the database system is starting up",
             _sink("SK-1303", r"^Wait: sink \w+ is starting"), looks=True),
-    _raised("58030", "could not read block 0 in file", _sink("SK-1305", r"^Check the disks of sink")),
+    _raised("58030", "could not read block 0 in file", _untold("SK-1305", r"^Check the disks of sink")),
     _raised("55P03", "canceling statement due to lock timeout",
             _sink("SK-1401", rf"^`slotkeeper locks {JOB}`"), looks=True),
     _raised("40P01", "deadlock detected", _sink("SK-1402", _NOTHING), looks=True),
     _raised("40001", "could not serialize access due to concurrent update", _sink("SK-1403", _NOTHING), looks=True),
-    _raised("57014", "canceling statement due to user request", _sink("SK-1404", _NOTHING), looks=True),
+    _raised("57014", "canceling statement due to user request",
+            _sink("SK-1404", rf"^`slotkeeper jobs start {JOB}`", ends=True), looks=True),
+)  # fmt: skip
+"""Refusals of a real sink of a real job, which its administrator ends."""
+OF_ROWS: tuple[Provoked, ...] = (
     _by(
         "23514", _sink("SK-1501", _ROW, ends=True),
         f"ALTER TABLE {TARGET} ADD CONSTRAINT provoked CHECK (false) NOT VALID",
@@ -203,13 +220,18 @@ AT_POSTGRES: tuple[Provoked, ...] = (
     ),
     _raised("23502", 'null value in column "status" violates not-null constraint', _sink("SK-1501", _ROW, ends=True)),
     _raised("22001", "value too long for type character varying(3)", _sink("SK-1502", _ROW, ends=True)),
-    _raised("42703", 'column "status" of relation "orders" does not exist',
-            _sink("SK-1602", rf"^Compare the columns of {TARGET}", ends=True)),
-    _raised("42P01", 'relation "mart.codes" does not exist', _sink("SK-1601", r"restore|Restore", ends=True)),
+    _raised(
+        "42703", 'column "status" of relation "orders" does not exist',
+        _sink("SK-1602", r"^by hand: give the target the column that the job writes.*; then `slotkeeper", ends=True),
+    ),
+    _raised(
+        "42P01", 'relation "mart.codes" does not exist',
+        _sink("SK-1601", r"^by hand: bring the target or the progress table back as it was", ends=True),
+    ),
     _raised("XX000", "cache lookup failed for type 0",
-            _sink("SK-1999", rf"^Read `slotkeeper jobs logs {JOB}`"), looks=True),
+            _untold("SK-1999", rf"^Read `slotkeeper jobs logs {JOB}`"), looks=True),
 )  # fmt: skip
-"""In a real sink of a real job. The last is a code that no line of the table of causes knows."""
+"""The same, of what the job writes there. The last is a code that no line of the table of causes knows."""
 
 
 def _of_source(code: str, act: str, *, ends: bool = False) -> Culprit:
@@ -315,9 +337,13 @@ def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Pr
 AT_CONNECTIONS: tuple[Provoked, ...] = (
     _misdirected("SK-1702", r"^Correct host of sink mart", host='"no-such-host.invalid"'),
     _misdirected("SK-1701", r"^Start sink mart at 127\.0\.0\.1:\d+, or correct host and port", port="1"),
-    _misdirected("SK-1706", r"sslmode", host='"127.0.0.1"', sslmode='"require"'),
+    _misdirected("SK-1706", r"sslmode", True, host='"127.0.0.1"', sslmode='"require"'),
     _through("08006, closed", Line.CUT, _sink("SK-1705", _NOTHING), looks=True),
     _through("08006, refused", Line.REFUSED, _sink("SK-1701", r"^Start sink mart at")),
-    _through("08006, silent", Line.BLACK_HOLE, _sink("SK-1704", r"^Check sink mart at .*, and the network to it")),
+    _through(
+        "08006, silent",
+        Line.BLACK_HOLE,
+        replace(_sink("SK-1704", r"^Check sink mart at .*, and the network to it"), late=SILENT_AFTER_S),
+    ),
 )
 """Between a real job and its sink: an address that is wrong, and lines that end, are refused, or fall silent."""
