@@ -112,7 +112,7 @@ CAUSES = (
     _cause(
         "SK-1104",
         "login rejected for this host, database or method",
-        "Allow {user} to log in to {database} from this host: {allow}.",
+        "{allow}",
         "28000 1044 1130 1251 1524",
         "no pg_hba.conf entry|pg_hba.conf rejects|not permitted to log in|is not allowed to connect"
         "|authentication method|none of the server's sasl",
@@ -143,7 +143,7 @@ CAUSES = (
     _cause(
         "SK-1203",
         "too many connections",
-        "Close idle sessions on {server}, or raise its limit ({limit}).",
+        "{room}",
         "53300 1040 1203 1226",
         "too many clients|too many connections|exceeds? the limit of connections|remaining connection slots",
     ),
@@ -187,7 +187,8 @@ CAUSES = (
     _cause(
         "SK-1304",
         "server is read-only",
-        "Set host of {server} to the primary: this server is a standby, or was set read-only.",
+        "Set host of {server} to the primary: this server is a standby, or default_transaction_read_only is on for the"
+        " server, the database or {user}.",
         "25006 1290 1836",
         "read-only transaction|--read-only option",
     ),
@@ -481,8 +482,8 @@ def _cancelled(refusal: Refusal) -> str:
 
 def _row(refusal: Refusal) -> str:
     return (
-        "Alter {table} so that the row fits, or set on_bad_row = \"quarantine\"; `slotkeeper errors list {job_typed}`"
-        " lists quarantined rows with their keys."
+        "Alter {table} so that the row fits, or set on_bad_row = \"quarantine\" in the job's sink_options; then"
+        " `slotkeeper errors list {job_typed}` lists quarantined rows with their keys."
     )  # fmt: skip
 
 
@@ -497,9 +498,26 @@ def _tls(refusal: Refusal) -> str:
 
 
 def _allow(refusal: Refusal) -> str:
+    if "not permitted to log in" in refusal.text and refusal.user:
+        return f"{_ADMIN}`ALTER ROLE {quoted(refusal.user)} LOGIN;`."
+    of = "Allow {user} to log in to {database} from this host: "
     if refusal.kind == "mysql":
-        return "its account names a host, and GRANT names the database"
-    return "add a line to pg_hba.conf of {server} and reload it"
+        return f"{of}its account names a host, and GRANT names the database."
+    return f"{of}add a line to pg_hba.conf of {{server}} and reload it."
+
+
+_LIMITED = re.compile(r"too many connections for (?P<what>role|database) ", re.IGNORECASE)
+
+
+def _room(refusal: Refusal) -> str:
+    """A role and a database have limits of their own (PostgreSQL, "ALTER ROLE", CONNECTION LIMIT)."""
+    found = _LIMITED.search(refusal.text)
+    name = refusal.user if found is None or found["what"].lower() == "role" else refusal.database
+    if found is not None and name:
+        limit = f"ALTER {found['what'].upper()} {quoted(name)} CONNECTION LIMIT -1;"
+        return f"{_ADMIN}`{limit}`, or close sessions of {quoted(name)} there."
+    limit = "max_user_connections" if refusal.kind == "doris" else "max_connections"
+    return f"Close idle sessions on {{server}}, or raise its limit ({limit})."
 
 
 _MADE: dict[str, Callable[[Refusal], str]] = {
@@ -515,5 +533,5 @@ _MADE: dict[str, Callable[[Refusal], str]] = {
         if one.kind == "mysql"
         else f"`ALTER USER {quoted(one.user)} ACCOUNT UNLOCK;`"
     ),
-    "limit": lambda one: {"doris": "max_user_connections"}.get(one.kind, "max_connections"),
+    "room": _room,
 }

@@ -21,7 +21,7 @@ from slotkeeper.demo.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.demo.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.demo.incidents.slots import FEW, write
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.scaling import add_dn
@@ -42,11 +42,11 @@ def _add_dn(world: World) -> str:
 
 def _restore(world: World) -> str:
     """A restore brings back older rows, and no increments and points, as is documented."""
-    write(world, FEW)
+    first = write(world, FEW)
     world.begins()
     with closing(world.warehouse.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
-        cursor.execute(f"DELETE FROM {TABLE} WHERE order_no BETWEEN {LATE_FIRST} AND {LATE_FIRST + FEW}")
+        cursor.execute(f"DELETE FROM {TABLE} WHERE order_no BETWEEN {first} AND {first + FEW - 1}")
         cursor.execute("DELETE FROM dws.slot WHERE slot_name = %s", (SLOT,))
     return f"the source was restored from a backup: {FEW} rows less, and no points of the slot"
 

@@ -16,7 +16,7 @@ from slotkeeper.demo.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.demo.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.demo.incidents.slots import BAD_FIRST, FEW, write
 from slotkeeper.demo.orders import TABLE
 
 LIMIT = 5
@@ -24,21 +24,21 @@ LIMIT = 5
 _KEEP = {"on_bad_row": "quarantine", "quarantine_limit": LIMIT}
 _NOT_LATE = (
     f"ALTER TABLE {TARGET} ADD CONSTRAINT not_late"
-    f" CHECK (order_no NOT BETWEEN {LATE_FIRST} AND {LATE_FIRST + FEW}) NOT VALID"
+    f" CHECK (order_no NOT BETWEEN {BAD_FIRST} AND {BAD_FIRST + FEW}) NOT VALID"
 )
 
 
 def _one_bad_row(world: World) -> str:
     world.at_sink(_NOT_LATE)
     world.begins()
-    write(world, 1)
+    write(world, 1, BAD_FIRST)
     return f"a CHECK constraint was added to {TARGET}, and one row came that it refuses"
 
 
 def _many_bad_rows(world: World) -> str:
     world.at_sink(_NOT_LATE)
     world.begins()
-    write(world, FEW)
+    write(world, FEW, BAD_FIRST)
     return f"a CHECK constraint was added to {TARGET}, and {FEW} rows came that it refuses: more than {LIMIT}"
 
 

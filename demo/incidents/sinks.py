@@ -25,7 +25,7 @@ from slotkeeper.demo.incidents.record import (
     by_status,
     start_refused,
 )
-from slotkeeper.demo.incidents.slots import FEW, LATE_FIRST, write
+from slotkeeper.demo.incidents.slots import FEW, write
 from slotkeeper.demo.orders import TABLE
 
 REPORT = "nightly_report"
@@ -82,7 +82,7 @@ def _restore(world: World) -> str:
         cursor.execute(f"TRUNCATE {TARGET}, slotkeeper_progress")
         cursor.execute(f"INSERT INTO {TARGET} TABLE public.kept_rows")
         cursor.execute("INSERT INTO slotkeeper_progress TABLE public.kept_progress")
-    write(world, FEW, LATE_FIRST + FEW)
+    write(world, FEW)
     return f"the sink was restored from a backup that lacks the last {FEW} changes, with {TARGET} and its progress rows"
 
 

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -39,9 +39,10 @@ from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.run import JOB, SINK_DATABASE
 from slotkeeper.demo.warehouse import Warehouse
 from tests.chaos.test_told_in_time import ROWS, Night, Row
+from tests.support.hands import SHELL, Hands, Typed, Walk
 from tests.support.local_driver import LOCAL
 from tests.support.nights import world
-from tests.support.printed import Part, paragraphs, parts, printed_to_repeat, with_reason
+from tests.support.printed import paragraphs
 from tests.support.product import Product
 from tests.support.report import Page
 from tests.support.terminal import ROOT, Terminal, console
@@ -99,46 +100,20 @@ _SCROLL = re.compile(r" (\d+)-(\d+) of (\d+) Tab ")
 _FIRST = re.compile(r"^Options +1 +(.*) \((?:loses|copies)[^()]*\)$")
 _OVERVIEW = "1"
 _LASTS = re.compile(r", \d+ (?:s|min|h)\b")
-_SQL = re.compile(r"\b(sink|source)\b")
 ROUNDS = 8
 STILL = 90.0
 """Seconds after which a fault that stands as before was not cured by what was done."""
 COMMAND = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """What was typed, where, and how it ended."""
-
-    where: str
-    text: str
-    code: int
-    said: str
-
-
 @dataclass
-class Walk:
-    """What was read and what was done about it, and how many seconds that took."""
-
-    read: list[str] = field(default_factory=list)
-    typed: list[Typed] = field(default_factory=list)
-    by_hand: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-
-@dataclass
-class OnCall:
-    """`shell` is the environment of commands; `desks` are commands of the shell that take SQL on stdin, by server.
-
-    `colleague` is asked with the words of the screen, and says whether that was done.
-    """
+class OnCall(Hands):
+    """`shell` is the environment of commands; `desks` are commands of the shell that take SQL on stdin, by server."""
 
     terminal: Terminal
     shell: Mapping[str, str]
     desks: Mapping[str, str]
-    colleague: Callable[[str], bool]
     home: Path
-    walk: Walk = field(default_factory=Walk)
 
     def until_calm(self) -> Walk:
         """Read, do, and look again, until the Overview counts no fault; AssertionError where that does not come."""
@@ -150,7 +125,7 @@ class OnCall:
             remedy = self.read()
             if remedy:
                 self.walk.read.append(remedy)
-                self._do(remedy)
+                self.do(remedy)
                 self._until_another(remedy)
         raise AssertionError(f"not cured by {self.walk}; the screen:\n{self.terminal.screen.text}")
 
@@ -247,51 +222,21 @@ class OnCall:
 
     # Doing
 
-    def _do(self, remedy: str) -> None:
-        done: bool | None = False
-        for part in parts(remedy):
-            if part.instead and done:
-                continue
-            done = self._do_part(part)
-            if done is None:
-                return
-
-    def _do_part(self, part: Part) -> bool | None:
-        """Whether it was done; None where a command of ours was refused, so that the screen is read anew."""
-        for command in part.commands:
-            if not self._type(command, part.words):
-                return None
-        if part.by_hand:
-            done = self.colleague(part.words)
-            if done:
-                self.walk.by_hand.append(part.words)
-            return done
-        return bool(part.commands)
-
-    def _type(self, command: str, words: str) -> bool:
-        if not command.startswith("slotkeeper "):
-            server = _SQL.search(words)
-            assert server, f"which server {command!r} is for is not said: {words}"
-            return self._run(self.desks[server[1]], server[1], f"{command};\n").code == 0
-        one = self._run(with_reason(command), "shell")
-        for again in printed_to_repeat(one.said) if one.code == 0 and " --execute" not in command else ():
-            one = self._run(with_reason(again), "shell")
-        return one.code in (0, 4)  # 4: it has found what it was asked to find
-
-    def _run(self, line: str, where: str, given: str = "") -> Typed:
+    def run(self, text: str, where: str) -> Typed:
+        """In a shell of its own, or at a desk."""
+        at_desk = where != SHELL
         ended = subprocess.run(
-            ["/bin/bash", "-c", line],
+            ["/bin/bash", "-c", self.desks[where] if at_desk else text],
             env=dict(self.shell),
             cwd=self.home,
-            input=given,
+            input=f"{text};\n" if at_desk else "",
             capture_output=True,
             text=True,
             check=False,
             timeout=COMMAND,
         )
-        self.walk.typed.append(Typed(where, given.strip() or line, ended.returncode, ended.stdout + ended.stderr))
         self.terminal.read(0)
-        return self.walk.typed[-1]
+        return Typed(where, text, ended.returncode, ended.stdout + ended.stderr)
 
 
 ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
@@ -372,7 +317,7 @@ def test_a_faults_remedy_cures_it(row: Row, night: Night, page: Page, tmp_path: 
         "sink": desk(product.sink, SINK_DATABASE),
         "source": desk(product.warehouse.server, product.warehouse.database),
     }
-    walk = _walked(OnCall(terminal, shell(tmp_path), desks, colleague, tmp_path), row.name, page)
+    walk = _walked(OnCall(colleague, terminal, shell(tmp_path), desks, tmp_path), row.name, page)
     product.quiet()
     until(lambda: night.job.view().state is JobState.RUNNING, 60, f"{night.job.name} to be RUNNING")
     until(lambda: night.job.compare().equal, 60, f"equal tables after {walk}")
@@ -403,7 +348,7 @@ def test_an_incidents_remedy_cures_it(
                 "source": desk(warehouse.server, warehouse.database),
             }
             someone = _colleague(incident, made)
-            walk = _walked(OnCall(terminal, shell(tmp_path, **named), desks, someone, tmp_path), incident.name, page)
+            walk = _walked(OnCall(someone, terminal, shell(tmp_path, **named), desks, tmp_path), incident.name, page)
             _running(made)
             equal = made.run(("verify", JOB))
             assert equal.code == 0, (equal, walk)
@@ -450,4 +395,4 @@ def _told(page: Page, name: str, walk: Walk, equal: str) -> None:
 
 def _where(one: Typed) -> str:
     """Where it was typed, for what is not a shell."""
-    return "" if one.where == "shell" else f"at the {one.where}: "
+    return "" if one.where == SHELL else f"at the {one.where}: "

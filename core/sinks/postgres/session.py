@@ -13,6 +13,7 @@ from typing import Any
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Endpoint, Secret
+from slotkeeper.core.domain.remedy import by_hand
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import passing, pg, pg_types
 from slotkeeper.core.drivers.session import Book, Dialect, Session
@@ -113,8 +114,9 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
         return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
     if code == "42703":
-        hint = "the target has other columns, or slotkeeper's own tables are of an older version: "
-        return Refused(message, f"{hint}`slotkeeper jobs start JOB` migrates them", code, "sink")
+        own = "a start migrates slotkeeper's own tables"
+        hint = by_hand(f"give the target the column that the job writes; {own}", "`slotkeeper jobs start JOB`")
+        return Refused(message, hint, code, "sink")
     if code[:2] == "42":
         return Refused(
             message,

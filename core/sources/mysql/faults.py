@@ -71,14 +71,17 @@ _OTHER_READER = ("same server_uuid/server_id", "same server_id", "same server_uu
 
 
 def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
-    """As `classify`, of a session that has logged in: MariaDB says "access denied" for a replica's right too."""
+    """As `classify`, of a session that has logged in: MariaDB says "access denied" for a replica's right too.
+
+    The error then has the number of a missing privilege, as a MySQL gives it: it is no rejected password.
+    """
     if my.code_of(error) == _DENIED:
         message = f"source {place}: {safe(my.said(error), 300)}"
-        return AccessRefused(message, REPLICA_RIGHTS.format(user=user), str(_DENIED), "source")
+        return AccessRefused(message, REPLICA_RIGHTS.format(user=user), _NO_RIGHT, "source")
     return classify(error, place, user)
 
 
-_DENIED = 1045
+_DENIED, _NO_RIGHT = 1045, "1227"
 _NEEDS_TLS = 3159
 _USE_TLS = 'the server takes logins with TLS only: write sslmode = "verify-full", or "require" without a certificate'
 _MAY_NEED_TLS = 'or the account has REQUIRE SSL, which is refused in these words without TLS: write sslmode = "require"'

@@ -1,0 +1,258 @@
+"""The first line names the present culprit, with the act that is its own: incidents alone, and two at once.
+
+What is expected is written down in `tests.support.culprits` before anything runs. Each scene is a supervised job
+without Spark; the judgement is sampled once a second from the scene's begin until its cure, and its acts are done as
+they are printed until no fault is left. The table of a run is docs/reports/first-line-<date>.md.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.record import VERIFY, AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.registry import named
+from slotkeeper.demo.warehouse import Warehouse
+from tests.support.culprits import SINGLES, Scene, borrowed, drawn
+from tests.support.first_line import ALERTS, SETTLES, Doer, Sample, Sampling, Tally
+from tests.support.nights import world
+from tests.support.printed import bare
+from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, OF_ROWS, Provoked
+from tests.support.report import Page
+
+SHARE = 0.95
+"""Of a scene's samples: those that name the present culprit first."""
+PAIRS, IN_MAKE_TEST = 40, (3, 3)
+STAYS = 6.0
+"""Seconds of samples after a fault has to be named."""
+TOLD = 60.0
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return Page(
+        "first-line",
+        "The first line: whose fault, and which act",
+        "Scenes over a real job (tasks in threads) and the stand-in on PostgreSQL, the judgement sampled once a second."
+        " Samples count from 5 s after a fault has begun. Expected is what was written down before the run, the first"
+        " before the others.",
+        ("scene", "expected", "samples", "named", "calm", "wrong first lines", "wrong acts", "acts done", "left"),
+    )
+
+
+def merged(scene: Scene) -> Incident:
+    """What the world of a scene has to have from the start on."""
+    incidents = [named(name) for name in scene.names]
+    options = {key: value for one in incidents for key, value in one.options.items()}
+    return replace(incidents[0], options=options, small_disk=any(one.small_disk for one in incidents))
+
+
+class Stage:
+    """A scene in its world: plays it, and counts what is said meanwhile."""
+
+    def __init__(self, scene: Scene, made: World, sampling: Sampling) -> None:
+        self.scene, self.made, self.sampling = scene, made, sampling
+        self.tally = Tally()
+        self.acts = {name: _acts(named(name), made) for name in scene.names}
+
+    def play(self) -> None:
+        """Make each once the one before is told and has stayed so, and count the samples of that time."""
+        for number, name in enumerate(self.scene.names, 1):
+            incident = named(name)
+            play.make(self.made, incident)
+            if incident.signal.why:  # nobody can tell before it is asked
+                self.made.begins()
+                play.run(self.made, VERIFY)
+            began = self.made.began.timestamp() - (time.time() - time.monotonic())
+            start = began + SINGLES[name].late + SETTLES
+            expected = [SINGLES[one] for one in self.scene.expected(number)]
+            self._wait(start + STAYS)
+            self.tally.count([one for one in self.sampling.samples if one.at >= start], expected)
+
+    def comes_to_name(self, number: int) -> Sample | None:
+        """Make that one; the first sample that names first what has to be, None where none does."""
+        play.make(self.made, named(self.scene.names[number - 1]))
+        expected = SINGLES[self.scene.expected(number)[0]]
+        asked = len(self.sampling.samples)
+        return self.sampling.until(lambda one: bool(one.faults) and expected.is_of(one.faults[0]), TOLD, asked)
+
+    def _wait(self, moment: float) -> None:
+        self.sampling.until(lambda one: one.at >= moment, moment - time.monotonic() + 30.0)
+
+    def colleague(self, words: str) -> bool:
+        """Does by hand what belongs to the fault that is first now: the incident's record has it."""
+        now = self.sampling.samples[-1]
+        names = sorted(self.scene.names, key=lambda name: not (now.faults and SINGLES[name].is_of(now.faults[0])))
+        return self._does([name for name in names if name != "sink-deadlock"])  # whoever locks cannot be had
+
+    def hidden(self, words: str) -> bool:
+        """Ends what came second and is told of no job that has ended."""
+        return self._does([name for name in self.scene.names if name not in self.scene.expected(len(self.scene.names))])
+
+    def _does(self, names: Sequence[str]) -> bool:
+        for acts in (self.acts[name] for name in names):
+            if acts:
+                for act in acts:
+                    act()
+                acts.clear()
+                return True
+        return False
+
+
+def _acts(incident: Incident, made: World) -> list[Callable[[], object]]:
+    return [
+        partial(made.at_sink, step.text) if isinstance(step, AtSink) else partial(step.act, made)
+        for step in incident.cure
+        if isinstance(step, AtSink | ByHand)
+    ]
+
+
+def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page) -> list[str]:
+    """What was wrong with a scene; its row goes to the page."""
+    done = (*doer.walk.by_hand, *(f"`{bare(one.text)}` ({one.code})" for one in doer.walk.typed))
+    lines = [f"{number} x {line}" for line, number in tally.wrong.items()]
+    page.add(
+        name, expected, tally.samples, tally.named, tally.calm, "<br>".join(lines) or "-",
+        "<br>".join(tally.acts) or "-", "<br>".join(done) or "-", doer.left or "-",
+    )  # fmt: skip
+    is_told = tally.samples > 0 and tally.named >= SHARE * tally.samples and not tally.calm
+    wrong = ([] if is_told else lines or ["no sample"]) + list(tally.acts)
+    return [f"{name}: {one}" for one in (*wrong, *([f"left: {doer.left}"] if doer.left else []))]
+
+
+Played = Callable[[Scene], None]
+
+
+@pytest.fixture
+def played(
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+    page: Page,
+) -> Iterator[Played]:
+    def play_it(scene: Scene) -> None:
+        if merged(scene).small_disk and os.geteuid():
+            pytest.skip("only root can mount a small disk")
+        with world(merged(scene), warehouse, tmp_path, monkeypatch, capsys, seed) as made:
+            text = made.config.read_text(encoding="utf-8")  # a demo on a small disk has [alerts], the last table
+            made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
+            with Sampling(made) as sampling:
+                stage = Stage(scene, made, sampling)
+                stage.play()
+                agrees = sampling.agrees()
+                doer = Doer(stage.colleague, made, sampling, stage.hidden)
+                doer.until_calm()
+        wrong = noted(scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page)
+        assert not wrong, "\n".join(wrong)
+        assert agrees, "`status --json` says something else"
+
+    yield play_it
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", range(sum(IN_MAKE_TEST)))
+def test_a_drawn_scene_comes_to_name_its_culprit_first_with_the_act_that_is_its_own(
+    number: int,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+) -> None:
+    scene = drawn(seed, *IN_MAKE_TEST, cheap=True)[number]
+    print(f"seed {seed}: {scene.name}")
+    with world(merged(scene), warehouse, tmp_path, monkeypatch, capsys, seed) as made, Sampling(made) as sampling:
+        stage = Stage(scene, made, sampling)
+        for count in range(1, len(scene.names) + 1):
+            found = stage.comes_to_name(count)
+            expected = SINGLES[scene.expected(count)[0]]
+            assert found is not None, (scene.expected(count), sampling.samples[-1].first)
+            assert expected.has_act(found.faults[0]), found.faults[0].do
+            assert not [one for one in found.faults if borrowed(one)], found.faults
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", list(SINGLES))
+def test_an_incident_is_named_first_and_ends_by_its_own_act(name: str, played: Played) -> None:
+    played(Scene((name,)))
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(PAIRS))
+def test_of_two_incidents_the_one_that_the_order_puts_first_is_named(number: int, played: Played, seed: int) -> None:
+    scene = drawn(seed, 0, PAIRS)[number]
+    print(f"seed {seed}: {scene.name}")
+    played(scene)
+
+
+class Provocation:
+    """One code in a world that several share: provoked, counted, and ended by its own act."""
+
+    def __init__(self, one: Provoked, made: World, sampling: Sampling) -> None:
+        self.one, self.made, self.sampling = one, made, sampling
+        self.tally = Tally()
+        self.cured = False
+
+    def play(self) -> Doer:
+        """Who has done its acts; `left` of it is what they did not end."""
+        self.one.make(self.made)
+        start = time.monotonic() + self.one.culprit.late + SETTLES
+        self.sampling.until(lambda sample: sample.at >= start + STAYS, SETTLES + STAYS + 40.0)
+        self.tally.count([sample for sample in self.sampling.samples if sample.at >= start], [self.one.culprit])
+        doer = Doer(self._cure, self.made, self.sampling)
+        if self.one.looks:
+            doer.do_first()
+            self._cure("")
+        doer.until_calm(still=30.0)
+        if not self.cured:
+            self.one.cure(self.made)
+        return doer
+
+    def _cure(self, _words: str) -> bool:
+        if self.cured:
+            return False
+        self.one.cure(self.made)
+        self.cured = True
+        return True
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3_000)
+@pytest.mark.parametrize(
+    ("codes", "of"),
+    [
+        pytest.param(AT_POSTGRES, "sink-deadlock", id="postgresql"),
+        pytest.param(OF_ROWS, "sink-deadlock", id="rows"),
+        pytest.param(AT_CONNECTIONS, "sink-deadlock", id="connections"),
+        pytest.param(AT_MARIADB, "binlogs-purged", id="mariadb"),
+    ],
+)
+def test_a_servers_code_is_named_first_and_ends_by_its_own_act(
+    codes: Sequence[Provoked],
+    of: str,
+    warehouse: Warehouse,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+    page: Page,
+) -> None:
+    wrong: list[str] = []
+    with world(named(of), warehouse, tmp_path, monkeypatch, capsys, seed) as made, Sampling(made) as samples:
+        for one in codes:
+            provocation = Provocation(one, made, samples)
+            doer = provocation.play()
+            name = f"{one.name} ({one.by})" if one.by else one.name
+            wrong += noted(name, one.culprit.code, provocation.tally, doer, page)
+    assert not wrong, "\n".join(wrong)

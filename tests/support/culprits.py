@@ -1,0 +1,248 @@
+"""Whose fault each scene is, and the act that ends it: written down before anything runs.
+
+`SINGLES` is the table of the incidents of a DWS. What two of them at once show first is not written down but derived
+from it, by the documented order of faults (docs/alerts.md): severity; what is present before what is past; what blocks
+a job before what delays it before what threatens it; a cause before its consequences; the newest first. The order is
+spelled out here and not asked of the product.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import combinations
+
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+
+
+class Holds(IntEnum):
+    """What a fault does to its job."""
+
+    BLOCKS = 0
+    DELAYS = 1
+    THREATENS = 2
+
+
+class Seen(IntEnum):
+    """Who sees it."""
+
+    BY_DRIVER = 0
+    """It is not known of a job without a running driver."""
+    BY_HOST = 1
+    """Whoever asks this host sees it."""
+    AT_SINK = 2
+    """The driver sees it by a step that reaches the sink."""
+    AT_SOURCE = 3
+    """The driver sees it where the source answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """What is to be said first of one thing that is wrong."""
+
+    rules: tuple[str, ...]
+    """One or the other."""
+    parties: tuple[Party, ...]
+    severity: Severity
+    act: str
+    """A regular expression for the act that belongs to it."""
+    holds: Holds = Holds.BLOCKS
+    root: int = 1
+    """Of those that hold a job alike, the lower causes the higher."""
+    seen: Seen = Seen.BY_DRIVER
+    ends: bool = False
+    """Its job ends by it."""
+    passes: bool = False
+    """It is over by itself, and then no fault is left of it: once the driver runs again."""
+    late: float = 0.0
+    """Seconds of a named limit that has to pass before it is a fault."""
+    code: str = ""
+    """SK- and four digits, where a server's answer has one."""
+
+    def is_of(self, fault: Fault) -> bool:
+        """Whether a fault is this one."""
+        code = not self.code or fault.rule == "job_failed" or fault.code == self.code
+        return fault.rule in self.rules and fault.party in self.parties and code
+
+    def has_act(self, fault: Fault) -> bool:
+        """Whether it is answered with this one's own act."""
+        return re.search(self.act, fault.do) is not None
+
+
+_COPY = r"`slotkeeper slots reset ods\.orders orders_rt --to snapshot --on-existing replace`"
+SINGLES: Mapping[str, Culprit] = {
+    "slot-expired": Culprit(("job_failed",), (Party.SLOT,), Severity.CRITICAL, _COPY, seen=Seen.AT_SOURCE, ends=True),
+    "dead-slot": Culprit(
+        ("slot_ttl",), (Party.SLOT,), Severity.CRITICAL,
+        r"start it; or .*`slotkeeper slots drop ods\.orders retired", Holds.THREATENS,
+    ),
+    "ddl-reset": Culprit(
+        ("job_failed",), (Party.SLOT, Party.TABLE), Severity.CRITICAL, r"slotkeeper slots reset ods\.orders orders_rt",
+        seen=Seen.AT_SOURCE, ends=True,
+    ),
+    "poison-row": Culprit(
+        ("rows_quarantined",), (Party.TABLE,), Severity.WARNING,
+        r"^`slotkeeper errors list orders_rt`.*`slotkeeper errors replay orders_rt --all", Holds.THREATENS,
+        seen=Seen.AT_SINK,
+    ),
+    "lag-grows": Culprit(
+        ("lag",), (Party.DN,), Severity.WARNING, r"take away what has become slow|slow", Holds.DELAYS, 4,
+        seen=Seen.AT_SINK, late=30.0,
+    ),
+    "second-job": Culprit(
+        ("job_stopped",), (Party.PROCESS,), Severity.WARNING, r"`slotkeeper jobs start orders_rt", ends=True,
+    ),
+    "dn-added": Culprit(
+        ("job_failed",), (Party.SOURCE,), Severity.CRITICAL, _COPY, seen=Seen.AT_SOURCE, ends=True
+    ),
+    "vacuum-blocked": Culprit(
+        ("source_blocked",), (Party.LOCK, Party.SOURCE, Party.PERSON, Party.SLOT), Severity.WARNING,
+        r"`slotkeeper jobs resume orders_rt`", root=0, seen=Seen.AT_SOURCE,
+    ),
+    "sink-deadlock": Culprit(
+        ("lock_waits",), (Party.LOCK,), Severity.WARNING, r"`SELECT pg_terminate_backend\(\d+\)`", root=0,
+        seen=Seen.AT_SINK,
+    ),
+    "credentials-rotated": Culprit(
+        ("sink_fails",), (Party.SINK,), Severity.WARNING,
+        r"^Write the current password of \S+ to password_file \S+ \(changed .*\)", root=2, seen=Seen.AT_SINK,
+        code="SK-1102",
+    ),
+    "driver-killed": Culprit(
+        ("driver_crashed", "driver_gone"), (Party.PROCESS,), Severity.WARNING, r"^No action needed", root=2,
+        seen=Seen.BY_HOST, passes=True,
+    ),
+    "sink-restored": Culprit(
+        ("job_failed",), (Party.SINK, Party.SLOT), Severity.CRITICAL, r"slotkeeper slots reset ods\.orders orders_rt",
+        seen=Seen.AT_SINK, ends=True,
+    ),
+    "clock-skew": Culprit(
+        ("clocks_differ",), (Party.SOURCE,), Severity.WARNING, r"NTP.*`slotkeeper doctor`", Holds.THREATENS, 2,
+        seen=Seen.AT_SOURCE,
+    ),
+    "source-restored": Culprit(
+        ("job_failed",), (Party.SLOT, Party.SOURCE), Severity.CRITICAL, _COPY, seen=Seen.AT_SOURCE, ends=True
+    ),
+    "half-open-line": Culprit(
+        ("source_fails", "sink_fails"), (Party.SOURCE, Party.SINK), Severity.WARNING,
+        r"^Check (source|sink) .*, and the network to it", root=2, late=5.0, code="SK-1704",
+    ),
+    "disk-full": Culprit(
+        ("disk_full",), (Party.MACHINE,), Severity.CRITICAL, r"^by hand: free some space there", Holds.DELAYS, 0,
+        seen=Seen.BY_HOST,
+    ),
+    "sink-truncated": Culprit(
+        ("job_failed",), (Party.SINK,), Severity.CRITICAL, r"slotkeeper slots reset ods\.orders orders_rt",
+        seen=Seen.AT_SINK, ends=True,
+    ),
+    "quarantine-full": Culprit(
+        ("job_failed",), (Party.TABLE,), Severity.CRITICAL, r"`slotkeeper errors (list|replay) orders_rt",
+        seen=Seen.AT_SINK, ends=True,
+    ),
+}  # fmt: skip
+"""By the names of `slotkeeper.demo.incidents.registry`. The server that a half-open line leads to is the source and the
+sink."""
+
+_SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
+_HIDES = {
+    "half-open-line": "one server is source and sink: whoever stops it can do nothing more to it",
+    "disk-full": "the job's end cannot be recorded any more",
+    "vacuum-blocked": "writers at the source wait for it, and the job applies nothing",
+    "sink-deadlock": "no step reaches the sink, and nobody else alters the target",
+    "credentials-rotated": "no step reaches the sink",
+}
+"""What comes last of a pair, the first named here the latest, because another could not be made or seen behind it."""
+_RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row"}
+"""What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
+_APART = {
+    frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
+    frozenset(("sink-restored", "source-restored")): "both put back the same rows",
+    frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",
+    frozenset(("vacuum-blocked", "disk-full")): "the one writes at the source, where the other has locked",
+    frozenset(("half-open-line", "disk-full")): "a small disk and a stopped server: neither can be seen to begin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One incident, or two of which the second begins once the first is told."""
+
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return " + ".join(self.names)
+
+    def expected(self, begun: int) -> tuple[str, ...]:
+        """What is wrong and can be known once so many have begun, in the order in which it is to be shown."""
+        known: list[str] = []
+        for name in self.names[:begun]:
+            ended = any(SINGLES[one].ends for one in known)
+            if not ended or SINGLES[name].seen is Seen.BY_HOST:
+                if SINGLES[name].ends:  # what its driver alone knows goes with it
+                    known = [one for one in known if _outlasts(one)]
+                known.append(name)
+        return tuple(sorted(known, key=lambda one: _place(one, known)))
+
+
+def _outlasts(name: str) -> bool:
+    """Whether it is still told of a job that has ended: rows that the target lacks, a slot's TTL, this host."""
+    return name in ("poison-row", "dead-slot") or SINGLES[name].seen is Seen.BY_HOST
+
+
+def _place(name: str, known: Sequence[str]) -> tuple[int, int, int, int]:
+    one = SINGLES[name]
+    return (_SEVERITIES.index(one.severity), one.holds, one.root, -known.index(name))
+
+
+def pair(one: str, other: str) -> Scene | str:
+    """The scene of both, in the order in which they can be made; or why they cannot be."""
+    if (why := _APART.get(frozenset((one, other)))) is not None:
+        return why
+    hiding = list(_HIDES)
+    first, second = sorted((one, other), key=lambda each: -(hiding.index(each) if each in hiding else len(hiding)))
+    if second in hiding:
+        hidden_first = SINGLES[first].ends and second in _RUNS
+        return f"{second} needs a job that runs" if hidden_first else Scene((first, second))
+    if SINGLES[first].ends and not SINGLES[second].ends:
+        first, second = second, first  # what the end of a job takes the place of
+    if SINGLES[first].ends and second in _RUNS:
+        first, second = second, first
+    if SINGLES[first].ends and second in _RUNS:
+        return f"{second} needs a job that runs"
+    return Scene((first, second))
+
+
+def pairs() -> list[Scene]:
+    """Every pair that can be made, in the table's order."""
+    made = (pair(one, other) for one, other in combinations(SINGLES, 2))
+    return [one for one in made if isinstance(one, Scene)]
+
+
+_DEAR = {"lag-grows", "second-job", "vacuum-blocked", "driver-killed", "half-open-line", "disk-full"}
+"""What waits for half a minute, starts a second job, holds the server that other tests use, is over before the next
+sample, or mounts a disk."""
+
+
+def drawn(seed: int, singles: int, doubles: int, cheap: bool = False) -> list[Scene]:
+    """So many scenes of one incident and of two, `cheap` without those that take long."""
+    chance, left_out = random.Random(seed), _DEAR if cheap else set()
+    alone = [Scene((name,)) for name in chance.sample([one for one in SINGLES if one not in left_out], singles)]
+    return alone + chance.sample([one for one in pairs() if not left_out & set(one.names)], doubles)
+
+
+_PARTICIPLE = re.compile(r"^(?:by hand: )?[A-Za-z]+ed\b(?!:)")
+
+
+def borrowed(fault: Fault) -> str:
+    """Why a fault's act is none; "" where it may be one."""
+    if not fault.do:
+        return "no act"
+    if _PARTICIPLE.match(fault.do) and not fault.do.lower().startswith(("need", "feed")):
+        return "begins with a past participle"
+    if fault.cause and (fault.do == fault.cause or fault.do.startswith(fault.cause)):
+        return "a reason in the place of an act"
+    return ""

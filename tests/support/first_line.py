@@ -1,0 +1,213 @@
+"""What the one judgement says first, second by second, held against what was written down; and its acts, done.
+
+A sample is what `status --json` would print then: gathered and judged in this process, because a command a second costs
+more than what it watches. `Tally` counts; `Doer` does what the first fault's act says until no fault is left.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.config.load import load
+from slotkeeper.core.domain.fault import Fault
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.drivers import pg
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo.incidents.record import World
+from tests.support.culprits import Culprit, borrowed
+from tests.support.hands import SHELL, Hands, Typed
+
+EVERY = 1.0
+SETTLES = 5.0
+"""Seconds after a fault has begun from which on it has to be named."""
+ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
+"""A crash is waited for to be over, and a small disk has less room than is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """At a monotonic moment: all faults, the first before the others, and whether the job's driver runs and reports."""
+
+    at: float
+    faults: tuple[Fault, ...]
+    runs: bool
+
+    @property
+    def first(self) -> str:
+        """What is said first, in one line."""
+        return said(self.faults[0]) if self.faults else "(no fault)"
+
+
+def said(one: Fault) -> str:
+    """A fault without the time that it lasts."""
+    return f"[{one.rule} {one.code} {one.severity.value}] {one.name}: {one.cause}"
+
+
+def sampled(store: Store, config: Path) -> Sample:
+    """One sample, now."""
+    facts = gather(store, load(config, {}), SystemClock().utc())
+    running = [one.view for one in facts.jobs if one.view.state is JobState.RUNNING]
+    runs = any(one.reported and one.driver_alive for one in running)
+    return Sample(time.monotonic(), judge(facts), runs)
+
+
+class Sampling:
+    """Samples once a second in a thread of its own, for the `with` block."""
+
+    def __init__(self, world: World) -> None:
+        self.samples: list[Sample] = []
+        self._world = world
+        self._done = threading.Event()
+        self._broke: BaseException | None = None
+        self._thread = threading.Thread(target=self._sample, name="sampling", daemon=True)
+
+    def __enter__(self) -> Sampling:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join(30)
+        if self._broke is not None and error is None:
+            raise self._broke
+
+    def _sample(self) -> None:
+        try:
+            with Store.open(self._world.state) as store:
+                while not self._done.wait(EVERY):
+                    self.samples.append(sampled(store, self._world.config))
+        except BaseException as error:
+            self._broke = error
+
+    def until(self, condition: Callable[[Sample], bool], seconds: float, since: int = 0) -> Sample | None:
+        """The first sample from number `since` on that meets the condition; None where none does in that time."""
+        end = time.monotonic() + seconds
+        while True:
+            found = next((one for one in self.samples[since:] if condition(one)), None)
+            if found is not None or time.monotonic() > end or self._broke is not None:
+                return found
+            self._done.wait(0.1)
+
+    def agrees(self) -> bool:
+        """Whether the command says first what this process does, asked between two samples that say the same."""
+        for _ in range(5):
+            before = self.until(lambda one: True, 30, len(self.samples))
+            answer = json.loads(self._world.run(("status", "--json")).text)["faults"]
+            after = self.until(lambda one: True, 30, len(self.samples))
+            if before is not None and after is not None and _same(before) == _same(after):
+                return [(one["rule"], one["party"], one["do"]) for one in answer] == _same(before)
+        return False
+
+
+def _same(sample: Sample) -> list[tuple[str, str, str]]:
+    return [(one.rule, one.party.value, one.do) for one in sample.faults]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of a scene's samples: how many there are, name the culprit, name none; and what was wrong with acts."""
+
+    samples: int = 0
+    named: int = 0
+    calm: int = 0
+    wrong: dict[str, int] = field(default_factory=dict)
+    """First lines that are another's, or past, and how often each was said."""
+    acts: dict[str, None] = field(default_factory=dict)
+    """Acts that do not belong to their faults, each once."""
+
+    def count(self, samples: Iterable[Sample], expected: Sequence[Culprit]) -> None:
+        """Count samples in which these are wrong, the first to be named first."""
+        for sample in samples:
+            present = [one for one in expected if not (one.passes and sample.runs)]
+            if present or sample.faults:
+                self._count(sample, present)
+
+    def _count(self, sample: Sample, present: Sequence[Culprit]) -> None:
+        self.samples += 1
+        self.calm += not sample.faults
+        if sample.faults and present and present[0].is_of(sample.faults[0]):
+            self.named += 1
+        else:
+            self.wrong[sample.first] = self.wrong.get(sample.first, 0) + 1
+        for fault in sample.faults:
+            owner = next((one for one in present if one.is_of(fault)), None)
+            why = borrowed(fault) or ("" if owner is None or owner.has_act(fault) else "not its own act")
+            if why:
+                self.acts[f"{why}: {said(fault)} -> {fault.do or '(none)'}"] = None
+
+
+def _is_another(before: Fault, sample: Sample) -> bool:
+    return not sample.faults or (sample.faults[0].key, sample.faults[0].do) != (before.key, before.do)
+
+
+@dataclass
+class Doer(Hands):
+    """Does the acts of the judgement's first fault; what is by hand is done by `colleague`."""
+
+    world: World
+    sampling: Sampling
+    hidden: Callable[[str], bool] = lambda words: False
+    """Asked with the words of a command that was refused, for what is told of no job that has ended; whether that was
+    done."""
+    left: str = ""
+    """The first line of what the acts did not end."""
+
+    def run(self, text: str, where: str) -> Typed:
+        """In this process, as a person would in a shell; a statement in a session of the server's administrator."""
+        if where == SHELL:
+            answer = self.world.run(shlex.split(text)[1:])
+            return Typed(where, text, answer.code, answer.text)
+        try:
+            (self.world.at_sink if where == "sink" else self.world.at_source)(text)
+        except pg.DriverError as error:
+            return Typed(where, text, 1, str(error))
+        return Typed(where, text, 0, "")
+
+    def until_calm(self, rounds: int = 8, still: float = 60.0) -> None:
+        """Do what the first fault's act says until no fault is left, or one stays that was acted on before."""
+        began = time.monotonic()
+        for _ in range(rounds):
+            fault = self.do_first()
+            if fault is None:
+                break
+            if self.is_refused and self.hidden(self.walk.typed[-1].said):
+                self.walk.by_hand.append(self.walk.typed[-1].said.strip())
+            elif self._until(partial(_is_another, fault), still) is None:
+                break
+        last = self._until(lambda one: not one.faults and one.runs, still)
+        self.walk.seconds = time.monotonic() - began
+        self.left = "" if last is not None else f"{self.sampling.samples[-1].first}{self._refusal()}"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last command that was typed ended without having done it."""
+        return bool(self.walk.typed) and self.walk.typed[-1].code not in (0, 4)
+
+    def _refusal(self) -> str:
+        last = self.walk.typed[-1] if self.is_refused else None
+        return "" if last is None else f" ({last.text}: {last.code}: {last.said.strip()})"
+
+    def do_first(self) -> Fault | None:
+        """Do the act of the fault that is first now, and return that; None where none is left."""
+        now = self._until(lambda one: True, 30)
+        if now is None or not now.faults:
+            return None
+        self.walk.read.append(now.faults[0].do)
+        self.do(now.faults[0].do)
+        return now.faults[0]
+
+    def _until(self, condition: Callable[[Sample], bool], seconds: float) -> Sample | None:
+        return self.sampling.until(condition, seconds, len(self.sampling.samples))

@@ -1,0 +1,349 @@
+"""Codes of servers, each provoked at a real one: how, whose fault it has to be, and the act that is its own.
+
+The table is written down before anything runs. Where a server cannot be brought to a state in a test (a full disk, a
+crashed neighbour), an index of a real
+PostgreSQL calls a function that raises the code with PostgreSQL's own sentence. `by` is empty where
+the server gives the code by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+
+from slotkeeper.core.domain.fault import Party, Severity
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.drivers import my, pg
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.launch.view import observe
+from slotkeeper.core.state.sqlite import Store
+from slotkeeper.demo import maria_orders
+from slotkeeper.demo.incidents.cluster import SILENT_AFTER_S
+from slotkeeper.demo.incidents.record import JOB, TARGET, World
+from slotkeeper.demo.incidents.sinks import CREDENTIALS_ROTATED
+from slotkeeper.demo.incidents.slots import LATE_FIRST, write
+from slotkeeper.demo.mariadb import HOST
+from slotkeeper.demo.orders import TABLE
+from tests.support.culprits import Culprit
+from tests.support.proxy import Line, Proxy
+from tests.support.waiting import until
+
+RAISED = "raised"
+_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Provoked:
+    """A code. `make` provokes it until `cure`, which somebody does who is asked to by the printed act."""
+
+    name: str
+    culprit: Culprit
+    make: Callable[[World], object]
+    cure: Callable[[World], object]
+    by: str = ""
+    looks: bool = False
+    """Its act finds out more or says that nothing is needed, and what provokes it then ends by itself."""
+
+
+def _sink(code: str, act: str, *, ends: bool = False) -> Culprit:
+    """What the sink's refusal is: a job waits for it, or has ended by it.
+
+    It ends by what its rows or its table are, by a step that is too large for a disk or a memory, and by an access that
+    was refused three times or an error of unknown kind (`slotkeeper.core.retry`).
+    """
+    rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("sink_fails", Severity.WARNING)
+    return Culprit((rule,), (Party.SINK,), severity, act, root=2, ends=ends, code=code)
+
+
+def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False) -> Provoked:
+    def make(world: World) -> None:
+        world.at_sink(
+            "CREATE OR REPLACE FUNCTION public.provoked(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE"
+            f" SET search_path = public AS $$ BEGIN RAISE EXCEPTION '{sentence}' USING ERRCODE = '{name}'; END $$",
+            f"CREATE INDEX provoked ON {TARGET} (public.provoked(order_no)) WHERE order_no >= {_next(world)}",
+        )
+        write(world, _ROWS)
+
+    return Provoked(name, culprit, make, lambda world: world.at_sink("DROP INDEX mart.provoked"), RAISED, looks)
+
+
+def _next(world: World) -> int:
+    """The number of the next order that `write` inserts."""
+    with closing(world.warehouse.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT coalesce(max(order_no) + 1, {LATE_FIRST}) FROM {TABLE} WHERE order_no >= {LATE_FIRST}")
+        return int(cursor.fetchall()[0][0])
+
+
+def _by(name: str, culprit: Culprit, make: str, cure: str, ends_sessions: bool = False) -> Provoked:
+    """By a statement at the sink, and another; `{user}` is the job's login there."""
+
+    def made(world: World) -> None:
+        world.at_sink(*_each(make.format(user=world.sink_user)))
+        if ends_sessions:
+            _end_sessions(world)
+        write(world, _ROWS)
+
+    return Provoked(name, culprit, made, lambda world: world.at_sink(*_each(cure.format(user=world.sink_user))))
+
+
+def _each(statements: str) -> list[str]:
+    return [one.strip() for one in statements.split(";") if one.strip()]
+
+
+def _end_sessions(world: World) -> None:
+    world.at_sink(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{world.sink_user}'")
+
+
+def _at_server(world: World, *statements: str) -> None:
+    """In another database than the sink's own."""
+    with closing(world.sink.connect("postgres")) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _renamed(world: World) -> None:
+    name = world.sink_database
+    ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    write(world, _ROWS)
+    for _ in range(50):  # the job comes back at once
+        with suppress(pg.DriverError):
+            _at_server(world, ended, f"ALTER DATABASE {name} RENAME TO {name}_away")
+            return
+    _at_server(world, ended, f"ALTER DATABASE {name} RENAME TO {name}_away")
+
+
+def _named_again(world: World) -> None:
+    _at_server(world, f"ALTER DATABASE {world.sink_database}_away RENAME TO {world.sink_database}")
+
+
+_ending: dict[str, threading.Event] = {}
+
+
+def _sessions_end_again_and_again(world: World) -> None:
+    over = _ending[world.sink_user] = threading.Event()
+
+    def end() -> None:
+        while not over.wait(0.2):
+            with suppress(pg.DriverError):
+                _end_sessions(world)
+
+    threading.Thread(target=end, daemon=True).start()
+    world.opened.callback(over.set)
+    write(world, _ROWS)
+
+
+def _sessions_last(world: World) -> None:
+    _ending.pop(world.sink_user).set()
+
+
+def _new_password(world: World) -> None:
+    CREDENTIALS_ROTATED.make(world)
+
+
+def _password_written(world: World) -> None:
+    world.sink_password_file.with_suffix(".new").replace(world.sink_password_file)
+
+
+_ROW = rf"^Alter {TARGET} so that the row fits, or set on_bad_row"
+_NOTHING = r"^No action needed: "
+
+
+def _untold(code: str, act: str) -> Culprit:
+    """What is of unknown kind is tried three times before it ends the job."""
+    return replace(_sink(code, act), rules=("sink_fails", "job_failed"), ends=True)
+
+
+AT_POSTGRES: tuple[Provoked, ...] = (
+    _by(
+        "42501", _sink("SK-1101", rf"run `GRANT SELECT, INSERT, UPDATE, DELETE ON {TARGET} TO \w+;?`", ends=True),
+        f"REVOKE ALL ON {TARGET} FROM {{user}}", f"GRANT ALL ON {TARGET} TO {{user}}",
+    ),
+    Provoked(
+        "28P01", _sink("SK-1102", r"^Write the current password of \w+ to password_file \S+ \(changed "),
+        _new_password, _password_written,
+    ),
+    _by(
+        "28000", _sink("SK-1104", r"`ALTER ROLE \w+ LOGIN;?`", ends=True),
+        "ALTER ROLE {user} NOLOGIN", "ALTER ROLE {user} LOGIN", True,
+    ),
+    _by(
+        "53300", _sink("SK-1203", r"`ALTER ROLE \w+ CONNECTION LIMIT -1;?`"),
+        "ALTER ROLE {user} CONNECTION LIMIT 0", "ALTER ROLE {user} CONNECTION LIMIT -1", True,
+    ),
+    Provoked("3D000", _sink("SK-1603", r"^Correct database"), _renamed, _named_again),
+    Provoked(
+        "pg_terminate_backend", _sink("", _NOTHING), _sessions_end_again_and_again, _sessions_last, looks=True,
+    ),
+    _raised("57P01", "terminating connection due to administrator command", _sink("SK-1301", _NOTHING), looks=True),
+    _by(
+        "25006", _sink("SK-1304", r"default_transaction_read_only|^Set host of sink \w+ to the primary"),
+        "ALTER ROLE {user} SET default_transaction_read_only = on",
+        "ALTER ROLE {user} RESET default_transaction_read_only", True,
+    ),
+    _raised(
+        "53100", 'could not extend file "base/16384/16385": No space left on device',
+        _sink("SK-1201", r"^Free disk space on sink", ends=True),
+    ),
+    _raised("53200", "out of memory", _sink("SK-1202", r"^Free memory on sink", ends=True)),
+    _raised("53400", "temporary file size exceeds temp_file_limit",
+            _sink("SK-1204", r"^Raise temp_file_limit on", ends=True)),
+    _raised(
+        "57P02", "terminating connection because of crash of another server process",
+        _sink("SK-1302", r"^Read the log of sink"),
+    ),
+    _raised("57P03", "the database system is starting up",
+            _sink("SK-1303", r"^Wait: sink \w+ is starting"), looks=True),
+    _raised("58030", "could not read block 0 in file", _untold("SK-1305", r"^Check the disks of sink")),
+    _raised("55P03", "canceling statement due to lock timeout",
+            _sink("SK-1401", rf"^`slotkeeper locks {JOB}`"), looks=True),
+    _raised("40P01", "deadlock detected", _sink("SK-1402", _NOTHING), looks=True),
+    _raised("40001", "could not serialize access due to concurrent update", _sink("SK-1403", _NOTHING), looks=True),
+    _raised("57014", "canceling statement due to user request",
+            _sink("SK-1404", rf"^`slotkeeper jobs start {JOB}`", ends=True), looks=True),
+)  # fmt: skip
+"""Refusals of a real sink of a real job, which its administrator ends."""
+OF_ROWS: tuple[Provoked, ...] = (
+    _by(
+        "23514", _sink("SK-1501", _ROW, ends=True),
+        f"ALTER TABLE {TARGET} ADD CONSTRAINT provoked CHECK (false) NOT VALID",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT provoked",
+    ),
+    _raised(
+        "23505", 'duplicate key value violates unique constraint "orders_pkey"', _sink("SK-1501", _ROW, ends=True)
+    ),
+    _raised(
+        "23503", 'insert or update on table "orders" violates foreign key constraint "of_customer"',
+        _sink("SK-1501", _ROW, ends=True),
+    ),
+    _raised("23502", 'null value in column "status" violates not-null constraint', _sink("SK-1501", _ROW, ends=True)),
+    _raised("22001", "value too long for type character varying(3)", _sink("SK-1502", _ROW, ends=True)),
+    _raised(
+        "42703", 'column "status" of relation "orders" does not exist',
+        _sink("SK-1602", r"^by hand: give the target the column that the job writes.*; then `slotkeeper", ends=True),
+    ),
+    _raised(
+        "42P01", 'relation "mart.codes" does not exist',
+        _sink("SK-1601", r"^by hand: bring the target or the progress table back as it was", ends=True),
+    ),
+    _raised("XX000", "cache lookup failed for type 0",
+            _untold("SK-1999", rf"^Read `slotkeeper jobs logs {JOB}`"), looks=True),
+)  # fmt: skip
+"""The same, of what the job writes there. The last is a code that no line of the table of causes knows."""
+
+
+def _of_source(code: str, act: str, *, ends: bool = False) -> Culprit:
+    """What the source's refusal is; a job of a MySQL source has one lane, which is the source."""
+    rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("source_fails", Severity.WARNING)
+    return Culprit((rule,), (Party.SOURCE,), severity, act, root=2, ends=ends, code=code)
+
+
+_ETL = f"'{maria_orders.LOGIN}'@'{HOST}'"
+_NEW = "written-by-a-test-1"
+
+
+def _end_readers(world: World) -> None:
+    with closing(world.maria.session()) as session:
+        found = session.rows(f"SELECT id FROM information_schema.processlist WHERE user = '{maria_orders.LOGIN}'")
+        for (number,) in found:
+            with suppress(my.DriverError):
+                session.rows(f"KILL CONNECTION {number}")
+
+
+def _at_maria(*statements: str) -> Callable[[World], None]:
+    """Run statements at the source, and end the job's sessions there."""
+
+    def run(world: World) -> None:
+        world.at_source(*statements)
+        _end_readers(world)
+
+    return run
+
+
+def _maria_password(world: World) -> None:
+    world.maria.password_file(maria_orders.LOGIN).write_text(_NEW, "utf-8")
+
+
+def _readers_end_again_and_again(world: World) -> None:
+    over = _ending[world.sink_user] = threading.Event()
+
+    def end() -> None:
+        while not over.wait(0.2):
+            with suppress(my.DriverError, SlotkeeperError):
+                _end_readers(world)
+
+    threading.Thread(target=end, daemon=True).start()
+    world.opened.callback(over.set)
+
+
+AT_MARIADB: tuple[Provoked, ...] = (
+    Provoked(
+        "1045", _of_source("SK-1102", r"^Write the current password of etl to password_file \S+ \(changed "),
+        _at_maria(f"ALTER USER {_ETL} IDENTIFIED BY '{_NEW}'"), _maria_password,
+    ),
+    Provoked("2013", _of_source("SK-1705", _NOTHING), _readers_end_again_and_again, _sessions_last, looks=True),
+    Provoked(
+        "2003", _of_source("SK-1701", r"^Start source \w+ at "),
+        lambda world: world.maria.stop(crash=True), lambda world: world.maria.start(),
+    ),
+    Provoked(
+        "1227", _of_source("SK-1101", r"(?i)grant REPLICATION SLAVE, REPLICATION CLIENT ON \*\.\*", ends=True),
+        _at_maria(f"REVOKE REPLICATION SLAVE ON *.* FROM {_ETL}"),
+        lambda world: world.at_source(f"GRANT REPLICATION SLAVE ON *.* TO {_ETL}"),
+    ),
+)  # fmt: skip
+"""At a real MariaDB as the source of a real job. 1236 is the incident `binlogs-purged`."""
+
+
+def _written(world: World, **values: str) -> None:
+    """Change keys of the sink in the configuration, and start the job again by it."""
+    world.run(("jobs", "stop", JOB))
+    before, mark, rest = world.config.read_text("utf-8").partition("[sinks.mart]")
+    section, other, after = rest.partition("[jobs.")
+    for key, value in values.items():
+        section = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", section)
+    world.config.write_text(before + mark + section + other + after, "utf-8")
+    world.run(("jobs", "start", JOB, "--wait", "2s"))
+
+
+def _misdirected(code: str, act: str, ends: bool = False, /, **values: str) -> Provoked:
+    right = {"host": '"127.0.0.1"', "sslmode": '"disable"'}
+
+    def cure(world: World) -> None:
+        _written(world, **right, port=str(world.sink.port))
+
+    name = ", ".join(f"{key} = {value}" for key, value in values.items())
+    return Provoked(name, _sink(code, act, ends=ends), lambda world: _written(world, **values), cure)
+
+
+def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Provoked:
+    """A proxy before the sink does something to its connections."""
+    proxies: list[Proxy] = []
+
+    def make(world: World) -> None:
+        proxies.append(Proxy(world.sink.port))
+        world.opened.callback(proxies[-1].close)
+        _written(world, port=str(proxies[-1].port))
+        with Store.open(world.state) as store:
+            until(lambda: observe(store, JOB).state is JobState.RUNNING, 60, "the job to be RUNNING")
+        proxies[-1].set(line)
+        write(world, _ROWS)
+
+    return Provoked(name, culprit, make, lambda world: proxies[-1].set(Line.THROUGH), "a proxy", looks)
+
+
+AT_CONNECTIONS: tuple[Provoked, ...] = (
+    _misdirected("SK-1702", r"^Correct host of sink mart", host='"no-such-host.invalid"'),
+    _misdirected("SK-1701", r"^Start sink mart at 127\.0\.0\.1:\d+, or correct host and port", port="1"),
+    _misdirected("SK-1706", r"sslmode", True, host='"127.0.0.1"', sslmode='"require"'),
+    _through("08006, closed", Line.CUT, _sink("SK-1705", _NOTHING), looks=True),
+    _through("08006, refused", Line.REFUSED, _sink("SK-1701", r"^Start sink mart at")),
+    _through(
+        "08006, silent",
+        Line.BLACK_HOLE,
+        replace(_sink("SK-1704", r"^Check sink mart at .*, and the network to it"), late=SILENT_AFTER_S),
+    ),
+)
+"""Between a real job and its sink: an address that is wrong, and lines that end, are refused, or fall silent."""
