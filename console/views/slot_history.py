@@ -59,8 +59,9 @@ def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, st
     facts, name = jobs.get(slot.job), safe(slot.job, 60)
     if facts is None:
         return Level.UNKNOWN, f"read by job {name}, whose state is not known here"
-    state = facts.state.value if facts.state else "never started"
-    return facts.level, f"read by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
+    state = facts.state_text if facts.state else "never started"
+    read = "of" if facts.last_known or facts.state is None else "read by"
+    return facts.level, f"{read} job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
 
 
 def jobs_of(local: Local) -> dict[str, JobFacts]:

@@ -61,8 +61,7 @@ def test_no_table_is_told_further_than_its_rows_however_its_job_is_disturbed(
     with watched(partial(of_mirror, mirror), 0.05) as states:
         mirror.start()
         for _ in range(6):
-            seen = states.samples
-            until(lambda: states.samples > seen, 60, "a state to be told")
+            until(partial(_judged, states, states.samples), 60, "a state to be told")
             how = chance.choice(("end sink sessions", "end source sessions", "stop and start"))
             print(f"seed {seed}: {how}", flush=True)
             mirror.source(f"UPDATE {chance.choice(TABLES)} SET v = v + 1 WHERE id < {chance.randrange(2, 200)}")
@@ -71,6 +70,10 @@ def test_no_table_is_told_further_than_its_rows_however_its_job_is_disturbed(
         until(lambda: {one.state for one in mirror.heard.tables.values()} == {"RUNNING"}, 60, "all to be RUNNING")
         mirror.stop()
     assert states.wrong == []
+
+
+def _judged(states: ToldStates, before: int) -> bool:
+    return states.samples > before
 
 
 def test_the_judge_finds_what_is_told_too_early_and_what_is_told_too_late() -> None:

@@ -93,7 +93,7 @@ class _OfSlots(TableScreen):
 class SlotsScreen(_OfSlots, GraphBelow):
     """Every slot of every table that a job reads."""
 
-    its_place = "Slots   read-only: looking creates and moves nothing"
+    its_place = "Slots   looking creates and moves nothing"
     its_name = "Slots"
     columns = SLOT_COLUMNS
     panel_height = 8
