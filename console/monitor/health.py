@@ -13,6 +13,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Severity, worst
 from slotkeeper.core.domain.job import JobState, amiss
 from slotkeeper.core.domain.last_known import past
+from slotkeeper.core.domain.pending import said_pending
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport, why_whole
 from slotkeeper.core.domain.text import many
@@ -52,7 +53,9 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
         if mine
         else why_whole(view)
         if view.starting or not view.state.has_process
-        else _progress(view.report if view.reported else None),
+        else said_pending(view, now)
+        if view.state is JobState.PENDING
+        else "; ".join(filter(None, (_progress(view.report if view.reported else None), said_pending(view, now)))),
         wanted=view.wanted.value,
         alive=None if view.elsewhere and not view.lives else view.lives or view.starting,
         holder=f"pid {holder.pid}" if holder else "",

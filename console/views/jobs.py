@@ -235,8 +235,6 @@ def what_is_wrong(job: JobFacts) -> str:
         return safe(job.wrong or "it is in trouble and does not say why", 400)
     if job.state is JobState.RUNNING:
         return "nothing; it follows its source"
-    if job.state is JobState.PENDING:
-        return "nothing; it is starting"
     return "nothing" + (f": {safe(job.wrong, 400)}" if job.wrong else "")
 
 
