@@ -40,14 +40,14 @@ def none_waits(seen: Sequence[SinkWaits] | None) -> str:
     """What no waiting session means, by what the sinks have said; None: they were not asked yet.
 
     >>> none_waits(None), none_waits([SinkWaits("sink mart", fault="refused")]), none_waits([SinkWaits("sink mart")])
-    ('not asked yet', 'unknown: no sink has told', 'no session of ours waits for a lock')
+    ('not asked yet', 'unknown: no sink answered', 'no session of ours waits for a lock')
     """
     if seen is None:
         return NOT_ASKED
-    told = [one for one in seen if not one.fault]
-    if not told:
-        return "unknown: no sink has told" if seen else NOT_ASKED
-    return NOBODY if len(told) == len(seen) else f"{NOBODY} at the sinks that have told"
+    answered = [one for one in seen if not one.fault]
+    if not answered:
+        return "unknown: no sink answered" if seen else NOT_ASKED
+    return NOBODY if len(answered) == len(seen) else f"{NOBODY} at the sinks that answered"
 
 
 def tells(job: JobFacts) -> bool:
