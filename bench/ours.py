@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,6 +69,12 @@ class Heard:
         pass
 
     def table(self, report: TableReport) -> None:
+        pass
+
+    def stored(self, states: Mapping[str, LaneState]) -> None:
+        pass
+
+    def waits(self, tables: Collection[str], text: str) -> None:
         pass
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:

@@ -85,6 +85,7 @@ _VERIFIED = maybe(record(Verified), "never compared, or not kept")
 _SEEN: dict[str, Schema] = {
     "job": _JOB,
     **{name: one for name, one in fields_of(JobStatus).items() if name not in ("name", "report", "reported")},
+    "last_known": flag("whether state, lanes and figures are the last known: no process of it is seen here"),
     "tables": listed("the tables of a living job of several", record(TableReport)),
     "queries": listed(
         "the DataFrame queries that read its slots, of a job that was never started here",
@@ -106,7 +107,7 @@ _TABLE_SEEN = thing(
 )
 _STEERED = either("how the job stands after the wait; with --table, how that table does", _JOB_SEEN, _TABLE_SEEN)
 
-_KNOWN_WHEN_NEVER_STARTED = ("job", "reason", "tables", "queries")
+_KNOWN_WHEN_NEVER_STARTED = ("job", "reason", "last_known", "tables", "queries")
 _NEVER_STARTED: dict[str, Schema] = {
     n: one if n in _KNOWN_WHEN_NEVER_STARTED else maybe(one, _NEVER) for n, one in _SEEN.items()
 }
@@ -176,6 +177,7 @@ _STATUS = thing(
                     "text": text("what is wrong with it; empty where nothing is"),
                     "behind": maybe(whole("how far its lane that is furthest behind is, in its dialect's unit")),
                     "reported_at": maybe(moment("when its driver reported last"), "never"),
+                    "last_known": flag("whether all of it is the last known: no process of it is seen here"),
                     "verified": _VERIFIED,
                     "quarantined": maybe(whole("rows in quarantine"), "it holds none by its configuration"),
                     "only_quarantined": flag("whether nothing but rows in quarantine is wrong with it"),

@@ -18,11 +18,13 @@ import typer
 
 from slotkeeper.console.cli import diagnostics, output, select
 from slotkeeper.console.cli.diagnostics import Progress
+from slotkeeper.console.views.rows import age
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.audit import AuditLine
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, amiss, to_do
+from slotkeeper.core.domain.pending import since_of
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
@@ -190,8 +192,11 @@ def show(view: JobStatus, ascii_only: bool) -> None:
     found = view.living_tables
     if not found:
         return
-    rows: list[list[object]] = [[one.source_table, one.target, one.state, one.trouble or None] for one in found]
-    output.table(["table", "target", "state", "trouble"], rows, ascii_only)
+    now = SystemClock().utc()
+    rows: list[list[object]] = [
+        [one.source_table, one.target, one.state, age(since_of(one), now), one.trouble or None] for one in found
+    ]
+    output.table(["table", "target", "state", "for", "trouble"], rows, ascii_only)
     stuck = amiss(found)
     for one in [*stuck, *(one for one in found if one.reason and one not in stuck)]:
         if one.reason:

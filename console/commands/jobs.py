@@ -21,9 +21,11 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
+from slotkeeper.core.domain.last_known import past, state_text
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
 from slotkeeper.core.domain.report import Identity, JobStatus, why_of
 from slotkeeper.core.domain.row_counts import in_a_phrase
+from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.errors import Busy, ConfigError, Refused
 from slotkeeper.core.judgement.facts import LIMITS, Limits
 from slotkeeper.core.launch.log import last_lines
@@ -114,7 +116,7 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
     rows: list[list[object]] = [
         [
             view.name,
-            view.state,
+            state_text(view.state, view.last_known),
             _alive(view),
             verified[view.name].verdict if view.name in verified else None,
             _REFUSED if view.name in refused else why_of(view),
@@ -147,14 +149,18 @@ def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDi
         return
     _show_head(ctx, view, loaded.alerts.limits if loaded is not None else LIMITS)
     output.line(f"{'compared':<10}  {in_a_phrase(verified.get(job), SystemClock().utc())}", select.ascii_only(ctx))
-    if view.report is not None and view.report.lanes:
-        table = any(lane.label for lane in view.report.lanes)
+    report = view.report
+    if report is not None and report.lanes:
+        if view.last_known:
+            report = past(report, 0.0)
+            output.line(f"{'lanes':<10}  {_last_known(view)}", select.ascii_only(ctx))
+        table = any(lane.label for lane in report.lanes)
         of_lane = ["state", "activity", "position", "latest", "delay", "retry"]
-        heads = [*(["table"] if table else []), view.report.part.lower(), *of_lane]
+        heads = [*(["table"] if table else []), report.part.lower(), *of_lane]
         lanes = [
             [*([lane.source_table] if table else []), lane.shard, lane.state, lane.activity, lane.position, lane.latest,
              "" if lane.delay is None else f"{lane.delay:.0f} s", lane.retry]
-            for lane in view.report.lanes
+            for lane in report.lanes
         ]  # fmt: skip
         output.table(heads, lanes, select.ascii_only(ctx))
     job_verbs.show(view, select.ascii_only(ctx))
@@ -453,7 +459,7 @@ def _tell(ctx: typer.Context, view: JobStatus, as_json: bool, fine: bool) -> Non
 def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
-        ("state", view.state),
+        ("state", state_text(view.state, view.last_known)),
         ("wanted", _WANTED.get(view.wanted) if view.wanted else None),
         ("reason", why_of(view)),
         ("do", for_job(view.safe, view.name) or job_verbs.to_do_first(view)),
@@ -478,11 +484,23 @@ def _reported(view: JobStatus, limits: Limits) -> str | None:
     return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
 
 
+def _last_known(view: JobStatus) -> str:
+    """How old what is known of its lanes is."""
+    old = None if view.reported_at is None else elapsed.elapsed(view.reported_at, SystemClock().utc())
+    return "last known" if old is None else f"last known {in_words(old)} ago"
+
+
 def _brief(view: JobStatus) -> dict[str, object]:
     """A job's view as JSON, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
-    return {"job": found.pop("name"), **found, "tables": view.living_tables, "queries": ()}
+    return {
+        "job": found.pop("name"),
+        **found,
+        "last_known": view.last_known,
+        "tables": view.living_tables,
+        "queries": (),
+    }
 
 
 def _why_never(name: str, silent: Container[str]) -> str:
@@ -493,11 +511,14 @@ def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = 
     """A job that was never started here, as JSON; with its queries where some read its slots."""
     names = [field.name for field in dataclasses.fields(JobStatus) if field.name not in ("name", "report", "reported")]
     found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
+    found["last_known"] = False
     return found | job_queries.as_values(read) if read else found
 
 
 def _who(identity: Identity | None, alive: bool) -> str | None:
-    return None if identity is None else f"pid {identity.pid} on {identity.host}, {'lives' if alive else 'gone'}"
+    return (
+        None if identity is None else f"pid {identity.pid} on {identity.host}, {'running' if alive else 'has exited'}"
+    )
 
 
 def _alive(view: JobStatus) -> str:

@@ -20,7 +20,7 @@ from slotkeeper.console.cli.select import OneJson, StateDir
 from slotkeeper.console.monitor.health import LEVELS, facts
 from slotkeeper.console.monitor.snapshot import UNSEEN, JobFacts, Level
 from slotkeeper.console.monitor.store_reader import complete
-from slotkeeper.console.views.rows import rank
+from slotkeeper.console.views.rows import age, rank
 from slotkeeper.core.alerts.rules import fault_values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.row_counts import in_a_phrase
@@ -96,6 +96,7 @@ def _values(one: JobFacts) -> dict[str, object]:
         "text": one.wrong,
         "behind": one.behind,
         "reported_at": one.reported_at,
+        "last_known": one.last_known,
         "verified": one.verified,
         "quarantined": one.quarantined,
         "only_quarantined": one.only_quarantined,
@@ -104,10 +105,11 @@ def _values(one: JobFacts) -> dict[str, object]:
 
 
 def _line(one: JobFacts, now: datetime) -> str:
-    state = one.state.value if one.state else "-"
+    state = one.state_text
     alive = "" if one.alive or one.state is None or not one.state.has_process else " (no process here)"
     unit = f"{one.report.unit} " if one.report and one.report.unit else ""
-    behind = f"; {one.behind} {unit}behind" if one.behind else ""
+    known = f"last known {age(one.reported_at, now)} ago: " if one.last_known else ""
+    behind = f"; {known}{one.behind} {unit}behind" if one.behind else ""
     text = f": {one.wrong}" if one.wrong else ""
     verified = f"; {in_a_phrase(one.verified, now)}" if one.verified else ""
     return f"{_word(one.judged).upper():<8}  {one.name}  {state}{alive}{text}{behind}{verified}"

@@ -9,8 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Severity, worst
 from slotkeeper.core.domain.job import JobState, amiss
+from slotkeeper.core.domain.last_known import past
+from slotkeeper.core.domain.pending import said_pending
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import JobReport, why_whole
 from slotkeeper.core.domain.text import many
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Severity.UNKNOWN: Level.UNKNOWN}
 
 _AS_SEEN = (
-    "name", "state", "report", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
+    "name", "state", "last_known", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
 )  # fmt: skip
 """What facts and views call alike and mean alike."""
 _BESIDE = ("rows_quarantined", "crash_loop", "clocks_differ", "not_verified", "slot_ttl")
@@ -41,6 +44,7 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
     troubled = amiss(view.living_tables)
     return JobFacts(
         **{name: getattr(view, name) for name in _AS_SEEN},
+        report=_report(view, now),
         faults=mine,
         safe=mine[0].do if mine else "",
         trouble=view.trouble or (troubled[0].trouble if only_tables and troubled else ""),
@@ -49,7 +53,9 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
         if mine
         else why_whole(view)
         if view.starting or not view.state.has_process
-        else _progress(view.report if view.reported else None),
+        else said_pending(view, now)
+        if view.state is JobState.PENDING
+        else "; ".join(filter(None, (_progress(view.report if view.reported else None), said_pending(view, now)))),
         wanted=view.wanted.value,
         alive=None if view.elsewhere and not view.lives else view.lives or view.starting,
         holder=f"pid {holder.pid}" if holder else "",
@@ -62,6 +68,13 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
         only_quarantined=bool(mine) and all(one.rule == "rows_quarantined" for one in mine),
         only_tables=only_tables,
     )
+
+
+def _report(view: JobStatus, now: datetime) -> JobReport | None:
+    """Its last report, which is past where no process of it is seen."""
+    if view.report is None or not view.last_known:
+        return view.report
+    return past(view.report, (elapsed(view.reported_at, now) if view.reported_at else None) or 0.0)
 
 
 def said(faults: Sequence[Fault], now: datetime) -> str:

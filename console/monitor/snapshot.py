@@ -80,6 +80,8 @@ class JobFacts:
     reported_at: datetime | None = None
     current: bool = False
     """Whether the report is of this run."""
+    last_known: bool = False
+    """Whether state, lanes and figures are the last known, because no process of it is seen here."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     changed_at: datetime | None = None
@@ -123,6 +125,13 @@ class JobFacts:
         """When it entered its state. The time of a kill is not recorded: then not before its last report."""
         seen = [at for at in (self.changed_at, self.reported_at if self.state is JobState.DEAD else None) if at]
         return max(seen, default=None)
+
+    @property
+    def state_text(self) -> str:
+        """Its state as it is shown."""
+        from slotkeeper.core.domain.last_known import state_text  # the first frame is seen without it
+
+        return "-" if self.state is None else state_text(self.state, self.last_known)
 
     @property
     def unread(self) -> str:

@@ -74,16 +74,19 @@ def first_span(job: JobFacts | None, now: datetime) -> int:
     return 0 if past is not None and past < SPANS[0] else 1
 
 
-def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s") -> list[Parts]:
-    """Lag over rate of one lane, or of the whole job, over one axis of time with what happened on it."""
+def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now") -> list[Parts]:
+    """Lag over rate of one lane, or of the whole job, over one axis of time with what happened on it.
+
+    `newest` is what the last figure is called: "last" where the job has no process.
+    """
     line = series.lines.get(lane) or series.lines[WHOLE]
     lags, rates = spread(line.lags, shape.points), spread(line.rates, shape.points)
     most = max((one for one in lags if one is not None), default=0.0)
     top = next((float(one) for one in _LAGS if one >= most), math.ceil(most / 86_400) * 86_400.0)
-    lines = [_head("lag ", line.lags, series, in_words, ""), *_graph(lags, top, shape, _scale, "busy")]
+    lines = [_head("lag ", line.lags, series, in_words, "", newest), *_graph(lags, top, shape, _scale, "busy")]
     most = max((one for one in rates if one is not None), default=0.0)
     lines += [
-        _head("rate", line.rates, series, speed, f" {unit}"),
+        _head("rate", line.rates, series, speed, f" {unit}", newest),
         *_graph(rates, _round(most), shape, speed, "accent"),
     ]
     return [*lines, _time_axis(series, shape), [(" " * GUTTER, ""), *marks_row(series, shape.columns)]]
@@ -106,16 +109,16 @@ def strip(values: Sequence[float | None], columns: int, ascii_only: bool) -> str
 
 
 def _head(
-    name: str, values: Sequence[float | None], series: JobSeries, words: Callable[[float], str], unit: str
+    name: str, values: Sequence[float | None], series: JobSeries, words: Callable[[float], str], unit: str, newest: str
 ) -> Parts:
     known = [(value, place) for place, value in enumerate(values) if value is not None]
     now = words(values[-1]) if values and values[-1] is not None else UNKNOWN
     if not known:
-        return [(f" {name}  now {UNKNOWN}   nothing is recorded of it here", "dim")]
+        return [(f" {name}  {newest} {UNKNOWN}   nothing is recorded of it here", "dim")]
     most, place = max(known, key=lambda one: one[0])
     at = datetime.fromtimestamp(series.begins + place * series.every, timezone.utc)
     mean = sum(value for value, _ in known) / len(known)
-    return [(f" {name}  now {now}   max {words(most)} at {at:%H:%M:%S}   mean {words(mean)}{unit}", "")]
+    return [(f" {name}  {newest} {now}   max {words(most)} at {at:%H:%M:%S}   mean {words(mean)}{unit}", "")]
 
 
 def _scale(seconds: float) -> str:

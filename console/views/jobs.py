@@ -148,10 +148,10 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "pid": safe(job.holder.removeprefix("pid "), 10) if job.alive else "-",
         "mark": job.level.value,
         "job": safe(job.name, 80),
-        "state": job.state.value if job.state else "-",
+        "state": job.state_text,
         "wanted": safe(job.wanted or "-", 10),
         "alive": "-" if job.state is None else yes(job.alive),
-        "behind": count(job.behind) if job.state else "-",
+        "behind": count(None if job.last_known else job.behind) if job.state else "-",
         "events": count(report.changes if report else None) if job.state else "-",
         "lanes": (count(len(report.lanes)) if report and report.lanes else UNKNOWN) if job.state else "-",
         "report": age(job.reported_at, now) if job.state else "-",
@@ -164,7 +164,7 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
 
 def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
     """What moves; `-` where a job has nothing that could."""
-    here = job.state is not None and job.state.has_process
+    here = job.state is not None and job.state.has_process and not job.last_known
     lags = job.state is not JobState.FINISHED and job.report is not None and bool(job.report.lanes)
     worst = worst_lane(job)
     its = job.throughput[worst].lag if worst is not None and worst in job.throughput else None
@@ -189,7 +189,7 @@ def _in_sync(job: JobFacts, share: float) -> str:
 
 def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
     """The DNs in sync, or the share of the copy that is done, as a bar and in figures; "" where nothing could be."""
-    if job.state is None or not job.state.has_process or not job.current:
+    if job.state is None or not job.state.has_process or not job.current or job.last_known:
         return ""
     synced = in_sync(job)
     if synced is None:
@@ -235,8 +235,6 @@ def what_is_wrong(job: JobFacts) -> str:
         return safe(job.wrong or "it is in trouble and does not say why", 400)
     if job.state is JobState.RUNNING:
         return "nothing; it follows its source"
-    if job.state is JobState.PENDING:
-        return "nothing; it is starting"
     return "nothing" + (f": {safe(job.wrong, 400)}" if job.wrong else "")
 
 

@@ -71,7 +71,7 @@ def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
         Row(
             lane.name,
             lane_level(lane),
-            Later(partial(_cells, lane, pace, ascii_only)),
+            Later(partial(_cells, lane, pace, ascii_only, not job.last_known)),
             Later(partial(_order, lane, pace)),
         )
         for lane, pace in found
@@ -142,20 +142,20 @@ def _place(lane: LaneReport) -> str:
     return UNKNOWN if lane.shown is None else safe(lane.shown, 20)
 
 
-def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool) -> dict[str, str]:
+def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool, moves: bool) -> dict[str, str]:
     return {
         "mark": lane_level(lane).value,
         "table": safe(lane.source_table, 60),
         "dn": safe(lane.shard, 40),
         "doing": safe(lane.activity, 20),
         "lag": seconds(pace.lag),
-        "rate": speed(pace.rate),
+        "rate": speed(pace.rate) if moves else "-",
         "spark": bars(pace.spark, ascii_only) or UNKNOWN,
         "position": _place(lane),
         "latest": lane.latest or UNKNOWN,
         "behind": count(lane.known_behind),
         "registered": lane.registered or UNKNOWN,
-        "eta": "-" if pace.eta is None else seconds(pace.eta),
+        "eta": "-" if pace.eta is None or not moves else seconds(pace.eta),
         "state": safe(lane.state, 20),
         "commit": seconds(lane.last_commit_age),
     }
@@ -169,17 +169,17 @@ def since(job: JobFacts, now: datetime) -> str:
     if job.state is None:
         return "never started"
     at = "" if job.since is None else f" since {clock(job.since)} ({age(job.since, now)})"
-    return f"{job.state.value}{at}"
+    return f"{job.state_text}{at}"
 
 
-def figures(job: JobFacts, ascii_only: bool = False) -> str:
-    """How far and how fast: lag, rate, what was applied, the copy."""
+def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
+    """How far and how fast: lag, rate, what was applied, the copy; without a process the last known, and how old."""
     from statistics import median
 
     report = job.report
     if report is None:
         return "nothing was reported yet"
-    parts = []
+    parts = [f"last known {age(job.reported_at, now)} ago"] if job.last_known else []
     copied = copy_of(job)
     if copied is not None:
         from slotkeeper.console.views.how_far import bar
@@ -194,6 +194,8 @@ def figures(job: JobFacts, ascii_only: bool = False) -> str:
         repeats = f", {count(report.repeats)} repeats" if report.repeats else ""
         parts.append(f"events {count(report.changes)}{repeats}")
     word = "rows/s" if not report.lanes else "events/s"
+    if job.last_known:
+        return "   ".join(parts)
     parts.append(f"{word} {speed(job.rate)} {bars(job.spark, ascii_only)}".rstrip())
     return "   ".join(parts)
 
@@ -216,6 +218,8 @@ def work(job: JobFacts) -> str:
     """The shares of its busy time, and which side is the bottleneck."""
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
+    if job.last_known:
+        return f"was busy with: {shares(job.busy)}"
     from slotkeeper.console.monitor.rates import side_of
 
     side = side_of(job)
@@ -284,7 +288,7 @@ def next_risk(job: JobFacts, now: datetime) -> str:
     """The next limit that it reaches, as far as the state store knows; the slot's expiry is on its screen."""
     if job.state in (JobState.STOPPED, JobState.FAILED, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
-        return f"next risk: nobody reads its binlog{still}; {_meanwhile(job)}"
+        return f"next risk: no job reads its binlog{still}; {_meanwhile(job)}"
     retrying = [lane.name for lane in (job.report.lanes if job.report else ()) if lane.retry]
     if retrying:
         more = f" and {len(retrying) - 1} more" if retrying[1:] else ""

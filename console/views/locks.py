@@ -24,6 +24,7 @@ LOCK_COLUMNS = (
     Column("mode", "LOCK WANTED", 24, least=140),
 )
 NOBODY = "no session of ours waits for a lock"
+NOT_ASKED = "not asked yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,28 @@ class SinkWaits:
     fault: str = ""
 
 
+def none_waits(seen: Sequence[SinkWaits] | None) -> str:
+    """What no waiting session means, by what the sinks have said; None: they were not asked yet.
+
+    >>> none_waits(None), none_waits([SinkWaits("sink mart", fault="refused")]), none_waits([SinkWaits("sink mart")])
+    ('not asked yet', 'unknown: no sink answered', 'no session of ours waits for a lock')
+    """
+    if seen is None:
+        return NOT_ASKED
+    answered = [one for one in seen if not one.fault]
+    if not answered:
+        return "unknown: no sink answered" if seen else NOT_ASKED
+    return NOBODY if len(answered) == len(seen) else f"{NOBODY} at the sinks that answered"
+
+
+def tells(job: JobFacts) -> bool:
+    """Whether the driver of a job reports of its sessions now."""
+    return job.report is not None and job.current and not job.last_known
+
+
 def of_reports(jobs: Iterable[JobFacts]) -> list[SinkWaits]:
     """The waits that the reports of the jobs show."""
-    known = [(one.name, one.report) for one in jobs if one.report is not None and one.current]
+    known = [(one.name, one.report) for one in jobs if one.report is not None and tells(one)]
     return [
         SinkWaits(f"job {name}", report.lock_waits, report.locks_untold)
         for name, report in known

@@ -47,7 +47,7 @@ def _states(local: Local) -> tuple[Level, str]:
     jobs = local.jobs
     states: dict[str, int] = {}
     for job in jobs:
-        word = job.state.value if job.state else "never started"
+        word = job.state_text if job.state else "never started"
         states[word] = states.get(word, 0) + 1
     words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
     away = sum(job.elsewhere for job in jobs)

@@ -39,7 +39,7 @@ def lines(job: JobFacts, now: datetime) -> Lines:
     for table, one in now_of(job, now).items():
         lives = "lives elsewhere" if one.lives else "does not live"
         found += [
-            (Level.FINE if one.lives else Level.REST, safe(f"{one.called} {lives}; read-only here", 300)),
+            (Level.FINE if one.lives else Level.REST, safe(f"{one.called} {lives}; not steered from here", 300)),
             (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
             *([(Level.REST, f"?      {one.unsaid}")] if one.unsaid else []),
             (Level.FINE, f"do     {one.to_do}"),  # above what others have named, which may be long
@@ -52,7 +52,9 @@ def lines(job: JobFacts, now: datetime) -> Lines:
 def strip(job: JobFacts, now: datetime) -> Lines:
     """The same in short, above its DNs."""
     state = job.state.value if job.state else UNKNOWN
-    found: Lines = [(job.level, f"{job.level.value} {safe(job.name, 60)}  {state}, a DataFrame query; read-only here")]
+    found: Lines = [
+        (job.level, f"{job.level.value} {safe(job.name, 60)}  {state}, a DataFrame query; not steered from here")
+    ]
     for table, one in now_of(job, now).items():
         found.append((Level.FINE, f"{safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"))
     return found[:4]

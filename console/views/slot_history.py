@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row, age, clock
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, slot_lost
 from slotkeeper.core.domain.text import safe, typed
-from slotkeeper.core.errors import TroubleName
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.audit import AuditLine
@@ -59,8 +58,9 @@ def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, st
     facts, name = jobs.get(slot.job), safe(slot.job, 60)
     if facts is None:
         return Level.UNKNOWN, f"read by job {name}, whose state is not known here"
-    state = facts.state.value if facts.state else "never started"
-    return facts.level, f"read by job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
+    state = facts.state_text if facts.state else "never started"
+    read = "of" if facts.last_known or facts.state is None else "read by"
+    return facts.level, f"{read} job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
 
 
 def jobs_of(local: Local) -> dict[str, JobFacts]:
@@ -71,9 +71,11 @@ def jobs_of(local: Local) -> dict[str, JobFacts]:
 def is_lost(table: str, slot: SlotView, jobs: Mapping[str, JobFacts]) -> bool:
     """Whether its job has ended because the server had dropped what this slot had not read."""
     job = jobs.get(slot.job or "")
-    if job is None or job.state is not JobState.FAILED or job.trouble != TroubleName.SLOT_LOST.value:
+    if job is None:
         return False
-    return job.table_in(job.wrong) in ("", table)
+    tables = job.report.tables if job.report else ()
+    others = slot_lost(job.state, job.trouble, job.wrong, tables, table)
+    return others and (job.state is not JobState.FAILED or job.table_in(job.wrong) in ("", table))
 
 
 def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:

@@ -157,15 +157,16 @@ def slot_columns(tables: Iterable[TableSeen]) -> list[Column]:
 UNKNOWN_LAST = float("inf")
 
 
-def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True) -> list[Row]:
-    """A slot DN by DN, the one that is cleared first on top."""
+def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> list[Row]:
+    """A slot DN by DN, the one that is cleared first on top; of a lost one no time is left."""
+    lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))
     listed = {each.shard: each for each in one.slot.shards}
     kept = {each.shard: each for each in one.retained.shards}
     keyed = []
     for name in sorted({*listed, *kept}):
         retained = kept.get(name)
-        left = remaining(retained.left if retained else None, one.seen.at, now)
-        level = Level.FINE if keeps_nothing(one) else _level(left, _ttl(one))
+        left = remaining(retained.left if retained and not lost else None, one.seen.at, now)
+        level = Level.CRITICAL if lost else Level.FINE if keeps_nothing(one) else _level(left, _ttl(one))
         cells = _shard_cells(name, listed.get(name), retained, one, now)
         ago = _seconds(
             retained.registered_at if retained else None, one.seen.retained.now if one.seen.retained else None
@@ -173,6 +174,7 @@ def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True) -> list[R
         unread = listed[name].unread if name in listed else None
         order = {"left": left, "bar": left, "deadline": left, "unread": _number(unread), "registered": ago}
         cells |= {"mark": level.value, "bar": ttl_bar(left, _ttl(one), ascii_only)}
+        cells |= {key: _LOST[key] for key in ("left", "deadline")} if lost else {}
         keyed.append((rank(level), UNKNOWN_LAST if left is None else left, name, Row(name, level, cells, order)))
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 

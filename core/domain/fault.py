@@ -80,6 +80,7 @@ RULES = {
     "table_failed": Rule("SK-2311", Urgency.BLOCKS, 1),
     "table_stopped": Rule("SK-2312", Urgency.BLOCKS, 1),
     "table_paused": Rule("SK-2313", Urgency.BLOCKS, 1),
+    "not_started": Rule("SK-2314", Urgency.BLOCKS, 3),
     "process_stopped": Rule("SK-2401", Urgency.BLOCKS, 1),
     "source_fails": Rule("SK-2102", Urgency.BLOCKS, 2),
     "dn_fails": Rule("SK-2103", Urgency.BLOCKS, 2),

@@ -16,7 +16,7 @@ from typing import Annotated
 from slotkeeper.core.domain.field import MomentOrNone
 from slotkeeper.core.domain.remedy import until_started
 from slotkeeper.core.domain.text import typed
-from slotkeeper.core.errors import Refused
+from slotkeeper.core.errors import Refused, TroubleName
 
 
 class JobState(Enum):
@@ -185,6 +185,22 @@ def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
     known = list(tables)
     found = [one for state in _AMISS for one in known if one.state == state.value]
     return [] if all(one.state == JobState.PAUSED.value for one in known) else found
+
+
+def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterable[TableReport], table: str) -> bool:
+    """Whether a table, or its whole job, has FAILED because the source had dropped what its slot had not read.
+
+    >>> failed = TableReport("ods.b", "m.b", "FAILED", trouble="SLOT LOST")
+    >>> [slot_lost(JobState.RUNNING, "", "", (failed,), one) for one in ("ods.a", "ods.b")]
+    [False, True]
+    >>> slot_lost(JobState.FAILED, "SLOT LOST", "dn_1: gone", (), "ods.a")
+    True
+    """
+    known, lost = list(tables), TroubleName.SLOT_LOST.value
+    if any(one.source_table == table and (one.state, one.trouble) == (JobState.FAILED.value, lost) for one in known):
+        return True
+    named = [one.source_table for one in known if one.source_table in reason]
+    return state is JobState.FAILED and trouble == lost and (not named or table in named)
 
 
 def to_do(job: str, table: TableReport) -> str:

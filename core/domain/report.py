@@ -329,6 +329,11 @@ class JobStatus:
         return self.supervisor_alive or self.driver_alive
 
     @property
+    def last_known(self) -> bool:
+        """Whether state, lanes and figures are the last known, because no process of the job is seen here."""
+        return bool(self.run) and not self.starting and not (self.state.has_process and self.lives)
+
+    @property
     def goes_on(self) -> bool:
         """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
         return self.reported and self.state in (JobState.RUNNING, JobState.SNAPSHOT, JobState.CATCHING_UP)

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.errors import TroubleName
 
-READINGS = "the sink fell back to an older copy, or another program confirms this slot"
+READINGS = "either the sink was restored to an older copy, or somebody moved the slot"
 """Both readings of a slot that is ahead of its row, where no record of our own tells which it is."""
 ANEW = "copy anew"
 """How the text ends where a new copy is safe; whoever knows the job puts the commands behind it."""

@@ -11,7 +11,7 @@ from itertools import chain
 
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.fault import Fault, Party, Severity, coded, in_brief, ranked
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import JobState, slot_lost
 from slotkeeper.core.domain.remedy import BY_HAND, OR, by_hand, start
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
@@ -31,8 +31,16 @@ def of_slot(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
         return
     if seen.exists is False:
         yield from _absent(seen)
-    elif seen.expires_at is not None and seen.ttl:
+    elif seen.expires_at is not None and seen.ttl and not _is_lost(seen, facts):
         yield from _ttl(seen, facts)
+
+
+def _is_lost(seen: SlotSeen, facts: Facts) -> bool:
+    """Whether its job says so: nothing of a TTL is left then, and `job_failed` or `table_failed` has it."""
+    view = next((one.view for one in facts.jobs if seen.job and one.view.name == seen.job), None)
+    if view is None:
+        return False
+    return slot_lost(view.state, view.trouble, view.reason, view.report.tables if view.report else (), seen.table)
 
 
 def _absent(seen: SlotSeen) -> Iterator[Fault]:

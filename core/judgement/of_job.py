@@ -24,6 +24,7 @@ from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen
+from slotkeeper.core.judgement.pending import of_pending
 from slotkeeper.core.judgement.servers import NOTHING, RETRIES
 
 _PARTIES = {
@@ -53,8 +54,10 @@ def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     living = view.state.has_process and view.lives and not view.starting
     yield from _of_state(seen, facts)
     if living:
-        yield from _of_driver(seen, facts)
+        known = list(_of_driver(seen, facts))
+        yield from known
         yield from _of_tables(seen)
+        yield from of_pending(view, facts, known)
     yield from _quarantined(seen)
     yield from _different(seen, facts)
 

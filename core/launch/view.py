@@ -92,7 +92,7 @@ def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bo
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe
     if away:
-        return "started elsewhere; whether it lives cannot be seen from here", "ask there"
+        return "started on another host; its processes cannot be seen from here", "ask there"
     if driver_alive:
         return row.reason or "its supervisor is gone; the driver starts a new one", row.safe
     return "no process: killed?", goes_on(row.name)

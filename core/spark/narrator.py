@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -168,6 +168,12 @@ class StoreNarrator:
                 if report.state == JobState.FAILED.value:
                     self._store.record_error(self._report.job, "", "", said)
         self._tell(now=True)
+
+    def stored(self, states: Mapping[str, LaneState]) -> None:
+        """Nothing: a job of one table is as far as its events say; `table` has those of several."""
+
+    def waits(self, tables: Collection[str], text: str) -> None:
+        """The same."""
 
     def _void(self, *targets: str) -> None:
         """A copy makes a target anew: what was found equal before it says nothing any more."""

@@ -37,7 +37,7 @@ MOST_LINES = {
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 463, 20, 75, 200
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 470, 24, 75, 200
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
 
 

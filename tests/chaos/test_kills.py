@@ -1,4 +1,5 @@
 """Every kind of kill, in the copy, in the stream and while idle: the job recovers by itself and nothing is lost.
+Every second the state that is told is held against that of the progress rows.
 
 In mid-stream a burst makes steps that are tried the optimistic way; in the second turn that way is turned off. Next
 door: `test_kills_of_steps.py` counts both ways.
@@ -7,6 +8,7 @@ door: `test_kills_of_steps.py` counts both ways.
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from slotkeeper.core.domain.job import JobState
 from tests.support.product import KINDS, Kind, Mirrored, Product
 from tests.support.report import Page
+from tests.support.told_states import of_product, watched
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark]
@@ -33,13 +36,15 @@ def test_a_kill_is_survived(product: Product, seed: int, chaos_page: Page, kind:
     job = product.job(f"{kind}_{phase}_{turn}", {"optimistic_step": turn == 1})
     row: list[object] = [case, own_seed, False, "", "", ""]
     try:
-        seconds = _disturbed(product, job, kind, phase, random.Random(own_seed))
-        row[2:4] = True, seconds
-        product.quiet()
-        job.wait_applied(job.expected())
-        row[4] = job.applied() == job.expected()
-        row[5] = job.compare().equal
-        job.wait_equal()
+        with watched(partial(of_product, job), 1.0) as states:
+            seconds = _disturbed(product, job, kind, phase, random.Random(own_seed))
+            row[2:4] = True, seconds
+            product.quiet()
+            job.wait_applied(job.expected())
+            row[4] = job.applied() == job.expected()
+            row[5] = job.compare().equal
+            job.wait_equal()
+        assert states.wrong == []
         assert job.stop() < 20
         assert job.left() == []
     finally:

@@ -125,7 +125,7 @@ def test_a_restored_sink_is_named_first_on_whichever_host_the_job_starts_next(
                 assert error.name is TroubleName.SINK_OLDER and "the sink's row is back at" in error.message
             else:
                 assert error.name is TroubleName.SLOT_MOVED
-                assert error.message.index("the sink fell back") < error.message.index("another program confirms")
+                assert error.message.index("the sink was restored") < error.message.index("somebody moved")
                 assert "find who else uses this slot" in first
             said.append(f"copy {number}, {name}: {error}")
     print(*said, sep="\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -77,6 +77,12 @@ class Heard:
 
     def table(self, report: TableReport) -> None:
         self.tables[report.source_table] = report
+
+    def stored(self, states: Mapping[str, LaneState]) -> None:
+        """Nothing: what is told of tables comes by `table`."""
+
+    def waits(self, tables: Collection[str], text: str) -> None:
+        """The same."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if text:

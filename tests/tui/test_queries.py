@@ -107,7 +107,7 @@ def whole_is_there(shown: str) -> None:
     print(shown)
     shown = " ".join(shown.split())
     for said in (
-        "DataFrame query orders to lake (6366ed2e-396e-4933-ab23-4c057380ea2c) lives elsewhere; read-only here",
+        "DataFrame query orders to lake (6366ed2e-396e-4933-ab23-4c057380ea2c) lives elsewhere; not steered from here",
         "ods.orders batch 128, 3s ago behind by 59 commits then",
         "s3a://lake/checkpoints/orders_to_lake_in_the_long_run/of_the_second_quarter",
         "by etl@spark-driver-7 pid 4242",
@@ -155,7 +155,7 @@ def test_a_query_that_does_not_live_and_one_whose_rows_are_gone(tmp_path: Path) 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "2", "j")
         shown = await stores.read(pilot)
-        assert "does not live; read-only here" in " ".join(shown.split()), shown
+        assert "does not live; not steered from here" in " ".join(shown.split()), shown
         assert "second     STOPPED" in shown
         assert "start it in its Spark program" in shown and "stop and start it" not in shown
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "STOPPED" in line]

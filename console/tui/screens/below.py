@@ -73,8 +73,9 @@ class GraphBelow(TableScreen):
 
         found = self.console.shown.job(job)
         name = f"of {safe(lane, 40)}" if lane else f"of all {part_in(found) if found else 'lane'}s"
+        newest = "last" if found is not None and found.last_known else "now"
         title = self.rule(f"lag and rate {name}, last {said}", "h graphs")
-        return [self.text(""), title, *parts_of(self, both(series, lane, shape))]
+        return [self.text(""), title, *parts_of(self, both(series, lane, shape, newest=newest))]
 
     def on_graph_read(self) -> None:
         self._read()

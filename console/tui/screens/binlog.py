@@ -32,7 +32,7 @@ Keys = tuple[str, ...]
 class BinlogScreen(TableScreen):
     """The tables whose binlog can be looked at, by the configuration."""
 
-    its_place = "Binlog   read-only: looking creates and moves nothing"
+    its_place = "Binlog   looking creates and moves nothing"
     its_name = "Binlog"
     number = "5"
     columns = models.PLACE_COLUMNS
@@ -181,7 +181,7 @@ class BinlogRowsScreen(AskingScreen):
         if self.asked_at is not None:
             return f"asking {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self.asked_at:.0f} s"
         took = f"{self.took * 1000:.0f} ms" if self.took else ""
-        return f"peek, read-only, at most {self.ask.most}   {took}"
+        return f"peek, at most {self.ask.most}   {took}"
 
     def strip(self) -> Lines:
         masked = "  masked" if self.hidden else ""

@@ -152,9 +152,10 @@ class GraphsScreen(TableScreen):
             return self.wrapped([(Level.UNKNOWN, "reading the recorded frames ...")])
         job = self.console.shown.job(self.job)
         unit = "events/s" if job is None or job.report is None or job.report.lanes else "rows/s"
+        newest = "last" if job is not None and job.last_known else "now"
         lane = WHOLE if key in (ALL, None) else str(key)
         marks = mark_lines(series.happened) or [(Level.REST, "nothing happened to this job in this time")]
-        return [*parts_of(self, both(series, lane, self.shape, unit)), *self.wrapped(marks)]
+        return [*parts_of(self, both(series, lane, self.shape, unit, newest)), *self.wrapped(marks)]
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from the recorded frames"

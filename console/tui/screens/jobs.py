@@ -250,7 +250,7 @@ class JobScreen(_LeadsToLocks):
         if job is None or job.report is None:
             return "nothing reported yet"
         run = "" if job.current else " of an earlier run"
-        return f"report{run} {age(job.reported_at, self.console.now)} old"
+        return f"{'last report' if job.last_known else 'report'}{run} {age(job.reported_at, self.console.now)} old"
 
     def strip(self) -> Lines:
         job, now = self.console.shown.job(self.job), self.console.now
@@ -262,7 +262,7 @@ class JobScreen(_LeadsToLocks):
         middle = _wrong(job) if job.level in FAULTS else (Level.FINE, work(job))
         return [
             (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {routes}".rstrip()),
-            (Level.FINE, figures(job, self.console.ascii_only)),
+            (Level.FINE, figures(job, now, self.console.ascii_only)),
             middle,
             (Level.FINE, process(job, self._detail(), now)),
         ]

@@ -19,10 +19,13 @@ from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
     NOBODY,
+    NOT_ASKED,
     SinkWaits,
     lock_rows,
+    none_waits,
     of_reports,
     seen_lines,
+    tells,
     wait_lines,
     wait_of,
 )
@@ -35,7 +38,7 @@ class LocksScreen(AskingScreen):
     """One row per session that waits."""
 
     its_name = "Waiting and blocking"
-    its_place = "Jobs > waiting and blocking   read-only: no session is ended from here"
+    its_place = "Jobs > waiting and blocking   no session is ended from here"
     number = "2"
     columns = LOCK_COLUMNS
     tells_events = True
@@ -101,14 +104,20 @@ class LocksScreen(AskingScreen):
         if self.fault:
             return [(Level.UNKNOWN, safe(self.fault, 300))]
         if self.console.in_history or self.console.services.loaded is None:
-            return seen_lines(self.seen()) or [(Level.REST, f"by the jobs' reports {NOBODY}")]
-        return seen_lines(self.seen()) or [(Level.REST, "no sink was asked yet")]
+            return seen_lines(self.seen()) or [(Level.REST, f"by the jobs' reports: {self._none()}")]
+        return seen_lines(self.seen()) or [(Level.REST, NOT_ASKED)]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self.wait(key)
         if one is None:
-            return "What this means", [(Level.REST, "no row is chosen" if self.rows() else NOBODY)]
+            return "What this means", [(Level.REST, "no row is chosen" if self.rows() else self._none())]
         return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
+
+    def _none(self) -> str:
+        """What no row means: nothing where nobody was asked."""
+        if self.console.in_history or self.console.services.loaded is None:
+            return NOBODY if any(tells(one) for one in self.console.shown.local.jobs) else NOT_ASKED
+        return none_waits(self._seen)
 
     def opened(self, key: str) -> None:
         one = self.wait(key)

@@ -93,7 +93,7 @@ class _OfSlots(TableScreen):
 class SlotsScreen(_OfSlots, GraphBelow):
     """Every slot of every table that a job reads."""
 
-    its_place = "Slots   read-only: looking creates and moves nothing"
+    its_place = "Slots   looking creates and moves nothing"
     its_name = "Slots"
     columns = SLOT_COLUMNS
     panel_height = 8
@@ -121,7 +121,11 @@ class SlotsScreen(_OfSlots, GraphBelow):
 
     def more(self, key: str | None, room: int) -> list[Text]:
         one = self.slot(key)
-        rows = shard_rows(one, self.console.now, self.console.ascii_only) if one is not None else []
+        rows = (
+            shard_rows(one, self.console.now, self.console.ascii_only, self.console.shown.local)
+            if one is not None
+            else []
+        )
         some: list[Text] = []
         if len(rows) > 1 and room >= min(len(rows), 4) + 2:
             columns = columns_for(shard_columns(one), self.app.size.width)
@@ -162,7 +166,7 @@ class SlotScreen(_OfSlots):
 
     def rows(self) -> list[Row]:
         one = self.slot(self.key)
-        return shard_rows(one, self.console.now, self.console.ascii_only) if one else []
+        return shard_rows(one, self.console.now, self.console.ascii_only, self.console.shown.local) if one else []
 
     def about(self) -> str:
         one = self.slot(self.key)

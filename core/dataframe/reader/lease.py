@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotkeeper.core.clock import Clock, SystemClock
@@ -64,6 +64,8 @@ class _Quiet:
     def copy(self, counts: ChunkCounts, epoch: int) -> None: ...
     def quarantined(self, rows: int) -> None: ...
     def table(self, report: TableReport) -> None: ...
+    def stored(self, states: Mapping[str, LaneState]) -> None: ...
+    def waits(self, tables: Collection[str], text: str) -> None: ...
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         now = self._clock.monotonic()

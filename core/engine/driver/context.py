@@ -42,6 +42,12 @@ class Narrator(Protocol):
     def table(self, report: TableReport) -> None:
         """How one table of a job of several stands from now on."""
 
+    def stored(self, states: Mapping[str, LaneState]) -> None:
+        """What the progress rows say of these tables, by source table: reported after the rows, never before."""
+
+    def waits(self, tables: Collection[str], text: str) -> None:
+        """What these tables, which have not started, wait for."""
+
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over.
 

@@ -239,6 +239,8 @@ class Snapshot:
                 state = LaneState.CATCHING_UP
             sessions.source("start").admit()  # a policy that came during the copy has hidden rows from it
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
+            # the copies end one after another, and an exchange takes long
+            self._ctx.narrator.stored({begun.part.job.channel.source_table: state})
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
     def _turn(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:

@@ -14,7 +14,7 @@ from slotkeeper.core import retry
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Lane, names_by_table
 from slotkeeper.core.domain.position import Position
-from slotkeeper.core.domain.progress import LaneState, ProgressRow
+from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.refusals import NO_RIGHT
 from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.domain.start import compare
@@ -137,13 +137,24 @@ def _begun(ctx: JobContext) -> Streaming | None:
 def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
     begun = begin(ctx)
     ctx.narrator.retrying("")
-    if any(one.state in (LaneState.CREATING, LaneState.COPYING) for one in begun):
+    copied = [_table(one) for one in begun if one.state in (LaneState.CREATING, LaneState.COPYING)]
+    # what only streams is RUNNING once it does
+    apply = ctx.job.binlog.binlog
+    ctx.narrator.stored({_table(one): one.state for one in begun if not (apply and one.state is LaneState.RUNNING)})
+    if copied:
         ctx.narrator.event(JobEvent.COPY_BEGAN)
+        more = f" and {len(copied) - 1} more" if copied[1:] else ""
+        waiting = [_table(one) for one in begun if apply and one.state in STREAMING]
+        ctx.narrator.waits(waiting, f"waits for the copy of {copied[0]}{more}")
         begun = Snapshot(ctx, begun).run()
         ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):
         ctx.narrator.event(JobEvent.COPY_DONE)
     return begun
+
+
+def _table(begun: Begun) -> str:
+    return begun.part.job.channel.source_table
 
 
 def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
@@ -256,11 +267,18 @@ class Streaming:
     def _begins(self, loop: Loop) -> None:
         """Say RUNNING where nothing is to be caught up with; of a job that FAILED before once it has shown more."""
         if _least(loop.lanes) is not LaneState.RUNNING:
+            states = (LaneState.RUNNING, LaneState.CATCHING_UP)
+            self._ctx.narrator.stored({table: states[table in self._behind] for table in self._names})
             return
         if self._ctx.failed_before:
             self._first = FirstAnswers(loop.lanes, self._ctx.clock.monotonic())
         else:
-            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
+            self._follow()
+
+    def _follow(self) -> None:
+        """Report every table, and with them the job, as RUNNING: their rows say so."""
+        self._ctx.narrator.stored(dict.fromkeys(self._names, LaneState.RUNNING))
+        self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
         self._behind.pop(table, None)
@@ -276,7 +294,7 @@ class Streaming:
             self._catch_up(loop)
         elif self._first is not None and self._first.all_in(loop.lanes, self._ctx.clock.monotonic()):
             self._first = None
-            self._ctx.narrator.event(JobEvent.CAUGHT_UP)
+            self._follow()
         if loop.quarantined is not None:
             self._ctx.narrator.quarantined(loop.quarantined)
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
@@ -309,6 +327,7 @@ class Streaming:
         del self._behind[table]
         for name in names:
             loop.lanes[name] = replace(loop.lanes[name], state=LaneState.RUNNING)
+        self._ctx.narrator.stored({table: LaneState.RUNNING})
 
 
 def _least(lanes: dict[str, Lane]) -> LaneState:

@@ -19,12 +19,16 @@ from slotkeeper.core.ports.driver import ChunkCounts
 
 _STATES = {
     JobEvent.BEGAN: JobState.PENDING,
-    JobEvent.COPY_BEGAN: JobState.SNAPSHOT,
-    JobEvent.COPY_DONE: JobState.CATCHING_UP,
-    JobEvent.CAUGHT_UP: JobState.RUNNING,
     JobEvent.PAUSED: JobState.PAUSED,
     JobEvent.RESUMED: JobState.PENDING,
     JobEvent.FINISHED: JobState.FINISHED,
+}
+"""Events that concern every table of a group; how far a table is, its own progress rows say."""
+_BY_ROWS = {
+    LaneState.CREATING: JobState.SNAPSHOT,
+    LaneState.COPYING: JobState.SNAPSHOT,
+    LaneState.CATCHING_UP: JobState.CATCHING_UP,
+    LaneState.RUNNING: JobState.RUNNING,
 }
 
 
@@ -113,6 +117,14 @@ class Telling:
             if group.leads or (not self._leads and event is JobEvent.CAUGHT_UP):
                 self._narrator.event(event, reason)
 
+    def stored(self, group: GroupNarrator, states: Mapping[str, LaneState]) -> None:
+        """Report how far tables of a group are: what their progress rows say by now."""
+        with self._lock:
+            for table, stored in states.items():
+                if table in group.tables and not self._tables[table].rests:
+                    ends = stored is LaneState.RUNNING and not self._job.binlog.binlog
+                    self._say(table, JobState.FINISHED if ends else _BY_ROWS[stored])
+
     def lanes(
         self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
     ) -> None:
@@ -192,6 +204,13 @@ class GroupNarrator:
 
     def quarantined(self, rows: int) -> None:
         self._telling.quarantined(self, rows)
+
+    def stored(self, states: Mapping[str, LaneState]) -> None:
+        self._telling.stored(self, states)
+
+    def waits(self, tables: Collection[str], text: str) -> None:
+        for table in tables:
+            self._telling.waits(table, text)
 
     def table(self, report: TableReport) -> None:
         """Nothing: who starts and ends groups tells of tables."""

@@ -26,6 +26,8 @@ READ_EVERY = 0.25
 """Seconds between two readings of what is wanted of single tables."""
 ASKED, ASK_AGAIN = 12, 5.0
 """How often, and after how many seconds, a sink is asked which tables have to be copied."""
+APART = "starts once the tables of the job that are copied already stream"
+"""What a table waits for that has to be copied beside others."""
 END_WITHIN = 8.0
 """Seconds that tables which go on alone have for ending: as long as a loop drains, and its sessions close."""
 
@@ -93,6 +95,8 @@ class Tables:
         running = [table for table, one in wanted.items() if one.wanted is WantedState.RUN]
         copied = self._copied(running)
         self._apart = [table for table in running if copied and table not in copied]
+        for table in self._apart:
+            self._telling.waits(table, APART)
         self._apart += [table for table, one in wanted.items() if one.wanted is WantedState.PAUSE]
         return [table for table in running if table not in self._apart]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_a_copy_has_a_bar_and_the_time_left_at_its_pace_and_none_once_it_streams
     report = replace(REPORT, lanes=(), chunks_done=31, chunks_total=50, snapshot_rows=310_000)
     job = replace(RUNNING, report=report, rate=19_000.0)
     assert copy_of(job) == HowFar("copy", 31, 50, "chunks copied", "10s")
-    shown = figures(job, ascii_only=True)
+    shown = figures(job, datetime.now(timezone.utc), ascii_only=True)
     assert shown.startswith("[#######.....] 62 %   chunks 31/50   310.0k rows, 10s left   rows/s 19.0k")
     assert len(shown) <= 78
     assert copy_of(replace(job, rate=None)) == HowFar("copy", 31, 50, "chunks copied")

@@ -54,7 +54,7 @@ def test_a_lane_whose_table_has_ended_alone_is_in_trouble_and_never_in_sync(erro
 )
 def test_a_slot_has_a_time_to_live_where_its_source_keeps_positions(keeps: bool, said: str) -> None:
     facts = replace(STOPPED, report=replace(REPORT, keeps_positions=keeps))
-    assert next_risk(facts, NOW) == f"next risk: nobody reads its binlog; {said}"
+    assert next_risk(facts, NOW) == f"next risk: no job reads its binlog; {said}"
 
 
 def test_what_was_told_too_long_ago_is_unknown_and_nothing_arrives_there() -> None:

@@ -140,7 +140,7 @@ def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.Ca
         store.register_job("dead", "c")
         store.begin_run("dead", "r1")
     assert main(["status", "--state-dir", str(folder)]) == 0
-    assert capsys.readouterr().out.startswith("CRITICAL  dead  PENDING (no process here): no process: killed?")
+    assert capsys.readouterr().out.startswith("CRITICAL  dead  was PENDING (no process here): no process: killed?")
     assert main(["status", "--exit-code", "--state-dir", str(folder)]) == 2
     capsys.readouterr()
     assert main(["status", "--json", "--state-dir", str(folder)]) == 0

@@ -20,7 +20,11 @@ from tests.support.mirror import Heard
 from tests.unit.engine.test_poll_schedule import lanes as names_of
 from tests.unit.test_error_values import JOB
 
-TWO = replace(JOB, channels=(ChannelSpec("ods.a", "mart.a"), ChannelSpec("ods.b", "mart.b")))
+TWO = replace(
+    JOB,
+    binlog=replace(JOB.binlog, binlog=True),
+    channels=(ChannelSpec("ods.a", "mart.a"), ChannelSpec("ods.b", "mart.b")),
+)
 POINTS = SyncPoints(1, 1)
 
 
@@ -39,6 +43,7 @@ def together() -> tuple[Heard, Telling, GroupNarrator]:
 def test_a_table_that_fails_keeps_its_lanes_as_stopped_beside_those_that_go_on() -> None:
     heard, telling, leader = together()
     leader.event(JobEvent.CAUGHT_UP)
+    leader.stored(dict.fromkeys(("ods.a", "ods.b"), LaneState.RUNNING))
     leader.lanes(lane("ods.a") | lane("ods.b"), LaneState.RUNNING, 7, 3)
     leader.tables = ("ods.a",)
     telling.failed("ods.b", Refused("no such column"), lane("ods.b"))
@@ -59,6 +64,7 @@ def test_what_happens_to_a_table_alone_is_no_event_of_the_job_until_the_others_h
     alone = GroupNarrator(telling, ("ods.b",), leads=False)
     for event in (JobEvent.BEGAN, JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.CAUGHT_UP):
         alone.event(event)
+    alone.stored({"ods.b": LaneState.RUNNING})
     assert heard.events == [JobEvent.CAUGHT_UP]
     leader.event(JobEvent.PAUSED)
     assert (heard.tables["ods.a"].state, heard.tables["ods.b"].state) == ("PAUSED", JobState.RUNNING.value)
@@ -74,6 +80,39 @@ def test_the_job_catches_up_as_long_as_any_table_does() -> None:
     leader.lanes(lane("ods.a"), LaneState.RUNNING, 7, 2)
     assert (heard.state, heard.epoch, heard.registrations) == (LaneState.CATCHING_UP, 9, 3)
     assert set(telling.without(alone)) == {"ods.b dn_1"}
+
+
+def test_a_table_is_as_far_as_its_own_rows_whatever_the_others_of_its_group_do() -> None:
+    heard, _, leader = together()
+    leader.event(JobEvent.BEGAN)
+    leader.stored(dict.fromkeys(("ods.a", "ods.b"), LaneState.COPYING))
+    leader.event(JobEvent.COPY_BEGAN)
+    leader.stored({"ods.a": LaneState.CATCHING_UP})
+    assert {name: one.state for name, one in heard.tables.items()} == {"ods.a": "CATCHING UP", "ods.b": "SNAPSHOT"}
+    leader.stored({"ods.b": LaneState.CATCHING_UP})
+    leader.event(JobEvent.COPY_DONE)
+    leader.stored({"ods.a": LaneState.RUNNING})
+    assert {name: one.state for name, one in heard.tables.items()} == {"ods.a": "RUNNING", "ods.b": "CATCHING UP"}
+
+
+def test_no_event_of_a_group_reports_a_table_before_its_rows() -> None:
+    heard, telling, leader = together()
+    leader.event(JobEvent.BEGAN)
+    for event in (JobEvent.COPY_BEGAN, JobEvent.COPY_DONE, JobEvent.CAUGHT_UP):
+        leader.event(event)
+        assert {one.state for one in heard.tables.values()} == {"PENDING"}
+    telling.failed("ods.b", Refused("no such column"), {})
+    leader.stored({"ods.b": LaneState.RUNNING})
+    assert heard.tables["ods.b"].state == "FAILED", "its rows outlive its failure"
+
+
+def test_a_table_that_waits_for_the_copy_of_another_says_so_until_it_streams() -> None:
+    heard, _, leader = together()
+    leader.event(JobEvent.BEGAN)
+    leader.waits(["ods.b"], "waits for the copy of ods.a")
+    assert (heard.tables["ods.b"].state, heard.tables["ods.b"].reason) == ("PENDING", "waits for the copy of ods.a")
+    leader.stored({"ods.b": LaneState.RUNNING})
+    assert heard.tables["ods.b"].reason == ""
 
 
 def test_what_a_group_has_told_counts_whatever_it_does_with_its_lanes_meanwhile() -> None:

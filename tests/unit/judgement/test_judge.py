@@ -103,7 +103,7 @@ def test_a_lag_counts_from_its_limits_on(lag: float | None, severity: Severity |
 
 @pytest.mark.parametrize("state", [JobState.SNAPSHOT, JobState.CATCHING_UP, JobState.PENDING])
 def test_a_copy_lags_and_that_is_no_fault(state: JobState) -> None:
-    assert told(replace(VIEW, state=state), lags={"dn_1": 4_000.0}) == ()
+    assert told(replace(VIEW, state=state, changed_at=ago(20)), lags={"dn_1": 4_000.0}) == ()
 
 
 def test_a_driver_that_was_killed_is_told_until_another_has_reported() -> None:

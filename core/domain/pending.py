@@ -1,0 +1,53 @@
+"""What a job, or a table of it, waits for while it is PENDING, and since when. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.job import JobState, TableReport
+from slotkeeper.core.domain.report import JobStatus
+from slotkeeper.core.domain.ttl import in_words
+
+ITS_LANES = "waits for its first positions at the source and the sink"
+
+
+def waits_for(view: JobStatus) -> str:
+    """What a job that is PENDING waits for; in its driver's words where it has said so."""
+    report = view.report if view.reported else None
+    if view.driver is None or not view.driver_alive:
+        return "waits for its driver's process"
+    if report is None:
+        return "waits for the first report of its driver, which starts Spark"
+    return view.reason or report.reason or ITS_LANES
+
+
+def pending_tables(view: JobStatus) -> list[TableReport]:
+    """The tables that are PENDING while their job is not."""
+    if view.state is JobState.PENDING:
+        return []
+    return [one for one in view.living_tables if one.state == JobState.PENDING.value]
+
+
+def since_of(table: TableReport) -> datetime | None:
+    """Since when a table is in its state; None where nobody noted it."""
+    return None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
+
+
+def so_far(since: datetime | None, now: datetime) -> str:
+    """How long it has been PENDING, as text.
+
+    >>> so_far(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 12)), so_far(None, datetime(2026, 1, 1))
+    ('PENDING for 12s', 'PENDING')
+    """
+    past = None if since is None else elapsed(since, now)
+    return "PENDING" if past is None else f"PENDING for {in_words(past)}"
+
+
+def said_pending(view: JobStatus, now: datetime) -> str:
+    """A job that is PENDING, or its tables that are: for how long, and what they wait for; "" where none is."""
+    if view.state is JobState.PENDING:
+        return f"{so_far(view.changed_at, now)}, {waits_for(view)}"
+    return "; ".join(
+        f"{one.source_table} {so_far(since_of(one), now)}, {one.reason or ITS_LANES}" for one in pending_tables(view)
+    )

@@ -1,0 +1,45 @@
+"""A job or a table that does not come out of PENDING: a warning with what it waits for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.pending import ITS_LANES, pending_tables, since_of, waits_for
+from slotkeeper.core.domain.report import JobStatus
+from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.judgement.facts import Facts
+
+PENDING_SECONDS = 60.0
+"""A start takes seconds, and half a minute on a loaded host."""
+_BESIDE = ("driver_crashed", "clocks_differ", "lag")
+"""Faults that do not say why a driver does not start; a crash does, until there is another driver."""
+
+
+def of_pending(view: JobStatus, facts: Facts, known: Iterable[Fault]) -> Iterator[Fault]:
+    """A job whose start no fault that is `known` explains, and tables of a job that has started."""
+    unexplained = all(one.rule in _BESIDE and (view.driver_alive or one.rule != "driver_crashed") for one in known)
+    if view.state is JobState.PENDING and unexplained and _late(view.changed_at, facts):
+        yield _fault(view, "", waits_for(view), view.changed_at)
+    for one in pending_tables(view):
+        if _late(since_of(one), facts):
+            yield _fault(view, one.source_table, one.reason or ITS_LANES, since_of(one))
+
+
+def _late(since: datetime | None, facts: Facts) -> bool:
+    past = None if since is None else elapsed(since, facts.now)
+    return past is not None and past >= PENDING_SECONDS
+
+
+def _fault(view: JobStatus, table: str, waits: str, since: datetime | None) -> Fault:
+    name = f"table {safe(table, 80)}" if table else f"job {safe(view.name, 60)}"
+    cause = safe(f"PENDING: {waits.removeprefix(f'{table}: ')}", 400)
+    do = f"`slotkeeper jobs logs {typed(view.name)}` shows its last step"
+    return Fault(
+        "not_started", Party.TABLE if table else Party.PROCESS, name, Severity.WARNING, cause,
+        "no change is applied yet; position held, nothing skipped", do, since, view.name, table, table,
+        JobState.PENDING.value, in_brief(PENDING_SECONDS),
+    )  # fmt: skip
