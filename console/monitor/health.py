@@ -26,7 +26,7 @@ _AS_SEEN = (
     "name", "state", "report", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
 )  # fmt: skip
 """What facts and views call alike and mean alike."""
-_BESIDE = ("rows_quarantined", "driver_crashed", "clocks_differ", "not_verified", "slot_ttl")
+_BESIDE = ("rows_quarantined", "driver_crashed", "clocks_differ", "not_verified", "slot_ttl", "source_blocked")
 """Rules of faults beside which a living driver goes on applying: none of them makes a target untrusted."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 

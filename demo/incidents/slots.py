@@ -29,6 +29,7 @@ from slotkeeper.demo.incidents.record import (
     start_refused,
 )
 from slotkeeper.demo.orders import TABLE
+from slotkeeper.demo.scaling import vacuum_full
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000
@@ -88,15 +89,13 @@ def _vacuum(world: World) -> str:
     write(world, FEW)
     connection, locked = world.warehouse.connect(autocommit=False), threading.Event()
     world.opened.callback(
-        world.at_source, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'VACUUM FULL'"
+        world.at_source, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'VACUUM FULL%'"
     )
 
     def wait() -> None:
-        with suppress(pg.DriverError), pg.transaction(connection) as cursor:
-            cursor.execute("SET application_name = 'VACUUM FULL'")
-            cursor.execute("SELECT dws.lock_tables()")
-            locked.set()
-            cursor.execute("SELECT dws.await_consumed(%s)", (_WAITS,))
+        with suppress(pg.DriverError, Refused), pg.transaction(connection) as cursor:
+            cursor.execute("SET application_name = 'gsql'")
+            vacuum_full(cursor, TABLE, _WAITS, locked.set)
         locked.set()
 
     threading.Thread(target=wait, name="vacuum-full", daemon=True).start()
@@ -168,7 +167,7 @@ VACUUM_BLOCKED = Incident(
     "May I VACUUM, scale out or alter now?",
     "VACUUM FULL waits for a job that somebody has paused, and writers wait for VACUUM FULL",
     _vacuum,
-    by_status(1, ("paused by",), "job_paused", Party.PERSON),
+    by_status(1, ("VACUUM FULL on ods.orders", "waits for slot"), "source_blocked", Party.LOCK),
     Refusal(
         Command('slotkeeper slots drop ods.orders orders_rt --execute --reason "why" --confirm orders_rt', (3,)),
         ("job orders_rt is PAUSED",),

@@ -15,6 +15,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
+from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.base import NoProbe
 from slotkeeper.core.sources.hologres import doctor
@@ -69,6 +70,9 @@ class HoloConnection:
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return doctor.findings(self.session, asked, utc)
+
+    def waits(self, asked: WaitsAsked) -> None:
+        return None
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)

@@ -22,6 +22,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Purge, Ttl, hours
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
+from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.base import NoProbe, NoSlotViewer
 from slotkeeper.core.sources.mysql import retention, side_effects
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
@@ -276,6 +277,9 @@ class MysqlConnection:
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return findings(self.session, asked, utc)
+
+    def waits(self, asked: WaitsAsked) -> None:
+        return None
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)
