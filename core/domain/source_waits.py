@@ -63,6 +63,8 @@ class SourceWait:
     """The server's limit by which it fails, empty where none is known."""
     fails_at: MomentOrNone = None
     """When it fails by that limit; null: not known."""
+    job: str = ""
+    """The job that follows the table by the login of `sessions`, where the server does not tell their names."""
     ends: str = "SELECT pg_terminate_backend({})"
     """The server's statement that ends a session; {} is its pid."""
 
@@ -74,7 +76,7 @@ class SourceWait:
     @property
     def jobs(self) -> tuple[str, ...]:
         """The jobs that it waits for."""
-        named = [one.job for one in self.slots] + [one.job for one in self.sessions]
+        named = [one.job for one in self.slots] + [one.job or self.job for one in self.sessions]
         return tuple(dict.fromkeys(filter(None, named)))
 
 
@@ -109,8 +111,20 @@ def about(statement: str | None, table: str) -> bool:
     rest = re.sub(r"^\s*((FREEZE|VERBOSE|ANALYZE|COMPACT)\b\s*)*", "", rest, flags=re.IGNORECASE).rstrip("; \t\n")
     if not rest:
         return True
-    schema, _, name = table.rpartition(".")
-    return bool(re.search(rf'(?<![\w."])("?{re.escape(schema)}"?\s*\.\s*)?"?{re.escape(name)}"?(?![\w"])', rest, re.I))
+    return names(rest, table) or names(rest, table.rpartition(".")[2])
+
+
+def names(statement: str | None, table: str) -> bool:
+    """Whether a statement names a table as it stands here, with its schema or without one.
+
+    >>> names("ALTER TABLE `ods`.`orders` ADD b int", "ods.orders"), names("ALTER TABLE mart.orders", "orders")
+    (True, False)
+    >>> names("INSERT INTO orders_old", "orders"), names(None, "orders")
+    (False, False)
+    """
+    parts = [rf'["`]?{re.escape(part)}["`]?' for part in table.split(".")]
+    pattern = r"\s*\.\s*".join(parts)
+    return bool(re.search(rf'(?<![\w."`]){pattern}(?![\w"`.])', _COMMENTS.sub(" ", statement or ""), re.IGNORECASE))
 
 
 def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[SourceWait, ...]:
@@ -185,7 +199,7 @@ def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
 source type `SELECT pg_terminate_backend(7)`, which cancels the VACUUM FULL'
     """
     acts = [_read(one, (paused or {}).get(one.job)) for one in wait.slots]
-    acts += [_end(one, wait.ends) for one in wait.sessions]
+    acts += [_end(one, wait.ends, wait.job) for one in wait.sessions]
     acts = list(dict.fromkeys(acts)) or [f"`slotkeeper slots preflight {typed(wait.table)}`"]
     cancels = f"which cancels the {wait.what}" if wait.what != STATEMENT else "which ends the session that waits"
     kill = _kill(wait.waiter, wait.ends)
@@ -202,15 +216,13 @@ def _read(one: SlotBehind, paused: bool | None) -> str:
     return f"`slotkeeper jobs resume {job}`{'' if paused else ' where it is paused'}{THEN}{drain}"
 
 
-def _end(one: Blocker, ends: str) -> str:
-    kill = _kill(one, ends)
-    if not one.job:
+def _end(one: Blocker, ends: str, follows: str) -> str:
+    kill, job = _kill(one, ends), one.job or follows
+    if not job:
         return f"{BY_HAND}have its user end {one.name}: {kill}"
-    pause = f"`slotkeeper jobs pause {typed(one.job)}`"
-    if SHORTENED.fullmatch(one.job):
-        pause = (
-            f"{BY_HAND}pause the job whose sessions are called {typed(one.job)} (`slotkeeper jobs list` has its name)"
-        )
+    pause = f"`slotkeeper jobs pause {typed(job)}`"
+    if SHORTENED.fullmatch(job):
+        pause = f"{BY_HAND}pause the job whose sessions are called {typed(job)} (`slotkeeper jobs list` has its name)"
     return f"{pause}{OR}{BY_HAND}as an administrator of the source type {kill}, which ends that session"
 
 

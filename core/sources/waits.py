@@ -78,7 +78,7 @@ def by_locks(
             first.table,
             since,
             sessions=tuple({one.holder.pid: one.holder for one in some}.values()),
-            behind=behind(pairs, lambda one, first=first: _queues(one, first)),  # type: ignore[misc]
+            behind=behind(one for one in pairs if _queues(one, first)),
             limit=ended.said if ended else "",
             fails_at=since + ended.seconds if ended else None,
             ends=ends,
@@ -91,6 +91,6 @@ def _queues(one: Pair, first: Pair) -> bool:
     return later and one.table == first.table and conflicts(one.wanted, first.wanted)
 
 
-def behind(pairs: Iterable[Pair], is_behind: Callable[[Pair], bool]) -> int:
-    """How many sessions wait in pairs of which this holds."""
-    return len({one.waiter.query or (one.waiter.node, one.waiter.pid) for one in pairs if is_behind(one)})
+def behind(pairs: Iterable[Pair]) -> int:
+    """How many sessions wait in these."""
+    return len({one.waiter.query or (one.waiter.node, one.waiter.pid) for one in pairs})

@@ -80,7 +80,9 @@ class DwsWaits:
                 continue
             left = self._left(table, slots, now)
             for one, lasts in waiting:
-                after = None if pairs is None else behind(pairs, lambda pair, one=one: _same(pair.holder, one))  # type: ignore[misc]
+                after = None
+                if pairs is not None:
+                    after = behind([pair for pair in pairs if _same(pair.holder, one)])
                 since = now - lasts
                 yield SourceWait(
                     one, kind_of(one.statement, one.application), table, since, left, behind=after,

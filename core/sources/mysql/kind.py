@@ -34,6 +34,7 @@ from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
 from slotkeeper.core.sources.mysql.tables import speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.core.sources.mysql.waits import MysqlWaits
 
 
 class MysqlViewer(NoSlotViewer):
@@ -238,6 +239,7 @@ class MysqlConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)
+        self._user = login.endpoint.user
         self._sources: list[MysqlSource] = []
 
     @property
@@ -278,8 +280,8 @@ class MysqlConnection:
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return findings(self.session, asked, utc)
 
-    def waits(self, asked: WaitsAsked) -> None:
-        return None
+    def waits(self, asked: WaitsAsked) -> MysqlWaits:
+        return MysqlWaits(self.session, self._user, asked)
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)
