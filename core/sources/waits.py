@@ -22,7 +22,7 @@ EVERY = 60.0
 class Pair:
     """A session that waits for a lock of a table, and one that has one there; `lasts` is how long its statement runs.
 
-    `held` and `wanted` are modes as the server names them.
+    `granted` and `wanted` are modes as the server names them.
     """
 
     table: str
@@ -30,7 +30,7 @@ class Pair:
     wanted: str
     lasts: float
     holder: Blocker
-    held: str
+    granted: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,11 @@ def by_locks(
     """The sessions that wait for locks of jobs' sessions; `limit` is what ends the waiting for a mode."""
     front: dict[tuple[str, int | None, str], list[Pair]] = {}
     for one in pairs:
-        if is_ours(one.holder.application) and not is_ours(one.waiter.application) and conflicts(one.wanted, one.held):
+        if (
+            is_ours(one.holder.application)
+            and not is_ours(one.waiter.application)
+            and conflicts(one.wanted, one.granted)
+        ):
             front.setdefault((one.table, one.waiter.pid, one.waiter.node), []).append(one)
     for some in front.values():
         first = some[0]

@@ -7,6 +7,7 @@ seconds, and only while somebody waits. All of it are short statements of one qu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slotkeeper.core.domain.locks import HIDDEN, Blocker, Sight
@@ -45,7 +46,8 @@ class DwsWaits:
             self._sight, self._limits, self._known_at = sight.read(self._session), self._limits_of(), now
         rows = self._rows("across" if self._sight.across else "here")
         pairs, untold = self._pairs(now)
-        lacks = "; ".join(filter(None, (self._sight.lacks, untold)))
+        unseen = re.sub("^those of", "sessions of", self._sight.lacks)
+        lacks = "; ".join(filter(None, (unseen, untold)))
         grant = sight.CURE.format(user=self._user)
         self.hidden = f"{HIDDEN}: {lacks}; `{grant}` shows them" if lacks else ""
         found = [*self._consumers(rows, None if untold else pairs, now), *by_locks(pairs, now, self._limit, _ENDS)]
@@ -64,9 +66,9 @@ class DwsWaits:
         except SlotkeeperError:
             return [], "pgxc_lock_conflicts cannot be read"
         found = []
-        for table, node, wanted, held, lasts, *sessions in rows:
+        for table, node, wanted, granted, lasts, *sessions in rows:
             waiter, holder = session(now, sessions[:7], node), session(now, sessions[7:], node)
-            found.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(held)))
+            found.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
         return found, ""
 
     def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:

@@ -34,9 +34,9 @@ class HoloWaits:
             self._lacks, self._known_at = "" if self._sees_all() else LACKS, now
         self.hidden = self._lacks
         pairs = []
-        for table, wanted, held, lasts, *sessions in self._rows("lock_pairs"):
+        for table, wanted, granted, lasts, *sessions in self._rows("lock_pairs"):
             waiter, holder = session(now, [*sessions[:6], None]), session(now, [*sessions[6:], None])
-            pairs.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(held)))
+            pairs.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
         self._before = lasting(self._before, by_locks(pairs, now, lambda mode: None, "SELECT pg_terminate_backend({})"))
         return self._before
 

@@ -105,7 +105,7 @@ class MysqlWaits:
             return None
 
     def _found(self, waiting: Sequence[_Waiting], now: float) -> Iterator[SourceWait]:
-        held = self._held(now)
+        owners = self._owners(now)
         for table, slots in self._asked.tables.items():
             here = [one for one in waiting if one.waits_at(table)]
             first = next((one for one in here if not _ROWS_ONLY.match((one.statement or "").lstrip())), None)
@@ -114,7 +114,9 @@ class MysqlWaits:
             job = next(iter(slots.values())) if len(set(slots.values())) == 1 else ""
             since = now - first.seconds
             ours = [
-                one for at, one in held if (not at and (one.since or now) <= since) or at.casefold() == table.casefold()
+                one
+                for at, one in owners
+                if (not at and (one.since or now) <= since) or at.casefold() == table.casefold()
             ]
             if ours:
                 yield SourceWait(
@@ -123,7 +125,7 @@ class MysqlWaits:
                     fails_at=since + self._limit if self._limit else None, ends=_ENDS, job=job,
                 )  # fmt: skip
 
-    def _held(self, now: float) -> list[tuple[str, Blocker]]:
+    def _owners(self, now: float) -> list[tuple[str, Blocker]]:
         """(table, session) of our sessions that have a table's metadata lock; the table "" where it is not told."""
         for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
             rows = self._answer(statement)
