@@ -154,6 +154,21 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
     return lines
 
 
+def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:
+    """Who waits at the source for a slot, by the jobs' reports, each once."""
+    waits = {
+        wait.key: wait
+        for job in jobs
+        if job.report is not None and job.current
+        for wait in job.report.source_waits
+        if wait.table == table and any(one.slot == slot for one in wait.slots)
+    }
+    return [
+        (Level.WARNING, f"{source_waits.cause(one, now.timestamp())}; {source_waits.effect(one)}")
+        for one in waits.values()
+    ]
+
+
 def seen_lines(seen: Sequence[ServerWaits]) -> list[tuple[Level, str]]:
     """A line for each server that could not be asked, and one for the others of its side."""
     asked = [one for one in seen if not one.fault and not one.at_source]
