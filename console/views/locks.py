@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row
@@ -14,9 +13,6 @@ from slotkeeper.core.domain.locks import HIDDEN, PREFIX, Blocker, LockWait, caus
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
-
-if TYPE_CHECKING:
-    from slotkeeper.core.services.looking import LocksSeen
 
 LOCK_COLUMNS = (
     Column("mark", "", 1),
@@ -48,12 +44,6 @@ class ServerWaits:
     fault: str = ""
     hidden: str = ""
     at_source: bool = False
-
-
-def of_server(one: LocksSeen, fault: str) -> ServerWaits:
-    """What one server answered; `fault` is its error in words."""
-    waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
-    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source)
 
 
 def of_reports(jobs: Iterable[JobFacts]) -> list[ServerWaits]:

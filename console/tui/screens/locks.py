@@ -6,7 +6,7 @@ jobs' own reports told.
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 
@@ -24,7 +24,6 @@ from slotkeeper.console.views.locks import (
     jobs_of,
     lock_rows,
     of_reports,
-    of_server,
     seen_lines,
     thing_of,
     wait_lines,
@@ -32,6 +31,15 @@ from slotkeeper.console.views.locks import (
 )
 from slotkeeper.console.views.rows import Row
 from slotkeeper.core.domain.text import safe
+
+if TYPE_CHECKING:
+    from slotkeeper.core.services.looking import LocksSeen
+
+
+def of_server(one: LocksSeen, fault: str) -> ServerWaits:
+    """What one server answered; `fault` is its error in words."""
+    waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
+    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source)
 
 
 class LocksScreen(AskingScreen):

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from slotkeeper.console.cli.output import json_text
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.tui.screens.locks import of_server
 from slotkeeper.console.views.locks import (
     NOBODY_AT_SOURCE,
     ServerWaits,
@@ -16,7 +17,6 @@ from slotkeeper.console.views.locks import (
     jobs_of,
     lock_rows,
     of_reports,
-    of_server,
     seen_lines,
     source_values,
     wait_lines,
