@@ -5,6 +5,8 @@ Not a DWS: what is documented is the wait (`binlog_consume_timeout`) and that it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.demo.warehouse import Warehouse, node_id
@@ -12,6 +14,8 @@ from slotkeeper.demo.warehouse import Warehouse, node_id
 CONSUME_TIMEOUT = 3_600.0
 """Seconds; DWS: `binlog_consume_timeout`, how long scaling waits until everything is consumed."""
 _NOT_CONSUMED = "55000"
+
+Locked = Callable[[], None]
 
 
 def add_dn(
@@ -51,13 +55,27 @@ def _exist(cursor: pg.Cursor, name: str, wanted: bool) -> None:
         raise ConfigError(f"{'no' if wanted else 'a'} data node is called {name}{'' if wanted else ' already'}")
 
 
+def vacuum_full(cursor: pg.Cursor, table: str, timeout: float = CONSUME_TIMEOUT, locked: Locked = lambda: None) -> None:
+    """VACUUM FULL of a table as far as it waits: under a lock that keeps writers out, until every slot has read all.
+
+    `locked` is called once it has the lock. Raises Refused where the time is over.
+    """
+    cursor.execute(f"/* as VACUUM FULL {table} */ SELECT dws.lock_tables()")
+    locked()
+    _await(cursor, f"/* as VACUUM FULL {table} */", timeout)
+
+
 def _wait(cursor: pg.Cursor, wait: bool, timeout: float) -> None:
     """Writers wait from here on; what was not consumed in time ends the scaling, as documented."""
+    cursor.execute("SET LOCAL application_name = 'gs_redis'")
     cursor.execute("SELECT dws.lock_tables()")
-    if not wait:
-        return
+    if wait:
+        _await(cursor, "", timeout)
+
+
+def _await(cursor: pg.Cursor, plays: str, timeout: float) -> None:
     try:
-        cursor.execute("SELECT dws.await_consumed(%s)", (timeout,))
+        cursor.execute(f"{plays} SELECT dws.await_consumed(%s)", (timeout,))
     except pg.DriverError as error:
         code, text = pg.failure(error)
         if code != _NOT_CONSUMED:

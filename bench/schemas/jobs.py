@@ -33,6 +33,7 @@ from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.query_report import QuerySeen
 from slotkeeper.core.domain.report import JobReport, JobStatus
 from slotkeeper.core.domain.row_counts import APART, Verified
+from slotkeeper.core.domain.source_waits import SlotBehind, SourceWait
 from slotkeeper.core.domain.text import see
 from slotkeeper.core.launch.control import Ensured
 from slotkeeper.core.state.rows import ErrorRow, EventRow
@@ -54,10 +55,44 @@ _SHOWN = fields_of(
     do=SAFE,
     blockers=listed("who is in front, those first that wait for nobody", thing("a session", _SHOWN_BLOCKER)),
 )
+_BLOCKER = thing("a session", _SHOWN_BLOCKER)
+_SHOWN_AT_SOURCE = fields_of(
+    SourceWait,
+    *("what", "table", "since", "behind", "fails_at"),
+    limit=maybe(text("the server's limit by which it fails"), "none is known"),
+    waiter=_BLOCKER,
+    slots=listed(
+        "the slots that it waits for",
+        thing(
+            "a slot",
+            fields_of(SlotBehind, *("slot", "shards"), job=maybe(text("the job that follows it"), "no configured job")),
+        ),
+    ),
+    sessions=listed("the sessions of jobs that it waits for", _BLOCKER),
+    seconds=number("how long that is ago"),
+    cause=text("who waits for whom, in a sentence"),
+    effect=text("who waits after it, and when it fails"),
+    do=SAFE,
+)
 _OF_LOCKS: dict[str, Schema] = {
     "locks": thing(
-        "sessions of ours that wait for a lock, by sink",
+        "sessions that wait, by server",
         {
+            "sources": listed(
+                "the sources that were asked",
+                thing(
+                    "a source",
+                    {
+                        "source": text("its name in the configuration"),
+                        "place": text("the source in words"),
+                        "error": maybe(text("why it could not tell"), "it told"),
+                        "hidden": maybe(text("what its login is not shown"), "it is shown every session"),
+                        "waits": listed(
+                            "the sessions that wait for slots and sessions of jobs", thing("a wait", _SHOWN_AT_SOURCE)
+                        ),
+                    },
+                ),
+            ),
             "sinks": listed(
                 "the sinks that were asked",
                 thing(
@@ -69,7 +104,7 @@ _OF_LOCKS: dict[str, Schema] = {
                         "waits": listed("the sessions", thing("a session of ours", _SHOWN)),
                     },
                 ),
-            )
+            ),
         },
     )
 }

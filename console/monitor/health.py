@@ -29,7 +29,7 @@ _AS_SEEN = (
     "name", "state", "last_known", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
 )  # fmt: skip
 """What facts and views call alike and mean alike."""
-_BESIDE = ("rows_quarantined", "crash_loop", "clocks_differ", "not_verified", "slot_ttl")
+_BESIDE = ("rows_quarantined", "crash_loop", "clocks_differ", "not_verified", "slot_ttl", "source_blocked")
 """Rules of faults beside which a living driver goes on applying: none of them makes a target untrusted."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 

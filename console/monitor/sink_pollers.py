@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.quarantine import QuarantineCount, QuarantineEntry, Wanted
     from slotkeeper.core.domain.spec import JobSpec
     from slotkeeper.core.ports.sink import Quarantine
-    from slotkeeper.core.services.looking import LocksSeen, SinkLocks
+    from slotkeeper.core.services.looking import LocksSeen, ServerLocks
 
 QUARANTINE_EVERY = 10.0
 """So many seconds lie between two questions to one sink; asked for by a person, QUARANTINE_LEAST."""
@@ -156,21 +156,21 @@ LOCKS_EVERY = 2.0
 
 
 class LockPoller:
-    """Asks all sinks of a configuration who waits for a lock; one question at a time.
+    """Asks all sinks and sources of a configuration who waits; one question at a time.
 
     Sessions are opened at the first question.
     """
 
     def __init__(self) -> None:
-        self._asking: SinkLocks | None = None
+        self._asking: ServerLocks | None = None
         self._lock = threading.Lock()
 
     def ask(self, loaded: Loaded, now: float) -> list[LocksSeen]:
-        """The lock waits of each sink; `now` is this host's clock in seconds since 1970."""
-        from slotkeeper.core.services.looking import SinkLocks
+        """The waits of each server; `now` is this host's clock in seconds since 1970."""
+        from slotkeeper.core.services.looking import ServerLocks
 
         with self._lock:
-            self._asking = self._asking or SinkLocks(loaded)
+            self._asking = self._asking or ServerLocks(loaded)
             return self._asking.ask(now)
 
     def rest(self) -> None:

@@ -1,4 +1,4 @@
-"""Waiting and blocking: which sessions of ours wait for a lock at a sink, and who is in front of them. Pure."""
+"""Waiting and blocking: which sessions of ours wait at a sink, and which sessions at a source wait for ours. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import datetime, timezone
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row
+from slotkeeper.core.domain import source_waits
 from slotkeeper.core.domain.locks import HIDDEN, PREFIX, Blocker, LockWait, cause, to_do, without_literals
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
 
@@ -27,27 +29,36 @@ NOBODY = "no session of ours waits for a lock"
 NOT_ASKED = "not asked yet"
 
 
+NOBODY_AT_SOURCE = "no session waits for a slot or a session of a job"
+AnyWait = LockWait | SourceWait
+
+
 @dataclass(frozen=True, slots=True)
-class SinkWaits:
-    """The waits that one sink or the report of one job shows; `fault` is why the sink did not answer."""
+class ServerWaits:
+    """The waits that one server or the report of one job shows; `fault` is why the server did not answer.
+
+    `hidden` is what the server does not show to the login; `at_source` whether it is a source.
+    """
 
     place: str
-    waits: tuple[LockWait, ...] = ()
+    waits: tuple[AnyWait, ...] = ()
     fault: str = ""
+    hidden: str = ""
+    at_source: bool = False
 
 
-def none_waits(seen: Sequence[SinkWaits] | None) -> str:
-    """What no waiting session means, by what the sinks have said; None: they were not asked yet.
+def none_waits(seen: Sequence[ServerWaits] | None) -> str:
+    """What no waiting session means, by what the servers have said; None: they were not asked yet.
 
-    >>> none_waits(None), none_waits([SinkWaits("sink mart", fault="refused")]), none_waits([SinkWaits("sink mart")])
-    ('not asked yet', 'unknown: no sink answered', 'no session of ours waits for a lock')
+    >>> none_waits(None), none_waits([ServerWaits("sink m", fault="refused")]), none_waits([ServerWaits("sink m")])
+    ('not asked yet', 'unknown: no server answered', 'no session of ours waits for a lock')
     """
     if seen is None:
         return NOT_ASKED
     answered = [one for one in seen if not one.fault]
     if not answered:
-        return "unknown: no sink answered" if seen else NOT_ASKED
-    return NOBODY if len(answered) == len(seen) else f"{NOBODY} at the sinks that answered"
+        return "unknown: no server answered" if seen else NOT_ASKED
+    return NOBODY if len(answered) == len(seen) else f"{NOBODY} at the servers that answered"
 
 
 def tells(job: JobFacts) -> bool:
@@ -55,21 +66,48 @@ def tells(job: JobFacts) -> bool:
     return job.report is not None and job.current and not job.last_known
 
 
-def of_reports(jobs: Iterable[JobFacts]) -> list[SinkWaits]:
+def of_reports(jobs: Iterable[JobFacts]) -> list[ServerWaits]:
     """The waits that the reports of the jobs show."""
     known = [(one.name, one.report) for one in jobs if one.report is not None and tells(one)]
+    found = []
+    for name, report in known:
+        if report.lock_waits or report.locks_untold:
+            found.append(ServerWaits(f"job {name}", report.lock_waits, report.locks_untold))
+        if report.source_waits or report.source_untold:
+            place = f"source of job {name}"
+            found.append(ServerWaits(place, report.source_waits, hidden=report.source_untold, at_source=True))
+    return found
+
+
+def lock_rows(seen: Iterable[ServerWaits], now: datetime) -> list[Row]:
+    """One row per session that waits, those first that wait longest."""
+    found = [(one.place, wait) for one in seen for wait in one.waits]
+    found.sort(key=lambda one: (one[1].since, _pid(one[1]) or 0))
     return [
-        SinkWaits(f"job {name}", report.lock_waits, report.locks_untold)
-        for name, report in known
-        if report.lock_waits or report.locks_untold
+        _row(place, wait, now) if isinstance(wait, LockWait) else _source_row(place, wait, now) for place, wait in found
     ]
 
 
-def lock_rows(seen: Iterable[SinkWaits], now: datetime) -> list[Row]:
-    """One row per session that waits, those first that wait longest."""
-    found = [(one.place, wait) for one in seen for wait in one.waits]
-    found.sort(key=lambda one: (one[1].since, one[1].pid))
-    return [_row(place, wait, now) for place, wait in found]
+def _pid(wait: AnyWait) -> int | None:
+    return wait.pid if isinstance(wait, LockWait) else wait.waiter.pid
+
+
+def _source_row(place: str, wait: SourceWait, now: datetime) -> Row:
+    """A session at a source that waits: whom it waits for stands where a sink's blocker stands."""
+    first, lasts = next(iter(wait.sessions), None), max(0.0, now.timestamp() - wait.since)
+    jobs = ", ".join(safe(one, 40) for one in wait.jobs) or "no job"
+    cells = {
+        "mark": Level.WARNING.value,
+        "waiting": f"{wait.what}, pid {wait.waiter.pid}",
+        "thing": safe(wait.table, 130),
+        "lasts": in_words(lasts),
+        "pid": "slot" if first is None else str(first.pid),
+        "user": shown(wait.waiter.user if first is None else first.user),
+        "state": f"{jobs}" if first is None else shown(first.state),
+        "application": shown(wait.waiter.application if first is None else first.application),
+        "mode": wait.what,
+    }
+    return Row(row_key(place, wait), Level.WARNING, cells, {"lasts": lasts})
 
 
 def _row(place: str, wait: LockWait, now: datetime) -> Row:
@@ -88,19 +126,35 @@ def _row(place: str, wait: LockWait, now: datetime) -> Row:
     return Row(row_key(place, wait), Level.WARNING, cells, {"lasts": lasts})
 
 
-def row_key(place: str, wait: LockWait) -> str:
+def row_key(place: str, wait: AnyWait) -> str:
     """The same as long as one session waits."""
-    return f"{place}\x1f{wait.pid}"
+    return f"{place}\x1f{_pid(wait)}" + ("" if isinstance(wait, LockWait) else f"\x1f{wait.table}")
 
 
-def wait_of(seen: Iterable[SinkWaits], key: str | None) -> LockWait | None:
+def jobs_of(wait: AnyWait) -> tuple[str, ...]:
+    """The jobs that a wait is about."""
+    return (wait.job,) if isinstance(wait, LockWait) else wait.jobs
+
+
+def thing_of(wait: AnyWait) -> str:
+    """What a wait is at."""
+    return wait.thing if isinstance(wait, LockWait) else wait.table
+
+
+def wait_of(seen: Iterable[ServerWaits], key: str | None) -> AnyWait | None:
     """The wait of a row."""
     return next((wait for one in seen for wait in one.waits if row_key(one.place, wait) == key), None)
 
 
-def wait_lines(wait: LockWait, now: datetime) -> list[tuple[Level, str]]:
+def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
     """Who is in front, what is safe to do, and everybody in the queue."""
     at = now.timestamp()
+    if isinstance(wait, SourceWait):
+        return [
+            (Level.WARNING, f"wrong  {source_waits.cause(wait, at)}"),
+            (Level.FINE, source_waits.effect(wait)),
+            (Level.FINE, f"do     {source_waits.to_do(wait)}"),
+        ]
     lines = [(Level.WARNING, f"wrong  {cause(wait, at)}"), (Level.FINE, f"do     {to_do(wait)}")]
     statement = HIDDEN if wait.statement is None else without_literals(wait.statement)
     how = "waits" if wait.waits else "waited, and is tried again,"
@@ -110,9 +164,24 @@ def wait_lines(wait: LockWait, now: datetime) -> list[tuple[Level, str]]:
     return lines
 
 
-def seen_lines(seen: Sequence[SinkWaits]) -> list[tuple[Level, str]]:
-    """A line for each sink that could not be asked, and one for the others."""
-    asked = [one for one in seen if not one.fault]
+def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:
+    """Who waits at the source for a slot, by the jobs' reports, each once."""
+    waits = {
+        wait.key: wait
+        for job in jobs
+        if job.report is not None and job.current
+        for wait in job.report.source_waits
+        if wait.table == table and any(one.slot == slot for one in wait.slots)
+    }
+    return [
+        (Level.WARNING, f"{source_waits.cause(one, now.timestamp())}; {source_waits.effect(one)}")
+        for one in waits.values()
+    ]
+
+
+def seen_lines(seen: Sequence[ServerWaits]) -> list[tuple[Level, str]]:
+    """A line for each server that could not be asked, and one for the others of its side."""
+    asked = [one for one in seen if not one.fault and not one.at_source]
     lines = [  # with the sink's name where its error has it not
         (Level.UNKNOWN, safe(one.fault if one.place in one.fault else f"{one.place}: {one.fault}", 400))
         for one in seen
@@ -124,7 +193,19 @@ def seen_lines(seen: Sequence[SinkWaits]) -> list[tuple[Level, str]]:
         lines.append(
             (Level.WARNING if number else Level.FINE, f"{words}: {', '.join(safe(one.place, 40) for one in asked)}")
         )
+    lines += [source_line(one) for one in seen if one.at_source and not one.fault]
     return lines
+
+
+def source_line(one: ServerWaits) -> tuple[Level, str]:
+    """What a source says: who waits, else what is hidden, and only where nothing is, that no session waits."""
+    number = len(one.waits)
+    if number:
+        words = f"{many(number, 'session')} {'waits' if number == 1 else 'wait'} for slots or sessions of jobs"
+        return Level.WARNING, f"{words}: {safe(one.place, 40)}" + (f"; {one.hidden}" if one.hidden else "")
+    if one.hidden:
+        return Level.UNKNOWN, safe(f"{one.place}: {one.hidden}", 400)
+    return Level.FINE, f"{NOBODY_AT_SOURCE}: {safe(one.place, 40)}"
 
 
 def shown(text: str | None) -> str:
@@ -147,6 +228,25 @@ def values(wait: LockWait, now: float) -> dict[str, object]:
         "cause": cause(wait, now),
         "do": to_do(wait),
         "blockers": [_blocker(one) for one in wait.blockers],
+    }
+
+
+def source_values(wait: SourceWait, now: float) -> dict[str, object]:
+    """A wait at a source as JSON; null is what our login is not shown."""
+    return {
+        "what": wait.what,
+        "table": wait.table,
+        "since": _moment(wait.since),
+        "seconds": round(max(0.0, now - wait.since), 1),
+        "waiter": _blocker(wait.waiter),
+        "slots": [{"slot": one.slot, "job": one.job or None, "shards": list(one.shards)} for one in wait.slots],
+        "sessions": [_blocker(one) for one in wait.sessions],
+        "behind": wait.behind,
+        "limit": wait.limit or None,
+        "fails_at": _moment(wait.fails_at),
+        "cause": source_waits.cause(wait, now),
+        "effect": source_waits.effect(wait),
+        "do": source_waits.to_do(wait),
     }
 
 

@@ -67,6 +67,7 @@ RULES = {
     "disk_full": Rule("SK-2001", Urgency.DELAYS, 0),
     "host_starved": Rule("SK-2009", Urgency.BLOCKS, 0),
     "lock_waits": Rule("SK-2101", Urgency.BLOCKS, 0),
+    "source_blocked": Rule("SK-2106", Urgency.BLOCKS, 0),
     "slot_absent": Rule("SK-2201", Urgency.BLOCKS, 1),
     "reset_open": Rule("SK-2202", Urgency.BLOCKS, 1),
     "job_paused": Rule("SK-2301", Urgency.BLOCKS, 1),

@@ -165,7 +165,7 @@ def end_it(owners: Sequence[LockOwner]) -> str:
 
 AGES_DIFFER = 1.0
 """Seconds by which a moment may be measured later than it was before."""
-_SHORTENED = re.compile(r".{15}-[0-9a-f]{8}")
+SHORTENED = re.compile(r".{15}-[0-9a-f]{8}")
 """What `slotkeeper.core.wiring.worker.session_name` makes of a job's name of more than 24 characters."""
 NEVER = "slotkeeper ends no session of others"
 
@@ -289,10 +289,11 @@ class Locked:
 def job_named(session: str) -> str:
     """The job in a session's name; nothing where the name is none of ours.
 
-    >>> job_named("slotkeeper/orders/7"), job_named("psql")
-    ('orders', '')
+    >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("psql")
+    ('orders', 'orders', '')
     """
-    return session.removeprefix(PREFIX).rpartition("/")[0] if session.startswith(PREFIX) else ""
+    job, slash, _ = session.removeprefix(PREFIX).partition("/") if session.startswith(PREFIX) else ("", "", "")
+    return job if slash else ""
 
 
 def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[LockWait, ...]:
@@ -372,7 +373,7 @@ def _end(one: Blocker, own: str) -> str:
         return f"{BY_HAND}wait: it is this job's own session, whose statement runs{OR}find what makes that slow"
     if one.job:
         named = typed(one.job)
-        if _SHORTENED.fullmatch(one.job):
+        if SHORTENED.fullmatch(one.job):
             wait = f"wait for the job whose sessions are called {named}, or pause it"
             return f"{BY_HAND}{wait} (`slotkeeper jobs list` has its name)"
         return f"{BY_HAND}wait for job {safe(one.job, _SHORT)}{OR}`slotkeeper jobs pause {named}`"

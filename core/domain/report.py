@@ -16,6 +16,7 @@ from slotkeeper.core.domain.field import SIGNED, Moment, Positive, Signed, Signe
 from slotkeeper.core.domain.job import JobState, TableReport, WantedState, said_of
 from slotkeeper.core.domain.lane import FRESH_SECONDS
 from slotkeeper.core.domain.locks import LockWait
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import many, safe
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+)) \([^()]*\):? ", re.DOTALL)
@@ -246,6 +247,11 @@ class JobReport:
     """Its sessions at the sink that wait for a lock, as last measured."""
     locks_untold: str = ""
     """Why the sink could not tell of locks when it was last asked, empty where it could."""
+    source_waits: tuple[SourceWait, ...] = ()
+    """Sessions at the source that wait for its slots or its sessions, as last measured."""
+    source_untold: str = ""
+    """Why the source could not tell of waits when it was last asked, or what of them is hidden from its login; empty
+    where it told all."""
     clock_apart: Annotated[float | None, SIGNED] = None
     """By how many seconds the source's clock was ahead of this machine's at least, below 0: behind; null: not
     measured."""

@@ -23,6 +23,7 @@ from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobSta
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.errors import TroubleName
+from slotkeeper.core.judgement.blocked import blocked
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.pending import of_pending
 from slotkeeper.core.judgement.servers import NOTHING, RETRIES
@@ -56,6 +57,7 @@ def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     if living:
         known = list(_of_driver(seen, facts))
         yield from known
+        yield from blocked(view, facts) if view.reported else ()
         yield from _of_tables(seen)
         yield from of_pending(view, facts, known)
     yield from _quarantined(seen)

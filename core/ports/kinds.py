@@ -50,6 +50,8 @@ from slotkeeper.core.ports.source import (
     SlotVerbs,
     SlotViewer,
     Source,
+    SourceWaitReader,
+    WaitsAsked,
 )
 
 Key = tuple[str, ...]
@@ -230,6 +232,9 @@ class SourceSession(Protocol):
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         """What `doctor` says about the server and the tables that jobs read there."""
+
+    def waits(self, asked: WaitsAsked) -> SourceWaitReader | None:
+        """Reads who waits there for slots and sessions of jobs; None of a kind of server that cannot tell."""
 
     def ping(self) -> None:
         """Return once the server has answered something; raises an error of ours, Unreachable after a few seconds."""

@@ -24,6 +24,7 @@ from slotkeeper.core.domain.slot import (
     TableIdentity,
     UnreadRows,
 )
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.ports.sink import Top
 
@@ -72,6 +73,26 @@ class Chunk:
     number: int
     lo: tuple[str, ...]
     hi: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsAsked:
+    """Whose waits are asked for: the tables that jobs follow, each with its slots and their jobs."""
+
+    tables: Mapping[str, Mapping[str, str]]
+
+
+class SourceWaitReader(Protocol):
+    """Asks one source, again and again, who waits for its slots and for sessions of jobs; it remembers since when."""
+
+    hidden: str
+    """What of that the last answer could not see, empty where it saw every session."""
+
+    def read(self, now: float) -> Sequence[SourceWait]:
+        """The waits of this moment, within a few seconds; `now` is this host's clock in seconds since 1970.
+
+        Holds no lock of a table. Raises an error of ours.
+        """
 
 
 class Source(Protocol):

@@ -1,4 +1,4 @@
-"""Commands that only look: their sessions, the time that they wait for all servers, and who waits for a lock at a sink.
+"""Commands that only look: their sessions, the time that they wait for all servers, and who waits at these servers.
 
 A session's name is not a job's, whose sessions its next start ends. Each server is asked in a thread and a session of
 its own, so that one that does not answer holds up no other.
@@ -17,12 +17,13 @@ from typing import TypeVar
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.secrets import login, resolve
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.locks import PREFIX, LockWait
+from slotkeeper.core.domain.locks import PREFIX, LockWait, job_named
+from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.kinds import SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import LockReader
-from slotkeeper.core.ports.source import SlotViewer
+from slotkeeper.core.ports.source import SlotViewer, SourceWaitReader, WaitsAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.wiring.worker import session_name
@@ -123,53 +124,101 @@ def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> Sto
 
 
 NO_ANSWER = "a sink of this kind tells of no locks"
+NO_WAITS = "a source of this kind tells of no waits"
 
 
 @dataclass(frozen=True, slots=True)
 class LocksSeen:
-    """What one sink answered: `sink` is its name, `place` where it is, `error` why it did not answer.
+    """What one server answered: `name` is its own, `place` where it is, `error` why it did not answer.
 
-    `untold` is why there is nothing to ask it, "" where it was asked.
+    `untold` is why there is nothing to ask it, "" where it was asked; `hidden` what its login is not shown. A sink has
+    `waits`, a source (`is_source`) has `source_waits`.
     """
 
-    sink: str
+    name: str
     place: str
     waits: tuple[LockWait, ...] = ()
     untold: str = ""
     error: SlotkeeperError | None = None
+    is_source: bool = False
+    source_waits: tuple[SourceWait, ...] = ()
+    hidden: str = ""
+
+    @property
+    def server(self) -> str:
+        """The server in words."""
+        return f"{'source' if self.is_source else 'sink'} {self.place}"
 
 
 @dataclass(slots=True)
-class _Server:
-    """A server that was not asked yet, or its session."""
+class _Sink:
+    """A sink that was not asked yet, or its session."""
 
     endpoint: Endpoint
     connect: Callable[[], SinkSession]
+    prefix: str = PREFIX
     session: SinkSession | None = None
     reader: LockReader | None = None
 
+    def ask(self, now: float) -> LocksSeen:
+        if self.session is None:
+            self.session = self.connect()
+            self.reader = self.session.locks(self.prefix)
+        waits = tuple(self.reader.read(now)) if self.reader else ()
+        return replace(self.blank(), waits=waits, untold="" if self.reader else NO_ANSWER)
 
-class SinkLocks:
+    def blank(self) -> LocksSeen:
+        return LocksSeen(self.endpoint.name, self.endpoint.place)
+
+
+@dataclass(slots=True)
+class _Source:
+    """A source that was not asked yet, or its session; `job` is the only one that counts, "" for all."""
+
+    endpoint: Endpoint
+    connect: Callable[[], SourceSession]
+    asked: WaitsAsked
+    job: str = ""
+    session: SourceSession | None = None
+    reader: SourceWaitReader | None = None
+
+    def ask(self, now: float) -> LocksSeen:
+        if self.session is None:
+            self.session = self.connect()
+            self.reader = self.session.waits(self.asked)
+        if self.reader is None:
+            return replace(self.blank(), untold=NO_WAITS)
+        waits = tuple(self.reader.read(now))
+        if self.job:
+            waits = of_job(waits, self.job, job_named(session_name(self.job, "")))
+        return replace(self.blank(), source_waits=waits, hidden=self.reader.hidden)
+
+    def blank(self) -> LocksSeen:
+        return LocksSeen(self.endpoint.name, self.endpoint.place, is_source=True)
+
+
+class ServerLocks:
     """Asks again and again over the same sessions, which are opened at the first question."""
 
     def __init__(self, loaded: Loaded, job: str = "") -> None:
-        """All of a configuration's sinks for all sessions of ours, or those of one job for its own."""
-        self._prefix = session_name(job, "") if job else PREFIX
+        """All of a configuration's sinks and sources for all sessions of ours, or those of one job for its own."""
+        prefix = session_name(job, "") if job else PREFIX
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
-        servers = [one for each in jobs for one in _servers(each)]
-        places = [(one.endpoint.host, one.endpoint.port, one.endpoint.database, one.endpoint.user) for one in servers]
-        self._servers = list(dict(zip(places, servers, strict=True)).values())
+        sinks = {_at(one.endpoint): one for each in jobs for one in _sinks(each, prefix)}
+        self._servers: list[_Sink | _Source] = [*sinks.values(), *_sources(jobs, job)]
 
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
-        """What each sink says, all asked at once; `now` is this machine's clock in seconds since 1970.
+        """What each server says, all asked at once; `now` is this machine's clock in seconds since 1970.
 
-        A sink that has not answered after `seconds` has an error in place of an answer.
+        A server that has not answered after `seconds` has an error in place of an answer.
         """
         answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
 
-        def work(number: int, one: _Server) -> None:
+        def work(number: int, one: _Sink | _Source) -> None:
             try:
-                answers.put((number, self._asked(one, now)))
+                answers.put((number, one.ask(now)))
+            except SlotkeeperError as error:
+                answers.put((number, replace(one.blank(), error=error)))
             except Exception as error:  # the top of a thread: whoever waits for it must hear of it
                 answers.put((number, error))
 
@@ -186,9 +235,10 @@ class SinkLocks:
                 raise answer
             found[number] = answer
         for number, one in enumerate(self._servers):
-            name, place = one.endpoint.name, one.endpoint.place
             if number not in found:
-                found[number] = LocksSeen(name, place, error=late(f"sink {name} ({place})", seconds or 0.0))
+                side = "source" if one.blank().is_source else "sink"
+                error = late(f"{side} {one.endpoint.name} ({one.endpoint.place})", seconds or 0.0)
+                found[number] = replace(one.blank(), error=error)
         return [found[number] for number in range(len(self._servers))]
 
     def close(self) -> None:
@@ -200,23 +250,35 @@ class SinkLocks:
                 with suppress(SlotkeeperError):
                     session.close()
 
-    def _asked(self, one: _Server, now: float) -> LocksSeen:
-        name, place = one.endpoint.name, one.endpoint.place
-        try:
-            if one.session is None:
-                one.session = one.connect()
-                one.reader = one.session.locks(self._prefix)
-            reader = one.reader
-            return LocksSeen(name, place, tuple(reader.read(now)) if reader else (), "" if reader else NO_ANSWER)
-        except SlotkeeperError as error:
-            return LocksSeen(name, place, error=error)
+
+def _at(endpoint: Endpoint) -> tuple[str, int, str, str]:
+    return (endpoint.host, endpoint.port, endpoint.database, endpoint.user)
 
 
-def _servers(job: JobSpec) -> Iterable[_Server]:
+def _sinks(job: JobSpec, prefix: str) -> Iterable[_Sink]:
     endpoint, kind = job.store_at
-    yield _Server(endpoint, lambda: sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema))
+    yield _Sink(endpoint, lambda: sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema), prefix)
     if job.in_two_parts:
-        yield _Server(job.sink, lambda: sinks.open(job.sink_kind).connect_beside(login(job.sink, _NAME)))
+        yield _Sink(job.sink, lambda: sinks.open(job.sink_kind).connect_beside(login(job.sink, _NAME)), prefix)
+
+
+def _sources(jobs: Iterable[JobSpec], only: str) -> Iterable[_Source]:
+    """Each source once, with the tables and slots of all its jobs."""
+    found: dict[tuple[str, int, str, str], list[JobSpec]] = {}
+    for job in jobs:
+        found.setdefault(_at(job.source), []).append(job)
+    for some in found.values():
+        tables: dict[str, dict[str, str]] = {}
+        for job in some:
+            for channel in job.channels:
+                tables.setdefault(channel.source_table, {})[job.slot] = job.name
+        first = some[0]
+        yield _Source(
+            first.source,
+            lambda first=first: sources.open(first.source_kind).connect(login(first.source, _NAME)),  # type: ignore[misc]
+            WaitsAsked(tables),
+            only,
+        )
 
 
 _NAME = "slotkeeper-locks"

@@ -26,7 +26,9 @@ from slotkeeper.core.config.load import load_usable, text_of
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.config.tls import job_warnings
 from slotkeeper.core.domain.job import JobEvent, TableWanted, WantedState
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.position import Position
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers.deadline import cut_off
@@ -47,7 +49,7 @@ from slotkeeper.core.state import files, steering
 from slotkeeper.core.state.files import points_proven
 from slotkeeper.core.state.sqlite import StateError, Store
 from slotkeeper.core.state.steering import StoredTries
-from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged
+from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged, source_waits_at
 from slotkeeper.core.wiring.worker import ENTRIES, store_session
 
 CRASHED = 1
@@ -201,7 +203,7 @@ def _drive(
     established: bool,
 ) -> int:
     runner: SparkRunner | None = None
-    beside: list[Pulse | SlotWatch | LockWatch] = []
+    beside: list[_Beside] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
     # where this run's Spark has its files; what killed drivers of this job left there is removed
@@ -264,13 +266,15 @@ def _last_ended(store: Store, job: str, code: int | None) -> bool:
     return False
 
 
-def _asked_beside(
-    loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator
-) -> Iterator[Pulse | SlotWatch | LockWatch]:
+_Beside = Pulse | SlotWatch | LockWatch[LockWait] | LockWatch[SourceWait]
+
+
+def _asked_beside(loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator) -> Iterator[_Beside]:
     for one in (
         Pulse(pinged(job), SystemClock(), narrator.unanswered),
         SlotWatch(loaded, job, store, narrator),
         LockWatch(locks_at(job), SystemClock(), narrator.lock_waits),
+        LockWatch(source_waits_at(job), SystemClock(), narrator.source_waits),
     ):
         one.start()
         yield one

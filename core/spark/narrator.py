@@ -17,6 +17,7 @@ from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.progress import LaneState
 from slotkeeper.core.domain.report import Condition, JobReport, LaneReport, merged, server_of
 from slotkeeper.core.domain.row_counts import Verified
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.explain import act_of, explained
 from slotkeeper.core.engine.driver.narration import of_lanes
@@ -203,6 +204,12 @@ class StoreNarrator:
         """Who of the job waits for a lock at its sink, or why that is not known. Told at once, from any thread."""
         with self._lock:
             self._report = replace(self._report, lock_waits=waits, locks_untold=untold)
+        self._tell(now=True)
+
+    def source_waits(self, waits: tuple[SourceWait, ...], untold: str) -> None:
+        """Who waits at the source for the job, or why that is not known. Told at once, from any thread."""
+        with self._lock:
+            self._report = replace(self._report, source_waits=waits, source_untold=untold)
         self._tell(now=True)
 
     def clock_apart(self, seconds: float) -> None:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar, cast
 
 from slotkeeper.core.config.secrets import login
+from slotkeeper.core.domain.locks import LockWait, job_named
+from slotkeeper.core.domain.source_waits import SourceWait, of_job
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.watches import LocksAt, Pinged
 from slotkeeper.core.ports.driver import Store, Target
 from slotkeeper.core.ports.kinds import BatchSession, SinkSession, SourceSession, StoreSession
 from slotkeeper.core.ports.sink import TargetReader
-from slotkeeper.core.ports.source import Retention, SlotAdmin, Source
+from slotkeeper.core.ports.source import Retention, SlotAdmin, Source, WaitsAsked
 from slotkeeper.core.sinks import registry as sinks
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 from slotkeeper.core.sources import registry as sources
@@ -123,7 +125,20 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
     )
 
 
-def locks_at(job: JobSpec) -> tuple[LocksAt, ...]:
+def source_waits_at(job: JobSpec) -> tuple[LocksAt[SourceWait], ...]:
+    """The job's source, over a session of its own; none of a kind that tells of no waits. Raises ConfigError."""
+    session = sources.open(job.source_kind).connect(login(job.source, f"slotkeeper-locks/{job.name}"[:63]))
+    reader = session.waits(WaitsAsked({one.source_table: {job.slot: job.name} for one in job.channels}))
+    if reader is None:
+        return ()
+
+    def read(now: float) -> tuple[SourceWait, ...]:
+        return of_job(reader.read(now), job.name, job_named(session_name(job.name, "")))
+
+    return (LocksAt(read, session.sever, lambda: reader.hidden),)
+
+
+def locks_at(job: JobSpec) -> tuple[LocksAt[LockWait], ...]:
     """Where locks may keep the job waiting: its store, and a sink beside that, each over a session of its own.
 
     None of a sink whose kind tells of no locks. Raises ConfigError.
@@ -134,7 +149,7 @@ def locks_at(job: JobSpec) -> tuple[LocksAt, ...]:
     if job.in_two_parts:
         sessions.append(sinks.open(job.sink_kind).connect_beside(login(job.sink, name)))
     readers = ((one.locks(session_name(job.name, "")), one.sever) for one in sessions)
-    return tuple(LocksAt(reader, sever) for reader, sever in readers if reader is not None)
+    return tuple(LocksAt(reader.read, sever) for reader, sever in readers if reader is not None)
 
 
 class WiredSessions:

@@ -25,14 +25,22 @@ WHERE s.coordinator <> (SELECT own.coordinator FROM dws.sessions() own WHERE own
 CREATE FUNCTION dws.sees_all() RETURNS boolean LANGUAGE sql STABLE AS $$
 SELECT r.rolsuper OR pg_has_role('pg_read_all_stats', 'USAGE') FROM pg_roles r WHERE r.rolname = current_user $$;
 
+-- A statement of maintenance that PostgreSQL has not, as its session says what it plays ("/* as VACUUM FULL a */ ...").
+CREATE FUNCTION dws.typed(query text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+SELECT regexp_replace(query, '^/\* as (.*?) \*/.*$', '\1') $$;
+
+-- The list of sessions with each a query_id, as a DWS numbers them: here it is that of the session.
+CREATE FUNCTION dws.as_a_dws(view text) RETURNS text LANGUAGE sql AS $$
+SELECT replace(replace(rtrim(view, ';'), 's.query_id', 's.pid::bigint AS query_id'), 's.query,', 'dws.typed(s.query) AS query,') $$;
+
 SET allow_system_table_mods = on;
 
 DO $$ BEGIN
     EXECUTE 'CREATE VIEW pg_catalog.pgxc_stat_activity AS SELECT e.coordinator::text AS coorname, a.* FROM ('
-        || rtrim(pg_get_viewdef('pg_catalog.pg_stat_activity'), ';')
+        || dws.as_a_dws(pg_get_viewdef('pg_catalog.pg_stat_activity'))
         || ') a JOIN dws.sessions() e ON e.pid = a.pid WHERE dws.sees_all() OR a.usename = current_user';
     EXECUTE 'CREATE OR REPLACE VIEW pg_catalog.pg_stat_activity AS '
-        || rtrim(pg_get_viewdef('pg_catalog.pg_stat_activity'), ';')
+        || dws.as_a_dws(pg_get_viewdef('pg_catalog.pg_stat_activity'))
         || ' WHERE s.pid NOT IN (SELECT dws.apart())'
         || ' AND (NOT (SELECT by_user FROM dws.sight) OR u.rolname = current_user OR dws.sees_all())';
     -- the stand-in's own calls read the advisory locks of all
@@ -41,6 +49,25 @@ DO $$ BEGIN
         || ' WHERE l.locktype = ''advisory'' OR l.pid IS NULL OR l.pid NOT IN (SELECT dws.apart())';
 END $$;
 GRANT SELECT ON pg_catalog.pgxc_stat_activity TO gs_role_read_all_stats;
+
+-- DWS, PGXC_LOCK_CONFLICTS (dws_04_0809): locks that wait or are waited for. Each user is named, and the statement of
+-- another's session is '<insufficient privilege>' to an ordinary login (the example of pgxc_get_lock_conflicts).
+CREATE FUNCTION dws.lock_conflicts() RETURNS TABLE (locktype text, nodename name, dbname name, nspname name,
+    relname name, partname name, page integer, tuple smallint, transactionid xid, username name, gxid xid,
+    xactstart timestamptz, queryid bigint, query text, pid bigint, mode text, granted boolean)
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+SELECT l.locktype, 'cn_5001'::name, current_database()::name, n.nspname, c.relname, NULL::name, l.page, l.tuple,
+    l.transactionid, r.rolname, a.backend_xid, a.xact_start, a.pid::bigint, dws.typed(a.query), l.pid::bigint, l.mode, l.granted
+FROM pg_lock_status() l JOIN pg_stat_get_activity(NULL) a ON a.pid = l.pid LEFT JOIN pg_roles r ON r.oid = a.usesysid
+JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+  AND l.relation IN (SELECT w.relation FROM pg_lock_status() w WHERE NOT w.granted AND w.locktype = 'relation') $$;
+CREATE VIEW pg_catalog.pgxc_lock_conflicts AS
+SELECT locktype, nodename, dbname, nspname, relname, partname, page, tuple, transactionid, username, gxid, xactstart, queryid,
+    CASE WHEN dws.sees_all() OR username = current_user THEN query ELSE '<insufficient privilege>' END AS query,
+    pid, mode, granted
+FROM dws.lock_conflicts();
+GRANT SELECT ON pg_catalog.pgxc_lock_conflicts TO PUBLIC;
 
 -- Where coordinators do not tell each other: a snapshot without the transactions of sessions elsewhere.
 ALTER FUNCTION pg_catalog.txid_current_snapshot() RENAME TO postgresql_txid_current_snapshot;

@@ -37,8 +37,11 @@ MOST_LINES = {
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 470, 24, 75, 200
-"""Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place."""
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 475, 25, 75, 200
+"""Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
+
+Who waits at a source has a file per kind of source with its SQL, and one each for the values and for the judgement.
+"""
 
 
 def test_no_package_is_heavier_than_its_ceiling() -> None:

@@ -1,12 +1,12 @@
-"""Waiting and blocking: which sessions of ours wait for a lock at a sink, for whom, and what may be done. Read-only.
+"""Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done. Read-only.
 
-The sinks are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
+The servers are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
 jobs' own reports told.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
 
@@ -20,18 +20,29 @@ from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
     NOBODY,
     NOT_ASKED,
-    SinkWaits,
+    AnyWait,
+    ServerWaits,
+    jobs_of,
     lock_rows,
     none_waits,
     of_reports,
     seen_lines,
     tells,
+    thing_of,
     wait_lines,
     wait_of,
 )
 from slotkeeper.console.views.rows import Row
-from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
+
+if TYPE_CHECKING:
+    from slotkeeper.core.services.looking import LocksSeen
+
+
+def of_server(one: LocksSeen, fault: str) -> ServerWaits:
+    """What one server answered; `fault` is its error in words."""
+    waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
+    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source)
 
 
 class LocksScreen(AskingScreen):
@@ -49,7 +60,7 @@ class LocksScreen(AskingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: list[SinkWaits] | None = None
+        self._seen: list[ServerWaits] | None = None
         self._begun_at: Instant | None = None
 
     # Reading
@@ -66,14 +77,11 @@ class LocksScreen(AskingScreen):
         self._begun_at = self.console.instant()
         poller, now = self.console.services.locks, self.console.now_real().timestamp()
         self.begin(
-            lambda: [
-                SinkWaits(f"sink {one.place}", one.waits, with_hint(one.error) if one.error else one.untold)
-                for one in poller.ask(loaded, now)
-            ]
+            lambda: [of_server(one, with_hint(one.error) if one.error else "") for one in poller.ask(loaded, now)]
         )
 
     def taken(self, found: object) -> None:
-        self._seen = cast("list[SinkWaits]", found)
+        self._seen = cast("list[ServerWaits]", found)
 
     def tick(self) -> None:
         super().tick()
@@ -88,7 +96,7 @@ class LocksScreen(AskingScreen):
 
     # What it says
 
-    def seen(self) -> list[SinkWaits]:
+    def seen(self) -> list[ServerWaits]:
         """What the sinks said last; of the past what the jobs reported."""
         if self.console.in_history or self.console.services.loaded is None:
             return of_reports(self.console.shown.local.jobs)
@@ -98,7 +106,7 @@ class LocksScreen(AskingScreen):
         return lock_rows(self.seen(), self.console.now)
 
     def about(self) -> str:
-        return "asking the sinks" if self._seen is None and self.asked_at is not None else ""
+        return "asking the servers" if self._seen is None and self.asked_at is not None else ""
 
     def strip(self) -> Lines:
         if self.fault:
@@ -111,7 +119,8 @@ class LocksScreen(AskingScreen):
         one = self.wait(key)
         if one is None:
             return "What this means", [(Level.REST, "no row is chosen" if self.rows() else self._none())]
-        return f"{safe(one.job, 60)}  {safe(one.thing, 60)}", wait_lines(one, self.console.now)
+        jobs = ", ".join(safe(job, 60) for job in jobs_of(one)) or "no job"
+        return f"{jobs}  {safe(thing_of(one), 60)}", wait_lines(one, self.console.now)
 
     def _none(self) -> str:
         """What no row means: nothing where nobody was asked."""
@@ -121,9 +130,10 @@ class LocksScreen(AskingScreen):
 
     def opened(self, key: str) -> None:
         one = self.wait(key)
-        if one is not None and self.console.shown.job(one.job) is not None:
-            self.console.open("job", one.job, self.number)
+        job = next((job for job in jobs_of(one) if self.console.shown.job(job) is not None), None) if one else None
+        if job is not None:
+            self.console.open("job", job, self.number)
 
-    def wait(self, key: str | None) -> LockWait | None:
+    def wait(self, key: str | None) -> AnyWait | None:
         """The wait of a row."""
         return wait_of(self.seen(), key)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.report import Condition, server_of
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
-from slotkeeper.core.ports.sink import LockReader
 
 EVERY = 2.0
 """Seconds between two questions to a server: with the two of an answer, a wait is told within the 5 s promised."""
@@ -130,21 +131,28 @@ LEAST = 1.0
 where somebody waits for less is asked again after so long, so that a wait is told two seconds after it began."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocksAt:
-    """A server that may have locks of the job: what asks it, and what ends a question that hangs."""
+Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 
-    reader: LockReader
+
+@dataclass(frozen=True, slots=True)
+class LocksAt(Generic[Wait]):
+    """A server that may have locks of the job: what asks it, and what ends a question that hangs.
+
+    `hidden` says what the last answer could not see, "" where it saw everything.
+    """
+
+    read: Callable[[float], Sequence[Wait]]
     sever: Callable[[], None]
+    hidden: Callable[[], str] = str
 
 
 @dataclass(slots=True)
-class _Answer:
-    waits: tuple[LockWait, ...] = ()
+class _Answer(Generic[Wait]):
+    waits: tuple[Wait, ...] = ()
     untold: str = ""
 
 
-class LockWatch:
+class LockWatch(Generic[Wait]):
     """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets the waits of all, and why not.
 
     A step that waits for a lock says nothing until its limit; until then a locked target looks like a slow one.
@@ -153,12 +161,12 @@ class LockWatch:
     """
 
     def __init__(
-        self, servers: Sequence[LocksAt], clock: Clock, tell: Callable[[tuple[LockWait, ...], str], None]
+        self, servers: Sequence[LocksAt[Wait]], clock: Clock, tell: Callable[[tuple[Wait, ...], str], None]
     ) -> None:
         self._clock, self._tell = clock, tell
         self._lock = threading.Lock()
-        self._said: tuple[tuple[LockWait, ...], str] = ((), "")
-        self._servers = [(one, _Answer()) for one in servers]
+        self._said: tuple[tuple[Wait, ...], str] = ((), "")
+        self._servers = [(one, _Answer[Wait]()) for one in servers]
         self._done = threading.Event()
         self._threads = [
             threading.Thread(target=self._ask_on, args=each, name="slotkeeper-locks", daemon=True)
@@ -176,13 +184,14 @@ class LockWatch:
         for server, _ in self._servers:
             server.sever()
 
-    def _ask_on(self, server: LocksAt, answer: _Answer) -> None:
+    def _ask_on(self, server: LocksAt[Wait], answer: _Answer[Wait]) -> None:
         while not self._done.is_set():
             waits, untold, pause = answer.waits, "", EVERY
             try:
                 now = self._clock.utc().timestamp()
-                seen = server.reader.read(now)
+                seen = server.read(now)
                 waits = tuple(one for one in seen if now - one.since >= LEAST)
+                untold = server.hidden()
                 pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
             except Exception as raised:  # the top of a thread: a watch that ends says nothing of it
                 untold = str(classed(raised))

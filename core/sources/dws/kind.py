@@ -16,6 +16,7 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import PgTables
 from slotkeeper.core.drivers.session import PING_LIMIT_MS
 from slotkeeper.core.ports.kinds import Probe, SourceAsked, SourceKind
+from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources import pg_base
 from slotkeeper.core.sources.dws import doctor, eligibility, words
 from slotkeeper.core.sources.dws.changelog import DwsChangelog
@@ -26,6 +27,7 @@ from slotkeeper.core.sources.dws.slot import DwsRetention, DwsSlotVerbs
 from slotkeeper.core.sources.dws.source import DwsSlotAdmin, DwsSource, Selection
 from slotkeeper.core.sources.dws.traits import TRAITS
 from slotkeeper.core.sources.dws.viewer import DwsStatusPoller, DwsViewer
+from slotkeeper.core.sources.dws.waits import DwsWaits
 
 Made = TypeVar("Made", bound=DwsSource)
 
@@ -45,6 +47,7 @@ class DwsConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)
+        self._user = login.endpoint.user
 
     @property
     def name(self) -> str:
@@ -83,6 +86,9 @@ class DwsConnection:
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return doctor.findings(self.viewer(), asked, utc)
+
+    def waits(self, asked: WaitsAsked) -> DwsWaits:
+        return DwsWaits(self.session, self._user, asked)
 
     def ping(self) -> None:
         self.session.composed_rows(pg.sql.SQL("SELECT 1"), None, PING_LIMIT_MS)

@@ -91,3 +91,24 @@ SELECT count(*) FROM hologres.hg_table_properties WHERE property_key = 'binlog.l
 SELECT p.slot_name::text, p.property_value::text
 FROM hologres.hg_replication_slot_properties p JOIN pg_publication_tables t ON t.pubname = p.property_value
 WHERE t.schemaname = %(schema)s AND t.tablename = %(name)s ORDER BY 1
+
+-- name: superuser
+-- Hologres, "Manage queries": a Superuser sees the queries of all users.
+SELECT rolsuper FROM pg_roles WHERE rolname = current_user
+
+-- name: lock_pairs
+-- Who waits for a lock of these tables, and each who has one there (Hologres, "Locks": pg_locks of its front end). A
+-- system view only, so that no lock of a user's table is waited for.
+SELECT n.nspname || '.' || c.relname, w.mode, h.mode,
+       coalesce(extract(epoch FROM clock_timestamp() - wa.query_start), 0)::float8,
+       w.pid, wa.usename::text, wa.application_name, wa.state,
+       extract(epoch FROM clock_timestamp() - wa.xact_start)::float8, wa.query,
+       h.pid, ha.usename::text, ha.application_name, ha.state,
+       extract(epoch FROM clock_timestamp() - ha.xact_start)::float8, ha.query
+FROM pg_locks w
+JOIN pg_locks h ON h.granted AND h.locktype = 'relation' AND h.database = w.database AND h.relation = w.relation AND h.pid <> w.pid
+JOIN pg_class c ON c.oid = w.relation
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_stat_activity wa ON wa.pid = w.pid
+LEFT JOIN pg_stat_activity ha ON ha.pid = h.pid
+WHERE NOT w.granted AND w.locktype = 'relation' AND n.nspname || '.' || c.relname = ANY (%(tables)s)

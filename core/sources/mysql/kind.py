@@ -22,6 +22,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Purge, Ttl, hours
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.ports.kinds import FollowedTable, SourceAsked, SourceKind
+from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.base import NoProbe, NoSlotViewer
 from slotkeeper.core.sources.mysql import retention, side_effects
 from slotkeeper.core.sources.mysql.chunks import MysqlTables
@@ -33,6 +34,7 @@ from slotkeeper.core.sources.mysql.source import SHARD, MysqlSource
 from slotkeeper.core.sources.mysql.tables import shown, speller
 from slotkeeper.core.sources.mysql.traits import TRAITS
 from slotkeeper.core.sources.mysql.transactions import TableRows
+from slotkeeper.core.sources.mysql.waits import MysqlWaits
 
 
 class MysqlViewer(NoSlotViewer):
@@ -238,6 +240,7 @@ class MysqlConnection:
 
     def __init__(self, login: Login) -> None:
         self.session = MysqlSession(login)
+        self._user = login.endpoint.user
         self._sources: list[MysqlSource] = []
 
     @property
@@ -277,6 +280,9 @@ class MysqlConnection:
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
         return findings(self.session, asked, utc)
+
+    def waits(self, asked: WaitsAsked) -> MysqlWaits:
+        return MysqlWaits(self.session, self._user, asked)
 
     def ping(self) -> None:
         self.session.rows("SELECT 1", (), PING_SECONDS)

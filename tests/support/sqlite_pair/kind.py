@@ -22,7 +22,7 @@ from slotkeeper.core.domain.traits import Encoding
 from slotkeeper.core.domain.ttl import Ttl
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import SourceAsked, SourceKind
-from slotkeeper.core.ports.source import SlotCalls
+from slotkeeper.core.ports.source import SlotCalls, WaitsAsked
 from slotkeeper.core.sources import registry
 from tests.support.sqlite_pair import traits
 from tests.support.sqlite_pair.binlog import POSITIONS, Origin, SourceTables, now_us
@@ -211,6 +211,9 @@ class SqliteConnection:
                 yield Finding(f"{place} {table.name}", Level.FAIL, str(error))
             else:
                 yield Finding(f"{place} {table.name}", Level.OK, "has a key; all tables share one binlog")
+
+    def waits(self, asked: WaitsAsked) -> None:
+        return None
 
     def ping(self) -> None:
         """A file answers at once."""

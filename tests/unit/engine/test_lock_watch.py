@@ -47,7 +47,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(watches, "EVERY", 0.01)
     made = Server()
-    running = LockWatch([LocksAt(made, made.severed.set)], SystemClock(), made.hear)
+    running = LockWatch([LocksAt(made.read, made.severed.set)], SystemClock(), made.hear)
     running.start()
     yield made
     running.stop()
@@ -94,7 +94,7 @@ def test_nothing_is_told_once_it_was_stopped() -> None:
             go_on.wait(20)
             return (WAIT,)
 
-    running = LockWatch([LocksAt(Slow(), go_on.set)], SystemClock(), lambda *told: heard.append(told))
+    running = LockWatch([LocksAt(Slow().read, go_on.set)], SystemClock(), lambda *told: heard.append(told))
     running.start()
     assert inside.wait(20)
     running.stop()

@@ -52,7 +52,7 @@ def test_a_pulse_tells_of_an_answer_that_breaks_it_and_of_its_end(monkeypatch: p
 def test_a_lock_watch_says_that_it_knows_nothing_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "EVERY", 0.01)
     server, heard = Odd(), list[tuple[tuple[LockWait, ...], str]]()
-    running = LockWatch([LocksAt(server, nothing)], SystemClock(), lambda *said: heard.append(said))
+    running = LockWatch([LocksAt(server.read, nothing)], SystemClock(), lambda *said: heard.append(said))
     server.odd.set()
     running.start()
     until(lambda: bool(heard) and "unexpected ZeroDivisionError" in heard[-1][1], 20, "it is told")

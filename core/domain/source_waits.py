@@ -1,0 +1,277 @@
+"""Who waits at a source for a slot or for a session of a job: VACUUM FULL, scale-out, DDL, and those after them. Pure.
+
+DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records are consumed, at most for
+binlog_consume_timeout, and fail then; VACUUM FULL waits under a lock that keeps out all DML of the table. DWS,
+"Lock Management" (dws_04_0928): an AccessExclusiveLock waits for ddl_lock_timeout where that is above 0, any other for
+lockwait_timeout. `slotkeeper.core.domain.locks` has the sessions and what waits at a sink.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from slotkeeper.core.domain.field import Moment, MomentOrNone
+from slotkeeper.core.domain.locks import AGES_DIFFER, HIDDEN, PREFIX, SHORTENED, Blocker, without_literals
+from slotkeeper.core.domain.remedy import BY_HAND, OR, THEN
+from slotkeeper.core.domain.text import many, safe, typed
+
+VACUUM_FULL, SCALE_OUT, DDL, STATEMENT = "VACUUM FULL", "scale-out", "DDL", "a statement"
+CRITICAL_AFTER = 30.0
+"""Seconds after which a wait at the source is critical: its writers wait with it."""
+_SHORT = 80
+_COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_VACUUM = re.compile(r"VACUUM\s*(\(([^)]*)\)|(\w+\s+)*?FULL\b)", re.IGNORECASE)
+_DDL = re.compile(r"(ALTER|DROP|TRUNCATE|CREATE|RENAME|REINDEX|CLUSTER|OPTIMIZE|COMMENT|GRANT|REVOKE)\b", re.IGNORECASE)
+_REDISTRIBUTES = ("gs_redis", "gs_expand")
+"""DWS, "Server Tools": the programs by which a cluster is scaled; their sessions have their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotBehind:
+    """A slot that has not read everything."""
+
+    slot: str
+    """Its name."""
+    job: str = ""
+    """The job that follows it, empty where no configured job does."""
+    shards: tuple[str, ...] = ()
+    """The DNs on which it has not; empty: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWait:
+    """A session at a source that waits for a slot or for sessions of jobs."""
+
+    waiter: Blocker
+    """The session that waits."""
+    what: str
+    """What it does: VACUUM FULL, scale-out, DDL, or a statement."""
+    table: str
+    """The schema.table at the source."""
+    since: Moment
+    """Since when its statement runs, or when it was first seen waiting."""
+    slots: tuple[SlotBehind, ...] = ()
+    """The slots that it waits for."""
+    sessions: tuple[Blocker, ...] = ()
+    """The sessions of jobs that it waits for."""
+    behind: int | None = None
+    """How many sessions wait after it; null: not shown to this login."""
+    limit: str = ""
+    """The server's limit by which it fails, empty where none is known."""
+    fails_at: MomentOrNone = None
+    """When it fails by that limit; null: not known."""
+    job: str = ""
+    """The job that follows the table by the login of `sessions`, where the server does not tell their names."""
+    ends: str = "SELECT pg_terminate_backend({})"
+    """The server's statement that ends a session; {} is its pid."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same as long as one statement waits at one table."""
+        return (self.table, self.waiter.pid, self.waiter.node, self.waiter.transaction or self.waiter.query)
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that it waits for."""
+        named = [one.job for one in self.slots] + [one.job or self.job for one in self.sessions]
+        return tuple(dict.fromkeys(filter(None, named)))
+
+
+def kind_of(statement: str | None, application: str | None) -> str:
+    """What a statement does, as far as it matters here.
+
+    >>> kind_of("VACUUM (FULL, ANALYZE) ods.orders", "gsql"), kind_of("vacuum verbose full a", "")
+    ('VACUUM FULL', 'VACUUM FULL')
+    >>> kind_of("/* x */ alter table a add b int", None), kind_of("INSERT INTO a", "gs_redis"), kind_of(None, None)
+    ('DDL', 'scale-out', 'a statement')
+    """
+    if (application or "").startswith(_REDISTRIBUTES):
+        return SCALE_OUT
+    said = _COMMENTS.sub(" ", statement or "").lstrip()
+    vacuum = _VACUUM.match(said)
+    if vacuum is not None and (vacuum[2] is None or re.search(r"\bFULL\b", vacuum[2], re.IGNORECASE)):
+        return VACUUM_FULL
+    return DDL if _DDL.match(said) else STATEMENT
+
+
+def about(statement: str | None, table: str) -> bool:
+    """Whether a VACUUM FULL is about a table: it names it, or no table at all.
+
+    >>> about('VACUUM FULL "ods"."orders"', "ods.orders"), about("VACUUM FULL", "ods.orders")
+    (True, True)
+    >>> about("VACUUM FULL ods.orders_old", "ods.orders"), about("VACUUM FULL mart.orders", "ods.orders")
+    (False, False)
+    """
+    said = _COMMENTS.sub(" ", statement or "")
+    vacuum = _VACUUM.match(said.lstrip())
+    rest = said.lstrip()[vacuum.end() :] if vacuum is not None else said
+    rest = re.sub(r"^\s*((FREEZE|VERBOSE|ANALYZE|COMPACT)\b\s*)*", "", rest, flags=re.IGNORECASE).rstrip("; \t\n")
+    if not rest:
+        return True
+    return names(rest, table) or names(rest, table.rpartition(".")[2])
+
+
+def names(statement: str | None, table: str) -> bool:
+    """Whether a statement names a table as it stands here, with its schema or without one.
+
+    >>> names("ALTER TABLE `ods`.`orders` ADD b int", "ods.orders"), names("ALTER TABLE mart.orders", "orders")
+    (True, False)
+    >>> names("INSERT INTO orders_old", "orders"), names(None, "orders")
+    (False, False)
+    """
+    parts = [rf'["`]?{re.escape(part)}["`]?' for part in table.split(".")]
+    pattern = r"\s*\.\s*".join(parts)
+    return bool(re.search(rf'(?<![\w."`]){pattern}(?![\w"`.])', _COMMENTS.sub(" ", statement or ""), re.IGNORECASE))
+
+
+def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[SourceWait, ...]:
+    """What is seen now, each since when it was first seen: an age that is measured again differs by the way to it.
+
+    >>> first = SourceWait(Blocker(7), DDL, "ods.orders", 10.0)
+    >>> [one.since for one in lasting([first], [replace(first, since=10.4), replace(first, table="x", since=11.0)])]
+    [10.0, 11.0]
+    """
+    began = {one.key: one.since for one in before}
+    found = []
+    for one in seen:
+        since = began.get(one.key, one.since)
+        kept = one.since if since > one.since + AGES_DIFFER else since
+        found.append(replace(one, since=kept))
+    return tuple(sorted(found, key=lambda one: (one.since, one.table, one.waiter.pid or 0)))
+
+
+def cause(wait: SourceWait, now: float | None) -> str:
+    """Who waits for whom, in one sentence; for how long unless `now` is None.
+
+    >>> eve = Blocker(4711, "eve", "gsql", "active", 42.0, "VACUUM FULL ods.orders")
+    >>> cause(SourceWait(eve, VACUUM_FULL, "ods.orders", 90.0, (SlotBehind("s", "orders"),), behind=3), 100.0)
+    'VACUUM FULL on ods.orders (pid 4711, user eve, gsql) waits for slot s (job orders) for 10 s: VACUUM FULL ods.o...'
+    """
+    lasts = "" if now is None else f" for {max(0.0, now - wait.since):.0f} s"
+    said = f"{wait.what} on {safe(wait.table, _SHORT)} ({wait.waiter.name}) waits for {waited_for(wait)}{lasts}"
+    statement = HIDDEN if wait.waiter.statement is None else without_literals(wait.waiter.statement) or "none"
+    return f"{said}: {statement}"
+
+
+def waited_for(wait: SourceWait) -> str:
+    """For whom it waits, in words.
+
+    >>> waited_for(SourceWait(Blocker(7), DDL, "a.b", 0.0, sessions=(Blocker(9, "etl", "slotkeeper/orders/1.x"),)))
+    'pid 9, user etl, job orders (slotkeeper/orders/1.x)'
+    """
+    parts = [
+        f"slot {safe(one.slot, _SHORT)} ({f'job {safe(one.job, _SHORT)}' if one.job else 'no configured job'})"
+        + (f" on {', '.join(one.shards[:3])}" if one.shards else "")
+        for one in wait.slots[:3]
+    ]
+    parts += [one.name for one in wait.sessions[:3]]
+    more = max(0, len(wait.slots) - 3) + max(0, len(wait.sessions) - 3)
+    return " and ".join(parts or ["unread records, of which slot is hidden"]) + (f" and {more} more" if more else "")
+
+
+def effect(wait: SourceWait) -> str:
+    """Who waits after it and when it fails.
+
+    >>> effect(SourceWait(Blocker(7), DDL, "a.b", 0.0, behind=0, limit="lockwait_timeout 1200 s", fails_at=1200.0))
+    'no session waits after it; fails at 00:20:00Z (lockwait_timeout 1200 s)'
+    """
+    if wait.behind is None:
+        after = "sessions after it: hidden"
+    elif wait.behind:
+        after = f"{many(wait.behind, 'session')} {'waits' if wait.behind == 1 else 'wait'} after it"
+    else:
+        after = "no session waits after it"
+    if wait.fails_at is None:
+        return after
+    at = datetime.fromtimestamp(wait.fails_at, timezone.utc)
+    return f"{after}; fails at {at:%H:%M:%S}Z ({wait.limit})"
+
+
+def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
+    """What ends the wait; `paused` says of jobs whether they are paused, where that is known.
+
+    >>> orders = SourceWait(Blocker(7, "eve", "gsql"), VACUUM_FULL, "a.b", 0.0, (SlotBehind("s", "orders"),))
+    >>> to_do(orders, {"orders": True})
+    '`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or by hand: as an administrator of the \
+source type `SELECT pg_terminate_backend(7)`, which cancels the VACUUM FULL'
+    """
+    acts = [_read(one, (paused or {}).get(one.job)) for one in wait.slots]
+    acts += [_end(one, wait.ends, wait.job) for one in wait.sessions]
+    acts = list(dict.fromkeys(acts)) or [f"`slotkeeper slots preflight {typed(wait.table)}`"]
+    cancels = f"which cancels the {wait.what}" if wait.what != STATEMENT else "which ends the session that waits"
+    kill = _kill(wait.waiter, wait.ends)
+    return f"{THEN.join(acts)}{OR}{BY_HAND}as an administrator of the source type {kill}, {cancels}"
+
+
+def _read(one: SlotBehind, paused: bool | None) -> str:
+    if not one.job:
+        return f"{BY_HAND}find the reader of slot {safe(one.slot, _SHORT)}, which is no configured job, and start it"
+    job = typed(one.job)
+    drain = f"`slotkeeper jobs drain {job}`"
+    if paused is False:
+        return drain
+    return f"`slotkeeper jobs resume {job}`{'' if paused else ' where it is paused'}{THEN}{drain}"
+
+
+def _end(one: Blocker, ends: str, follows: str) -> str:
+    kill, job = _kill(one, ends), one.job or follows
+    if not job:
+        return f"{BY_HAND}have its user end {one.name}: {kill}"
+    pause = f"`slotkeeper jobs pause {typed(job)}`"
+    if SHORTENED.fullmatch(job):
+        pause = f"{BY_HAND}pause the job whose sessions are called {typed(job)} (`slotkeeper jobs list` has its name)"
+    return f"{pause}{OR}{BY_HAND}as an administrator of the source type {kill}, which ends that session"
+
+
+def _kill(one: Blocker, ends: str) -> str:
+    if one.query:  # a DWS has pids per node: its coordinator's is found by the query
+        where = f"`SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {one.query}`"
+        return f"{where} and at that coordinator `SELECT pg_terminate_backend(pid)`"
+    return f"`{ends.format(one.pid)}`"
+
+
+def of_job(waits: Iterable[SourceWait], *names: str) -> tuple[SourceWait, ...]:
+    """Those that wait for the job of these names, or at a table of it for a slot of no configured job."""
+    return tuple(one for one in waits if not one.jobs or not set(names).isdisjoint(one.jobs))
+
+
+def is_ours(application: str | None) -> bool:
+    """Whether a session's name is that of a job's session."""
+    return (application or "").startswith(PREFIX)
+
+
+_LEVELS = (
+    "AccessShareLock",
+    "RowShareLock",
+    "RowExclusiveLock",
+    "ShareUpdateExclusiveLock",
+    "ShareLock",
+    "ShareRowExclusiveLock",
+    "ExclusiveLock",
+    "AccessExclusiveLock",
+)
+"""The table locks, from the weakest to the strongest."""
+_FIRST = {"AccessShareLock": 7, "RowShareLock": 6, "RowExclusiveLock": 4}
+"""The weakest that each excludes, where that is not itself."""
+
+
+def conflicts(one: str, other: str) -> bool:
+    """Whether two table locks exclude each other; a lock that is not known does. PostgreSQL, "Explicit Locking".
+
+    >>> conflicts("AccessShareLock", "ExclusiveLock"), conflicts("AccessShareLock", "AccessExclusiveLock")
+    (False, True)
+    >>> conflicts("ShareLock", "ShareLock"), conflicts("ShareUpdateExclusiveLock", "ShareUpdateExclusiveLock")
+    (False, True)
+    """
+    if one not in _LEVELS or other not in _LEVELS:
+        return True
+    low, high = sorted((one, other), key=_LEVELS.index)
+    return low != high or low != "ShareLock" if low not in _FIRST else _LEVELS.index(high) >= _FIRST[low]
+
+
+def longest(waits: Sequence[SourceWait]) -> SourceWait | None:
+    """The one that has waited longest."""
+    return min(waits, key=lambda one: one.since, default=None)

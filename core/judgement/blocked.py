@@ -1,0 +1,38 @@
+"""Who waits at a source for a job: a fault at once, critical after half a minute, because writers wait too. Pure.
+
+A job that reads lets a VACUUM FULL go on within seconds, so what has lasted is no passing wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from slotkeeper.core.domain.elapsed import elapsed
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobStatus
+from slotkeeper.core.domain.source_waits import CRITICAL_AFTER, SourceWait, cause, effect, longest, to_do
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.judgement.facts import Facts
+
+
+def blocked(view: JobStatus, facts: Facts) -> Iterator[Fault]:
+    """One fault for each table of a job whose source has somebody waiting: the one that waits longest."""
+    waits = view.report.source_waits if view.report is not None else ()
+    for table in dict.fromkeys(one.table for one in waits):
+        first = longest([one for one in waits if one.table == table])
+        if first is not None:
+            yield _fault(first, view, facts)
+
+
+def _fault(wait: SourceWait, view: JobStatus, facts: Facts) -> Fault:
+    since = datetime.fromtimestamp(wait.since, timezone.utc)
+    lasts = elapsed(since, facts.now)
+    severity = Severity.CRITICAL if lasts is not None and lasts >= CRITICAL_AFTER else Severity.WARNING
+    paused = {view.name: view.state is JobState.PAUSED}
+    return Fault(
+        "source_blocked", Party.LOCK, "a wait at the source", severity, safe(cause(wait, None), 600),
+        effect(wait), safe(to_do(wait, paused), 600), since, view.name, wait.table,
+        f"{wait.table} {wait.waiter.pid}", "hidden" if wait.behind is None else str(wait.behind),
+    )  # fmt: skip

@@ -1,0 +1,159 @@
+"""Who waits at a DWS for slots and for sessions of jobs, as far as our login is shown it.
+
+DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. Whether
+they are, the server says (`pgxc_consumed_binlog_records`); which slot has not read them is counted at most every few
+seconds, and only while somebody waits. All of it are short statements of one quiet session, each with a limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from slotkeeper.core.domain.locks import HIDDEN, Blocker, Sight
+from slotkeeper.core.domain.source_waits import SCALE_OUT, VACUUM_FULL, SlotBehind, SourceWait, about, kind_of, lasting
+from slotkeeper.core.domain.text import whole
+from slotkeeper.core.drivers.session import Book, Rows
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.ports.source import WaitsAsked
+from slotkeeper.core.sources.dws import sight
+from slotkeeper.core.sources.dws.session import DwsSession
+from slotkeeper.core.sources.dws.viewer import points_of, unread_of
+from slotkeeper.core.sources.dws.words import TIMEOUT
+from slotkeeper.core.sources.waits import EVERY, LIMIT_MS, Limit, Pair, behind, by_locks, session
+
+_SQL: Book = ("slotkeeper.core.sources.dws", "waits.sql")
+COUNTED_EVERY = 5.0
+"""Seconds between two counts of unread records, which read the binlog."""
+_ENDS = "SELECT pg_terminate_backend({})"
+_SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
+"""Seconds in one of a setting's unit."""
+
+
+class DwsWaits:
+    """Implements `slotkeeper.core.ports.source.SourceWaitReader`."""
+
+    def __init__(self, session: DwsSession, user: str, asked: WaitsAsked) -> None:
+        self._session, self._user, self._asked = session, user, asked
+        self._before: tuple[SourceWait, ...] = ()
+        self._sight, self._known_at = Sight(None, False, False), 0.0
+        self._limits: dict[str, Limit] = {}
+        self._counted: dict[str, tuple[float, tuple[SlotBehind, ...]]] = {}
+        self.hidden = ""
+
+    def read(self, now: float) -> Sequence[SourceWait]:
+        if not 0.0 <= now - self._known_at < EVERY:
+            self._sight, self._limits, self._known_at = sight.read(self._session), self._limits_of(), now
+        rows = self._rows("across" if self._sight.across else "here")
+        pairs, untold = self._pairs(now)
+        unseen = re.sub("^those of", "sessions of", self._sight.lacks)
+        lacks = "; ".join(filter(None, (unseen, untold)))
+        grant = sight.CURE.format(user=self._user)
+        self.hidden = f"{HIDDEN}: {lacks}; `{grant}` shows them" if lacks else ""
+        found = [*self._consumers(rows, None if untold else pairs, now), *by_locks(pairs, now, self._limit, _ENDS)]
+        self._before = lasting(self._before, found)
+        return self._before
+
+    def _rows(self, name: str) -> Rows:
+        return self._session.rows(name, {"tables": list(self._asked.tables)}, LIMIT_MS, _SQL)
+
+    def _pairs(self, now: float) -> tuple[list[Pair], str]:
+        """Who waits for whose lock, and why that is not told."""
+        try:
+            rows = self._rows("pairs")
+        except Unreachable:
+            raise
+        except SlotkeeperError:
+            return [], "pgxc_lock_conflicts cannot be read"
+        found = []
+        for table, node, wanted, granted, lasts, *sessions in rows:
+            waiter, holder = session(now, sessions[:7], node), session(now, sessions[7:], node)
+            found.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
+        return found, ""
+
+    def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
+        """What waits until a table's records are read, where they are not."""
+        seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0)) for row in rows]
+        limit = self._limits.get(TIMEOUT)
+        for table, slots in self._asked.tables.items():
+            waiting = [(one, lasts) for one, lasts in seen if _may_wait(one, table)]
+            if not waiting or self._consumed(table) is not False:
+                self._counted.pop(table, None)
+                continue
+            left = self._left(table, slots, now)
+            for one, lasts in waiting:
+                after = None
+                if pairs is not None:
+                    after = behind([pair for pair in pairs if _same(pair.holder, one)])
+                since = now - lasts
+                yield SourceWait(
+                    one, kind_of(one.statement, one.application), table, since, left, behind=after,
+                    limit=limit.said if limit else "", fails_at=since + limit.seconds if limit else None, ends=_ENDS,
+                )  # fmt: skip
+
+    def _consumed(self, table: str) -> bool | None:
+        """Whether all of it is read by the server's word; None where it does not tell."""
+        try:
+            rows = self._session.rows("consumed", {"table": table}, LIMIT_MS, _VIEWER)
+        except Unreachable:
+            raise
+        except SlotkeeperError:
+            return None
+        return bool(rows[0][0])
+
+    def _left(self, table: str, jobs: Mapping[str, str], now: float) -> tuple[SlotBehind, ...]:
+        """The slots that have not read everything; where they are not counted, those with the lowest point of a DN."""
+        at, known = self._counted.get(table, (0.0, ()))
+        if 0.0 <= now - at < COUNTED_EVERY:
+            return known
+        shards: dict[str, set[str]] = {}
+        try:
+            for row in unread_of(self._session.rows("consume_progress", {"table": table}, LIMIT_MS)):
+                if row.rows is None or row.rows > 0:
+                    shards.setdefault(row.slot, set()).add(row.shard)
+        except SlotkeeperError:
+            shards = self._lowest(table)
+        found = tuple(SlotBehind(slot, jobs.get(slot, ""), tuple(sorted(of))) for slot, of in sorted(shards.items()))
+        self._counted[table] = (now, found)
+        return found
+
+    def _lowest(self, table: str) -> dict[str, set[str]]:
+        shards: dict[str, set[str]] = {}
+        try:
+            points = [one for one in points_of(self._session.rows("slots", {"table": table}, LIMIT_MS)) if one.point]
+        except SlotkeeperError:
+            return {}
+        for shard in {one.shard for one in points}:
+            here = [(one.point, one.slot) for one in points if one.shard == shard and one.point is not None]
+            lowest = min(point for point, _ in here)
+            for point, slot in here:
+                if point == lowest:
+                    shards.setdefault(slot, set()).add(shard)
+        return shards
+
+    def _limits_of(self) -> dict[str, Limit]:
+        found = {}
+        for name, setting in self._rows("limits"):
+            number = whole(setting)
+            if number:
+                seconds = number * _SCALES[str(name)]
+                found[str(name)] = Limit(f"{name} {seconds:g} s", seconds)
+        return found
+
+    def _limit(self, mode: str) -> Limit | None:
+        ddl = self._limits.get("ddl_lock_timeout") if mode == "AccessExclusiveLock" else None
+        return ddl or self._limits.get("lockwait_timeout")
+
+
+_VIEWER: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
+
+
+def _may_wait(one: Blocker, table: str) -> bool:
+    """Whether a session does what waits for readers of this table: scaling waits at every table with a binlog."""
+    kind = kind_of(one.statement, one.application)
+    return kind == SCALE_OUT or (kind == VACUUM_FULL and about(one.statement, table))
+
+
+def _same(one: Blocker, other: Blocker) -> bool:
+    """Whether both are one session: a DWS has a pid of it per node, and one query."""
+    return one.query == other.query if one.query and other.query else one.pid == other.pid

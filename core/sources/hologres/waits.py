@@ -1,0 +1,53 @@
+"""Who waits at a Hologres for a table lock of a job's session, as far as our login is shown it.
+
+Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From 2.0
+on a statement that meets a DDL fails at once unless hg_experimental_disable_pg_locks is off, so that few sessions wait.
+Hologres, "Manage queries": a Superuser sees the queries of all users, any other its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotkeeper.core.domain.locks import HIDDEN
+from slotkeeper.core.domain.source_waits import SourceWait, lasting
+from slotkeeper.core.drivers.session import Rows
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.ports.source import WaitsAsked
+from slotkeeper.core.sources.hologres.session import HoloSession
+from slotkeeper.core.sources.waits import EVERY, LIMIT_MS, Pair, by_locks, session
+
+LACKS = f"{HIDDEN}: other users' queries cannot be seen; a Superuser of the instance sees them"
+
+
+class HoloWaits:
+    """Implements `slotkeeper.core.ports.source.SourceWaitReader`."""
+
+    def __init__(self, session: HoloSession, asked: WaitsAsked) -> None:
+        self._session, self._asked = session, asked
+        self._before: tuple[SourceWait, ...] = ()
+        self._known_at, self._lacks = 0.0, LACKS
+        self.hidden = ""
+
+    def read(self, now: float) -> Sequence[SourceWait]:
+        if not 0.0 <= now - self._known_at < EVERY:
+            self._lacks, self._known_at = "" if self._sees_all() else LACKS, now
+        self.hidden = self._lacks
+        pairs = []
+        for table, wanted, granted, lasts, *sessions in self._rows("lock_pairs"):
+            waiter, holder = session(now, [*sessions[:6], None]), session(now, [*sessions[6:], None])
+            pairs.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
+        self._before = lasting(self._before, by_locks(pairs, now, lambda mode: None, "SELECT pg_terminate_backend({})"))
+        return self._before
+
+    def _sees_all(self) -> bool:
+        try:
+            rows = self._rows("superuser")
+        except Unreachable:
+            raise
+        except SlotkeeperError:
+            return False
+        return bool(rows and rows[0][0])
+
+    def _rows(self, name: str) -> Rows:
+        return self._session.rows(name, {"tables": list(self._asked.tables)}, LIMIT_MS)

@@ -1,0 +1,147 @@
+"""Who waits at a MySQL or MariaDB for a metadata lock that a session of a job has, as far as our login is shown it.
+
+MySQL, "Metadata Locking": a transaction keeps the metadata locks of the tables that it has used until it ends, and a
+DDL waits for them, at most for lock_wait_timeout; every later statement of the table waits after the DDL. MySQL, "The
+INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS a login sees its own sessions. Who has a lock is told by
+performance_schema.metadata_locks, or by MariaDB's plugin METADATA_LOCK_INFO; where neither is there, by those
+transactions of our login that are older than the wait. While no session waits, only the list of sessions is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotkeeper.core.domain.locks import HIDDEN, Blocker
+from slotkeeper.core.domain.source_waits import SourceWait, is_ours, kind_of, lasting, names
+from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.ports.source import WaitsAsked
+from slotkeeper.core.sources.mysql.session import MysqlSession
+from slotkeeper.core.sources.waits import EVERY, said
+
+SECONDS = 2.0
+"""Of each statement."""
+_WAITING = (
+    "SELECT id, user, db, state, time, info FROM information_schema.processlist"
+    " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY time DESC, id"
+)
+_PROCESS = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
+"""MySQL and MariaDB, "INNODB_CMP": its reader needs PROCESS."""
+_LIMIT = "SELECT @@GLOBAL.lock_wait_timeout"
+_BY_SCHEMA = (
+    "SELECT DISTINCT CONCAT(g.object_schema, '.', g.object_name), h.processlist_id, h.processlist_user, a.attr_value,"
+    " h.processlist_command, h.processlist_time, h.processlist_info"
+    " FROM performance_schema.metadata_locks g"
+    " JOIN performance_schema.threads h ON h.thread_id = g.owner_thread_id"
+    " LEFT JOIN performance_schema.session_account_connect_attrs a"
+    " ON a.processlist_id = h.processlist_id AND a.attr_name = 'program_name'"
+    " WHERE g.object_type = 'TABLE' AND g.lock_status = 'GRANTED' AND h.processlist_id <> CONNECTION_ID()"
+)
+_BY_PLUGIN = (
+    "SELECT DISTINCT CONCAT(g.table_schema, '.', g.table_name), p.id, p.user, NULL, p.command, p.time, p.info"
+    " FROM information_schema.metadata_lock_info g JOIN information_schema.processlist p ON p.id = g.thread_id"
+    " WHERE g.lock_type = 'Table metadata lock' AND p.id <> CONNECTION_ID()"
+)
+_BY_TRANSACTION = (
+    "SELECT '', p.id, p.user, NULL, p.command, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), p.info"
+    " FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id"
+    " WHERE p.id <> CONNECTION_ID()"
+)
+_ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
+_ENDS = "KILL {}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A session that waits for a table; `statement` None: hidden."""
+
+    session: Blocker
+    schema: str
+    statement: str | None
+    seconds: float
+
+    def waits_at(self, table: str) -> bool:
+        """Whether its statement names a table, by its own schema where the statement names none."""
+        schema, _, name = table.rpartition(".")
+        here = self.schema.casefold() == schema.casefold()
+        return names(self.statement, table) or (here and names(self.statement, name))
+
+
+class MysqlWaits:
+    """Implements `slotkeeper.core.ports.source.SourceWaitReader`."""
+
+    def __init__(self, session: MysqlSession, user: str, asked: WaitsAsked) -> None:
+        self._session, self._user, self._asked = session, user, asked
+        self._before: tuple[SourceWait, ...] = ()
+        self._known_at = 0.0
+        self._limit: float | None = None
+        self._lacks = ""
+        self.hidden = ""
+
+    def read(self, now: float) -> Sequence[SourceWait]:
+        if not 0.0 <= now - self._known_at < EVERY:
+            grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
+            lacks = f"{HIDDEN}: other logins' sessions cannot be seen; {grant} shows them"
+            self._lacks = "" if self._answer(_PROCESS) else lacks
+            rows = self._answer(_LIMIT)
+            self._limit, self._known_at = float(rows[0][0]) if rows else None, now
+        self.hidden = self._lacks
+        waiting = [
+            _Waiting(_session(now, pid, user, None, state, None, info), str(schema or ""), info, float(seconds))
+            for pid, user, schema, state, seconds, info in self._session.rows(_WAITING, (), SECONDS)
+        ]
+        self._before = lasting(self._before, self._found(waiting, now) if waiting else ())
+        return self._before
+
+    def _answer(self, statement: str) -> list[Any] | None:
+        """The rows; None where the server has no such list, or not for us."""
+        try:
+            return self._session.rows(statement, (), SECONDS)
+        except Unreachable:
+            raise
+        except SlotkeeperError:
+            return None
+
+    def _found(self, waiting: Sequence[_Waiting], now: float) -> Iterator[SourceWait]:
+        owners = self._owners(now)
+        for table, slots in self._asked.tables.items():
+            here = [one for one in waiting if one.waits_at(table)]
+            first = next((one for one in here if not _ROWS_ONLY.match((one.statement or "").lstrip())), None)
+            if first is None:
+                continue
+            job = next(iter(slots.values())) if len(set(slots.values())) == 1 else ""
+            since = now - first.seconds
+            ours = [
+                one
+                for at, one in owners
+                if (not at and (one.since or now) <= since) or at.casefold() == table.casefold()
+            ]
+            if ours:
+                yield SourceWait(
+                    first.session, kind_of(first.statement, None), table, since, sessions=tuple(ours),
+                    behind=len(here) - 1, limit=f"lock_wait_timeout {self._limit:g} s" if self._limit else "",
+                    fails_at=since + self._limit if self._limit else None, ends=_ENDS, job=job,
+                )  # fmt: skip
+
+    def _owners(self, now: float) -> list[tuple[str, Blocker]]:
+        """(table, session) of our sessions that have a table's metadata lock; the table "" where it is not told."""
+        for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
+            rows = self._answer(statement)
+            if rows or (rows is not None and statement is not _BY_SCHEMA):  # an empty one: its instruments are off
+                found = [(str(table), _session(now, *columns)) for table, *columns in rows]
+                return [(at, one) for at, one in found if is_ours(one.application) or self._is_own(one)]
+        return []
+
+    def _is_own(self, one: Blocker) -> bool:
+        """Whether it is of our login, where the server does not tell its name (MariaDB)."""
+        return one.application is None and one.user == self._user
+
+
+def _session(
+    now: float, pid: object, user: object, application: object, state: object, seconds: object, info: object
+) -> Blocker:
+    since = None if seconds is None else now - float(str(seconds))
+    texts = [None if one is None else str(one) for one in (user, application, state)]
+    return Blocker(int(str(pid)), texts[0], texts[1], texts[2], since, said(info))

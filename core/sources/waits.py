@@ -1,0 +1,100 @@
+"""Who waits for a table lock that a job's session has, out of a server's pairs of one that waits and one that has it.
+
+A server lists locks that are granted beside one that waits, also such as do not keep it out: the modes decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from slotkeeper.core.domain.locks import Blocker, without_literals
+from slotkeeper.core.domain.source_waits import SourceWait, conflicts, is_ours, kind_of
+
+LIMIT_MS = 2_000
+"""Of each statement: an answer that comes later is of no use to whoever looks at a screen."""
+CONCEALED = "<insufficient privilege>"
+EVERY = 60.0
+"""Seconds after which rights and settings are asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A session that waits for a lock of a table, and one that has one there; `lasts` is how long its statement runs.
+
+    `granted` and `wanted` are modes as the server names them.
+    """
+
+    table: str
+    waiter: Blocker
+    wanted: str
+    lasts: float
+    holder: Blocker
+    granted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit by which a wait fails: its setting's name and value in words, and its seconds."""
+
+    said: str
+    seconds: float
+
+
+def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
+    """A session out of (pid, user, application, state, seconds in its transaction, statement, query id)."""
+    pid, user, application, state, seconds, statement, query = columns
+    return Blocker(
+        pid if isinstance(pid, int) else None,
+        None if user is None else str(user),
+        None if application is None else str(application),
+        None if state is None else str(state),
+        now - float(str(seconds)) if seconds is not None else None,
+        said(statement),
+        node=node,
+        query=query if isinstance(query, int) and query else None,
+    )
+
+
+def said(statement: object) -> str | None:
+    """A statement without its literals; None where it is hidden."""
+    return None if statement is None or statement == CONCEALED else without_literals(str(statement))
+
+
+def by_locks(
+    pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None], ends: str
+) -> Iterator[SourceWait]:
+    """The sessions that wait for locks of jobs' sessions; `limit` is what ends the waiting for a mode."""
+    front: dict[tuple[str, int | None, str], list[Pair]] = {}
+    for one in pairs:
+        if (
+            is_ours(one.holder.application)
+            and not is_ours(one.waiter.application)
+            and conflicts(one.wanted, one.granted)
+        ):
+            front.setdefault((one.table, one.waiter.pid, one.waiter.node), []).append(one)
+    for some in front.values():
+        first = some[0]
+        since, ended = now - first.lasts, limit(first.wanted)
+        yield SourceWait(
+            first.waiter,
+            kind_of(first.waiter.statement, first.waiter.application),
+            first.table,
+            since,
+            sessions=tuple({one.holder.pid: one.holder for one in some}.values()),
+            behind=behind(one for one in pairs if _queues(one, first)),
+            limit=ended.said if ended else "",
+            fails_at=since + ended.seconds if ended else None,
+            ends=ends,
+        )
+
+
+def _queues(one: Pair, first: Pair) -> bool:
+    """Whether a session waits after another at the same table; who came earlier waits for others."""
+    later = one.lasts <= first.lasts and one.waiter.pid != first.waiter.pid
+    return later and one.table == first.table and conflicts(one.wanted, first.wanted)
+
+
+def behind(pairs: Iterable[Pair]) -> int:
+    """How many sessions wait in these."""
+    return len({one.waiter.query or (one.waiter.node, one.waiter.pid) for one in pairs})
