@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS
 
 if TYPE_CHECKING:
-    from slotkeeper.console.monitor.snapshot import JobFacts
     from slotkeeper.core.domain.report import JobReport
 
 CELLS, CELL_SECONDS = 8, 75.0
@@ -161,13 +160,6 @@ class JobTracks:
 def _sum(values: Iterable[float | None]) -> float | None:
     found = list(values)
     return None if None in found else sum(value or 0.0 for value in found)
-
-
-def side_of(job: JobFacts) -> str:
-    """What holds a job up that is behind: this host where the judgement names it, else a side by its lanes' time."""
-    if any(one.rule == "host_starved" for one in job.faults):
-        return "this host"
-    return bottleneck(job.report if job.current else None, job.busy, job.lag_seconds)
 
 
 def bottleneck(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:

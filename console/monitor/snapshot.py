@@ -134,6 +134,15 @@ class JobFacts:
         return "-" if self.state is None else state_text(self.state, self.last_known)
 
     @property
+    def side(self) -> str:
+        """What holds it up if it is behind: this host where the judgement names it, else a side by its lanes' time."""
+        if any(one.rule == "host_starved" for one in self.faults):
+            return "this host"
+        from slotkeeper.console.monitor.rates import bottleneck  # the first frame is seen without it
+
+        return bottleneck(self.report if self.current else None, self.busy, self.lag_seconds)
+
+    @property
     def unread(self) -> str:
         """What happens to its unread changes while it does not read."""
         from slotkeeper.core.judgement.of_job import unread_meanwhile  # the first frame is seen without it

@@ -220,10 +220,7 @@ def work(job: JobFacts) -> str:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
     if job.last_known:
         return f"was busy with: {shares(job.busy)}"
-    from slotkeeper.console.monitor.rates import side_of
-
-    side = side_of(job)
-    return f"busy with: {shares(job.busy)}" + (f"   bottleneck: {side}" if side else "")
+    return f"busy with: {shares(job.busy)}" + (f"   bottleneck: {job.side}" if job.side else "")
 
 
 def shares(busy: Busy) -> str:

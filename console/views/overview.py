@@ -110,16 +110,10 @@ def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
 
 def sides(jobs: Iterable[JobFacts]) -> list[str]:
     """The bottlenecks, each with the jobs that say so."""
-    jobs = tuple(jobs)
-    if not jobs:
-        return []
-    from slotkeeper.console.monitor.rates import side_of  # the first frame is seen without it
-
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:
-        side = side_of(job) if job.alive else ""
-        if side:
-            found.setdefault(side, []).append(job)
+        if job.alive and job.side:
+            found.setdefault(job.side, []).append(job)
     return [f"bottleneck: {side} ({_some(its)})" for side, its in sorted(found.items())]
 
 

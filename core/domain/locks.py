@@ -198,6 +198,10 @@ class Blocker:
     query: SignedOrNone = None
     """The number of its query, where the server (a DWS) numbers them; null: none was told."""
 
+    def is_session_of(self, other: Blocker) -> bool:
+        """Whether both are one session: a DWS has a pid of it per node, and one query."""
+        return self.query == other.query if self.query and other.query else self.pid == other.pid
+
     @property
     def job(self) -> str:
         """The job that the session's name says, else nothing; anybody may take such a name."""

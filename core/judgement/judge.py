@@ -29,18 +29,15 @@ def of_slot(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
     """Its faults; none where nothing of it can expire, nor of a stranger's that was not seen lately."""
     if not seen.job and is_older(seen.at, facts.now, EXTERNAL_SECONDS):
         return
+    view = next((one.view for one in facts.jobs if seen.job and one.view.name == seen.job), None)
+    # of a slot that its job calls lost no TTL is left, and `job_failed` or `table_failed` has it
+    lost = view is not None and slot_lost(
+        view.state, view.trouble, view.reason, view.report.tables if view.report else (), seen.table
+    )
     if seen.exists is False:
         yield from _absent(seen)
-    elif seen.expires_at is not None and seen.ttl and not _is_lost(seen, facts):
+    elif seen.expires_at is not None and seen.ttl and not lost:
         yield from _ttl(seen, facts)
-
-
-def _is_lost(seen: SlotSeen, facts: Facts) -> bool:
-    """Whether its job says so: nothing of a TTL is left then, and `job_failed` or `table_failed` has it."""
-    view = next((one.view for one in facts.jobs if seen.job and one.view.name == seen.job), None)
-    if view is None:
-        return False
-    return slot_lost(view.state, view.trouble, view.reason, view.report.tables if view.report else (), seen.table)
 
 
 def _absent(seen: SlotSeen) -> Iterator[Fault]:

@@ -15,7 +15,7 @@ from slotkeeper.core.judgement.facts import Facts
 
 PENDING_SECONDS = 60.0
 """A start takes seconds, and half a minute on a loaded host."""
-_BESIDE = ("driver_crashed", "clocks_differ", "lag")
+_BESIDE = ("driver_crashed", "crash_loop", "clocks_differ", "lag")
 """Faults that do not say why a driver does not start; a crash does, until there is another driver."""
 
 

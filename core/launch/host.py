@@ -99,13 +99,15 @@ class HostReader:
         while len(self._samples) > 2 and monotonic - self._samples[1].at >= STEPS:
             self._samples.popleft()
         samples = tuple(self._samples)
-        kills = self._oom_kills()
+        kills, free = self._oom_kills(), None
+        with suppress(OSError):
+            free = free_bytes(self._folder)
         return HostReport(
             at,
             cpus=_listed(self._field(f"{pid or 'self'}/status", "Cpus_allowed_list:")),
             load=_number(self._text("loadavg").partition(" ")[0]),
             available=_kib(self._field("meminfo", "MemAvailable:")),
-            free=self._free(),
+            free=free,
             driver_memory=first.memory if first else None,
             java_memory=java.memory if java else None,
             oom_kills=kills,
@@ -166,12 +168,6 @@ class HostReader:
         line = self._field(f"pressure/{resource}", f"{kind} ")
         micros = _number(line.rpartition("total=")[2]) if "total=" in line else None
         return None if micros is None else micros / 1e6
-
-    def _free(self) -> int | None:
-        try:
-            return free_bytes(self._folder)
-        except OSError:
-            return None
 
     def _processes(self, driver: int) -> Iterator[Usage]:
         """The driver first, then all below it; one that ends meanwhile is left out."""

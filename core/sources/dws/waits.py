@@ -84,7 +84,7 @@ class DwsWaits:
             for one, lasts in waiting:
                 after = None
                 if pairs is not None:
-                    after = behind([pair for pair in pairs if _same(pair.holder, one)])
+                    after = behind([pair for pair in pairs if pair.holder.is_session_of(one)])
                 since = now - lasts
                 yield SourceWait(
                     one, kind_of(one.statement, one.application), table, since, left, behind=after,
@@ -152,8 +152,3 @@ def _may_wait(one: Blocker, table: str) -> bool:
     """Whether a session does what waits for readers of this table: scaling waits at every table with a binlog."""
     kind = kind_of(one.statement, one.application)
     return kind == SCALE_OUT or (kind == VACUUM_FULL and about(one.statement, table))
-
-
-def _same(one: Blocker, other: Blocker) -> bool:
-    """Whether both are one session: a DWS has a pid of it per node, and one query."""
-    return one.query == other.query if one.query and other.query else one.pid == other.pid

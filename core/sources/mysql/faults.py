@@ -48,7 +48,8 @@ REPLICA_RIGHTS = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 _LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1184, 1203, 1205})
 _LOST |= {1927, 2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055, 3032, 4031}
 _LOGIN = frozenset({1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151})
-_RIGHTS = frozenset({1142, 1143, 1227, 1370})
+RIGHTS = frozenset({1142, 1143, 1227, 1370})
+"""Refusals of which the account is to be told: the session goes on, and may be asked for it."""
 _BUSY = frozenset({1205, 1213, 1226, 1637, 3024, 1969})
 _PURGED = (
     "could not find first log file name",
@@ -107,7 +108,7 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
         return refused
     if code == _IN_CLEAR:
         return AccessRefused(message, "", number, "source")
-    if code in _RIGHTS:
+    if code in RIGHTS:
         return AccessRefused(message, REPLICA_RIGHTS.format(user=user), number, "source")
     if code == _NEEDS_TLS:
         return AccessRefused(message, _USE_TLS, number, "source")

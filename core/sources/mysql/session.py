@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -164,11 +165,14 @@ class MysqlSession:
 
     @property
     def user(self) -> str:
-        """The account as a GRANT names it; HOST stands for its host before a server has answered.
+        """The account as a GRANT names it, which an open session is asked for; HOST stands for a host that is unknown.
 
         One login may have several accounts, by the host that it comes from, and a GRANT to another one does not help.
         MySQL, "Information Functions": CURRENT_USER() is the account that the server used to authenticate the client.
         """
+        if not self._account and self._open is not None:
+            with suppress(my.DriverError):
+                self._account = str((self._open.row("SELECT CURRENT_USER()") or [""])[0])
         name, _, host = self._account.rpartition("@") if self._account else (self._login.endpoint.user, "", "HOST")
         return "@".join("'{}'".format(part.replace("'", "''")) for part in (name, host))
 
@@ -183,10 +187,7 @@ class MysqlSession:
         """A connection of its own, in UTC. Raises DriverError."""
         endpoint = self._login.endpoint
         seconds = max(2.0, endpoint.connect_timeout_ms / 1000)
-        session = my.connect(endpoint, self._login.password, self._login.name, seconds)
-        if not self._account and (row := session.row("SELECT CURRENT_USER()")) is not None:
-            self._account = str(row[0])
-        return session
+        return my.connect(endpoint, self._login.password, self._login.name, seconds)
 
     def rows(self, statement: str, values: Sequence[object] = (), seconds: float = STATUS_SECONDS) -> list[Any]:
         """All rows of an answer, in time."""
@@ -235,7 +236,8 @@ class MysqlSession:
                 self.close()  # what is left of the answer is in the line
 
     def error(self, error: BaseException) -> SlotkeeperError:
-        return faults.classify(error, self.place, self.user, self._login.endpoint.sslmode == "disable")
+        user = self.user if my.code_of(error) in faults.RIGHTS else ""  # another error may have broken the line
+        return faults.classify(error, self.place, user, self._login.endpoint.sslmode == "disable")
 
     def replica(self, reader: str) -> my.Replica:
         """Who reads: the same for ever for what `reader` names, so that a later reader ends an earlier one."""

@@ -65,7 +65,9 @@ def test_a_login_that_sees_nothing_says_hidden_and_never_that_no_session_waits()
 
 
 def job(**report: Any) -> JobFacts:
-    made = SimpleNamespace(name="orders", report=JobReport("orders", "r1", "RUNNING", **report), current=True)
+    made = SimpleNamespace(
+        name="orders", report=JobReport("orders", "r1", "RUNNING", **report), current=True, last_known=False
+    )
     return cast("JobFacts", made)
 
 

@@ -111,7 +111,7 @@ def test_a_driver_that_was_killed_is_told_until_another_has_reported() -> None:
     (one,) = told(restarting, crashes=(ago(8), ago(700)), crash="killed by SIGKILL")
     assert one.said(NOW).startswith("the driver: RESTARTING, 1 crash in 10 min, the last: killed by SIGKILL, 8 s")
     assert (one.rule, one.party) == ("driver_crashed", Party.PROCESS)
-    begins = replace(VIEW, state=JobState.PENDING, started_at=ago(60))
+    begins = replace(VIEW, state=JobState.PENDING, started_at=ago(60), changed_at=ago(5))
     assert [one.rule for one in told(begins, crashes=(ago(8),))] == ["driver_crashed"], (
         "by the report of the driver before"
     )
