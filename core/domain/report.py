@@ -19,7 +19,7 @@ from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.text import many, safe
 
-_SERVER = re.compile(r"(?:^|: )((source|sink) (\S+)) \([^()]*\):? ", re.DOTALL)
+_SERVER = re.compile(r"(?:^|: )((source|sink) (\S+?))(?: \([^()]*\):?|:) ", re.DOTALL)
 GIVEN_UP = "a step did not end in time and was cancelled"
 """What is said of a step that waited for something longer than its task may last."""
 _CONNECTING = re.compile(r"connection to server .*? failed: ", re.DOTALL)
@@ -80,6 +80,8 @@ def server_of(message: str) -> tuple[str, str, str]:
 
     >>> server_of('sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused')
     ('sink', 'sink mart', 'Connection refused')
+    >>> server_of("ods.orders: source maria: Lost connection")
+    ('source', 'source maria', 'Lost connection')
     >>> server_of("dn_2: a step did not end in time")
     ('', '', 'dn_2: a step did not end in time')
     """

@@ -26,7 +26,7 @@ from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.blocked import blocked
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.pending import of_pending
-from slotkeeper.core.judgement.servers import NOTHING, RETRIES
+from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, cause_of
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,
@@ -114,7 +114,18 @@ def _ended(seen: JobSeen) -> Fault:
     return Fault(
         "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),
         f"the job has ended, {_stands(view)}", do, began(view), view.name, value=view.state.value,
+        code=_code_of(view.reason) if name is None else "",
     )  # fmt: skip
+
+
+def _code_of(said: str) -> str:
+    """The code of the server's refusal that has ended a job or a table; "" where no server is named, or it is unknown.
+
+    By its words: what has ended is kept without the server's own code.
+    """
+    side, _, words = server_of(said)
+    cause = cause_of("", words) if side else UNKNOWN
+    return "" if cause is UNKNOWN else cause.code
 
 
 def _after(called: str, cause: str) -> str:
@@ -321,6 +332,7 @@ def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
         rule, party, f"{head}: {name}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
         cause, f"its target stands still while the others go on, and {unread_meanwhile(view.report)}",
         safe(to_do(view.name, table), 4_000), since, view.name, table.source_table, table.source_table, table.state,
+        code="" if table.trouble else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
     )  # fmt: skip
 
 

@@ -163,6 +163,10 @@ def test_a_job_that_a_server_has_refused_is_that_servers() -> None:
         "sink mart",
         "FATAL: password refused",
     )
+    assert one.code == "SK-2304", "by words that no line of the table knows"
+    refused = said.replace("password refused", 'permission denied for table "orders"')
+    (one,) = told(replace(VIEW, state=JobState.FAILED, reason=refused))
+    assert one.code == "SK-1101"
     (own,) = told(replace(VIEW, state=JobState.FAILED, reason="five crashes"))
     assert (own.party, own.name) == (Party.PROCESS, "job orders")
 
