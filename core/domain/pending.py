@@ -9,6 +9,9 @@ from slotkeeper.core.domain.job import JobState, TableReport
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.ttl import in_words
 
+COPIES = "waits for the copy of "
+APART = "starts once the tables of the job that are copied already stream"
+"""What a table waits for that has to be copied beside others."""
 ITS_LANES = "waits for its first positions at the source and the sink"
 
 
@@ -27,6 +30,11 @@ def pending_tables(view: JobStatus) -> list[TableReport]:
     if view.state is JobState.PENDING:
         return []
     return [one for one in view.living_tables if one.state == JobState.PENDING.value]
+
+
+def waits_for_others(table: TableReport) -> bool:
+    """Whether a table waits for other tables of its job, as it may for hours, and not for a server."""
+    return table.reason.startswith((COPIES, APART))
 
 
 def since_of(table: TableReport) -> datetime | None:

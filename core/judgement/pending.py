@@ -8,7 +8,7 @@ from datetime import datetime
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.pending import ITS_LANES, pending_tables, since_of, waits_for
+from slotkeeper.core.domain.pending import ITS_LANES, pending_tables, since_of, waits_for, waits_for_others
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.judgement.facts import Facts
@@ -24,9 +24,10 @@ def of_pending(view: JobStatus, facts: Facts, known: Iterable[Fault]) -> Iterato
     unexplained = all(one.rule in _BESIDE and (view.driver_alive or one.rule != "driver_crashed") for one in known)
     if view.state is JobState.PENDING and unexplained and _late(view.changed_at, facts):
         yield _fault(view, "", waits_for(view), view.changed_at)
-    for one in pending_tables(view):
-        if _late(since_of(one), facts):
-            yield _fault(view, one.source_table, one.reason or ITS_LANES, since_of(one))
+    late = [one for one in pending_tables(view) if not waits_for_others(one) and _late(since_of(one), facts)]
+    if late:  # of many tables that wait for one server, one is told
+        more = f"; {len(late) - 1} more wait" if late[1:] else ""
+        yield _fault(view, late[0].source_table, f"{late[0].reason or ITS_LANES}{more}", since_of(late[0]))
 
 
 def _late(since: datetime | None, facts: Facts) -> bool:

@@ -13,6 +13,7 @@ from enum import Enum
 from slotkeeper.core import retry
 from slotkeeper.core.domain.job import JobEvent, WantedState
 from slotkeeper.core.domain.lane import Lane, names_by_table
+from slotkeeper.core.domain.pending import COPIES
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import STREAMING, LaneState, ProgressRow
 from slotkeeper.core.domain.refusals import NO_RIGHT
@@ -145,7 +146,7 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
         ctx.narrator.event(JobEvent.COPY_BEGAN)
         more = f" and {len(copied) - 1} more" if copied[1:] else ""
         waiting = [_table(one) for one in begun if apply and one.state in STREAMING]
-        ctx.narrator.waits(waiting, f"waits for the copy of {copied[0]}{more}")
+        ctx.narrator.waits(waiting, f"{COPIES}{copied[0]}{more}")
         begun = Snapshot(ctx, begun).run()
         ctx.narrator.event(JobEvent.COPY_DONE if ctx.job.binlog.binlog else JobEvent.FINISHED)
     elif any(one.state is LaneState.CATCHING_UP for one in begun):

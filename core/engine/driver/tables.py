@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from slotkeeper.core.domain.job import AS_THE_JOB, JobState, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
+from slotkeeper.core.domain.pending import APART
 from slotkeeper.core.domain.progress import STREAMING
 from slotkeeper.core.engine.driver.context import JobContext
 from slotkeeper.core.engine.driver.job import JobEnd, run_group
@@ -26,8 +27,6 @@ READ_EVERY = 0.25
 """Seconds between two readings of what is wanted of single tables."""
 ASKED, ASK_AGAIN = 12, 5.0
 """How often, and after how many seconds, a sink is asked which tables have to be copied."""
-APART = "starts once the tables of the job that are copied already stream"
-"""What a table waits for that has to be copied beside others."""
 END_WITHIN = 8.0
 """Seconds that tables which go on alone have for ending: as long as a loop drains, and its sessions close."""
 

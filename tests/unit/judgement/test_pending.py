@@ -8,7 +8,7 @@ import pytest
 
 from slotkeeper.core.domain.fault import Fault, Severity
 from slotkeeper.core.domain.job import JobState, TableReport
-from slotkeeper.core.domain.pending import said_pending
+from slotkeeper.core.domain.pending import APART, COPIES, said_pending
 from slotkeeper.core.domain.report import Condition, Identity, JobReport, JobStatus
 from tests.unit.console.judged import stands
 from tests.unit.judgement.test_judge import NOW, VIEW, ago, told
@@ -19,7 +19,7 @@ PENDING = replace(
 )
 TABLES = (
     TableReport("ods.a", "m.a", "RUNNING", since=ago(500).timestamp()),
-    TableReport("ods.b", "m.b", "PENDING", "waits for the copy of ods.a", since=ago(80).timestamp()),
+    TableReport("ods.b", "m.b", "PENDING", "retrying 3: no answer", since=ago(80).timestamp()),
 )
 
 
@@ -54,11 +54,22 @@ def test_a_start_that_another_fault_explains_is_told_once() -> None:
 def test_a_table_that_stays_pending_beside_others_is_a_warning_of_its_own() -> None:
     view = replace(VIEW, driver=DRIVER, report=JobReport("orders", "r1", "RUNNING", tables=TABLES))
     (one,) = not_started(view)
-    assert (one.table, one.cause, one.since) == ("ods.b", "PENDING: waits for the copy of ods.a", ago(80))
+    assert (one.table, one.cause, one.since) == ("ods.b", "PENDING: retrying 3: no answer", ago(80))
+    both = JobReport("orders", "r1", "RUNNING", tables=(*TABLES, replace(TABLES[1], source_table="ods.c")))
+    (all_of_them,) = not_started(replace(view, report=both))
+    assert all_of_them.cause.endswith("; 1 more wait"), "of many tables one is told"
     early = replace(TABLES[1], since=ago(12).timestamp())
     young = replace(view, report=JobReport("orders", "r1", "RUNNING", tables=(TABLES[0], early)))
     assert not_started(young) == []
-    assert "ods.b PENDING for 12s, waits for the copy of ods.a" in stands(young, NOW).wrong
+    assert "ods.b PENDING for 12s, retrying 3: no answer" in stands(young, NOW).wrong
+
+
+@pytest.mark.parametrize("reason", [f"{COPIES}ods.a", APART])
+def test_a_table_that_waits_for_the_copy_of_another_may_do_so_for_hours(reason: str) -> None:
+    view = replace(
+        VIEW, driver=DRIVER, report=JobReport("orders", "r1", "RUNNING", tables=(replace(TABLES[1], reason=reason),))
+    )
+    assert not_started(view) == [] and reason in said_pending(view, NOW)
 
 
 def test_a_job_without_a_process_is_not_waiting_for_anything() -> None:
