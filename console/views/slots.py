@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import NOT_READ, JobFacts, Level, Local, TableSeen
 from slotkeeper.console.views import slot_history
-from slotkeeper.console.views.locks import blocking_lines
 from slotkeeper.console.views.rows import (
     NARROW,
     UNKNOWN,
@@ -307,6 +306,8 @@ def slot_lines(
     table, slot = one.seen.table, one.slot
     left = slot_history.open_reset_of(local, table, slot.name)
     said = [(Level.CRITICAL, slot_history.open_reset_line(left, table, slot.name))] if left else []
+    from slotkeeper.console.views.locks import blocking_lines  # the first frame is seen without it
+
     said += blocking_lines(local.jobs, table, slot.name, now)
     if one.seen.fault:
         said.append((Level.UNKNOWN, f"not seen since {age(one.seen.at, now)}: {safe(one.seen.fault, 200)}"))

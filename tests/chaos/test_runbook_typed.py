@@ -101,6 +101,7 @@ ONE_TABLE: tuple[Command | Act, ...] = (
     Command("slotkeeper jobs start JOB --take-over"),
     _running,
     Command("slotkeeper doctor"),
+    Command("slotkeeper locks"),
     _may_probe,
     Command("slotkeeper doctor --probe dws1"),
     Command("slotkeeper audit list"),

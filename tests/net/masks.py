@@ -25,6 +25,8 @@ VARYING = frozenset({"pid", "session_id", "uid", "epoch", "xmin", "seconds", "se
 """Keys whose numbers vary."""
 SOMETIMES = frozenset({"sent_at"})
 """Keys whose moment may be known by then, or not."""
+HOST = "host"
+"""What a job's supervisor measured of this host, where it has by then; a text is a server's address."""
 UNORDERED = "findings"
 """The key of what `doctor` finds: servers are asked at once, and the first to answer is the first in the list."""
 _ALERT = re.compile(r"[0-9a-f]{8}")
@@ -58,6 +60,8 @@ class Masks:
         >>> Masks({"/tmp/x": "{folder}"}).value({"pid": 7, "rows": 7, "at": "2026-01-31T08:30:00Z", "in": "/tmp/x/y"})
         {'pid': '<int>', 'rows': 7, 'at': '<time>', 'in': '{folder}/y'}
         """
+        if key == HOST and not isinstance(value, str):
+            return "<host or null>"
         if isinstance(value, dict):
             return {self.text(str(name)): self.value(each, name) for name, each in value.items()}
         if isinstance(value, list):

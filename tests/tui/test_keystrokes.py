@@ -71,7 +71,7 @@ async def test_the_last_error_and_its_remedy_take_one_key(made: Filled, pilot: P
     await keys.press("4")
     shown = screen(made.app)
     assert "statement timeout" in shown and "57014" in shown
-    assert "1  wait: it is tried again, the position stays and nothing is skipped" in shown
+    assert "SK-1404" in shown and "1  `slotkeeper locks " in shown
     assert keys.number == 1
 
 
