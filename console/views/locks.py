@@ -27,8 +27,6 @@ LOCK_COLUMNS = (
 )
 NOBODY = "no session of ours waits for a lock"
 NOT_ASKED = "not asked yet"
-
-
 NOBODY_AT_SOURCE = "no session waits for a slot or a session of a job"
 AnyWait = LockWait | SourceWait
 
@@ -169,7 +167,7 @@ def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetim
     waits = {
         wait.key: wait
         for job in jobs
-        if job.report is not None and job.current
+        if job.report is not None and tells(job)
         for wait in job.report.source_waits
         if wait.table == table and any(one.slot == slot for one in wait.slots)
     }

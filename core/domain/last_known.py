@@ -21,7 +21,8 @@ def past(report: JobReport, seconds: float) -> JobReport:
     >>> (one.state, one.activity, one.retry, one.last_commit_age)
     ('was running', 'ended', '', 64.0)
     """
-    return replace(report, lanes=tuple(_past(one, seconds) for one in report.lanes), conditions=(), lock_waits=())
+    lanes = tuple(_past(one, seconds) for one in report.lanes)
+    return replace(report, lanes=lanes, conditions=(), lock_waits=(), source_waits=())
 
 
 def _past(lane: LaneReport, seconds: float) -> LaneReport:

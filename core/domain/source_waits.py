@@ -9,7 +9,7 @@ lockwait_timeout. `slotkeeper.core.domain.locks` has the sessions and what waits
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -270,8 +270,3 @@ def conflicts(one: str, other: str) -> bool:
         return True
     low, high = sorted((one, other), key=_LEVELS.index)
     return low != high or low != "ShareLock" if low not in _FIRST else _LEVELS.index(high) >= _FIRST[low]
-
-
-def longest(waits: Sequence[SourceWait]) -> SourceWait | None:
-    """The one that has waited longest."""
-    return min(waits, key=lambda one: one.since, default=None)

@@ -12,7 +12,7 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import JobStatus
-from slotkeeper.core.domain.source_waits import CRITICAL_AFTER, SourceWait, cause, effect, longest, to_do
+from slotkeeper.core.domain.source_waits import CRITICAL_AFTER, SourceWait, cause, effect, to_do
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.facts import Facts
 
@@ -21,9 +21,7 @@ def blocked(view: JobStatus, facts: Facts) -> Iterator[Fault]:
     """One fault for each table of a job whose source has somebody waiting: the one that waits longest."""
     waits = view.report.source_waits if view.report is not None else ()
     for table in dict.fromkeys(one.table for one in waits):
-        first = longest([one for one in waits if one.table == table])
-        if first is not None:
-            yield _fault(first, view, facts)
+        yield _fault(min((one for one in waits if one.table == table), key=lambda one: one.since), view, facts)
 
 
 def _fault(wait: SourceWait, view: JobStatus, facts: Facts) -> Fault:

@@ -222,7 +222,7 @@ def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     else:
         yield Fault(
             "crash_loop", Party.PROCESS, "the driver", Severity.WARNING, cause,
-            "it runs again; five crashes within ten minutes end the job", logs, max(lately), view.name,
+            "running again; after five crashes within ten minutes the job fails", logs, max(lately), view.name,
             value=str(len(lately)), limit=str(LOOP - 1),
         )  # fmt: skip
 

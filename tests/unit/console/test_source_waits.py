@@ -78,6 +78,8 @@ def test_reports_tell_the_same_and_a_slot_is_shown_with_who_waits_for_it() -> No
     ((level, text),) = blocking_lines([told, told], "ods.orders", "s1", NOW)
     assert level is Level.WARNING and text.startswith("VACUUM FULL on ods.orders (pid 4711")
     assert blocking_lines([told], "ods.orders", "s2", NOW) == blocking_lines([told], "ods.items", "s1", NOW) == []
+    told.last_known = True  # type: ignore[misc]
+    assert blocking_lines([told], "ods.orders", "s1", NOW) == [], "of a job without a process nothing waits now"
 
 
 def test_json_has_null_for_what_is_hidden() -> None:

@@ -123,7 +123,7 @@ def test_several_crashes_in_ten_minutes_are_a_loop_also_while_the_driver_runs() 
     crashes = (ago(8), ago(599), ago(700))
     (one,) = told(crashes=crashes, crash="exit 137")
     assert (one.rule, one.party, one.value) == ("crash_loop", Party.PROCESS, "2")
-    assert one.cause == "2 crashes in 10 min, the last: exit 137" and one.effect.startswith("it runs again")
+    assert one.cause == "2 crashes in 10 min, the last: exit 137" and one.effect.startswith("running again")
     (restarting,) = told(replace(VIEW, driver_alive=False), crashes=crashes)
     assert restarting.rule == "driver_crashed", "of both, what holds it now"
     assert told(crashes=(ago(8), ago(600))) == ()
