@@ -155,13 +155,15 @@ _HIDES = {
     "credentials-rotated": "no step reaches the sink",
 }
 """What comes last of a pair, the first named here the latest, because another could not be made or seen behind it."""
-_RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row"}
+_RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row", "dn-added"}
 """What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
 _APART = {
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
     frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",
     frozenset(("vacuum-blocked", "disk-full")): "the one writes at the source, where the other has locked",
+    frozenset(("sink-deadlock", "credentials-rotated")): "without a login nobody can ask the sink for its locks",
+    frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
     frozenset(("half-open-line", "disk-full")): "a small disk and a stopped server: neither can be seen to begin",
 }
 
