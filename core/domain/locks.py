@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Annotated
 
 from slotkeeper.core.domain.fault import in_brief
@@ -58,7 +58,17 @@ PREFIX = "slotkeeper/"
 """What the names of all sessions of jobs begin with; anybody may take such a name."""
 UNSEEN = "a session that is not shown here: it has just ended, or another coordinator of the server has it"
 _SHORT = 80
-_LITERALS = re.compile(r"\$(\w*)\$.*?(?:\$\1\$|$)|'(?:[^']|'')*(?:'|$)", re.DOTALL)
+_COMMENT = r"/\*(?:[^*/]+|\*(?!/)|/(?!\*))*(?:\*/|.*)|--[^\n]*"
+"""One with another inside it ends at the statement's end: PostgreSQL nests comments, MySQL does not."""
+_TEXT = r"{0}(?:[^{0}\\]+|{0}{0}|\\[^{0}])*(?:{0}|\\.*|\Z)"
+"""One with a backslash before a quote likewise: whether that ends the text depends on the server's settings."""
+_SINGLE = _TEXT.format("'")
+_LITERALS = re.compile(
+    rf'(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<no>{_COMMENT})|\$(\w*)\$.*?(?:\$\3\$|\Z)|{_SINGLE}', re.DOTALL
+)
+_OF_MYSQL = re.compile(
+    rf"(?P<name>`(?:[^`]|``)*(?:`|\Z))|(?P<no>{_COMMENT}|#[^\n]*)|{_SINGLE}|" + _TEXT.format('"'), re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +111,20 @@ class LockOwner:
         return f"session {name}, user {user}, pid {self.pid}, connected since {since}, last statement {said}"
 
 
-def without_literals(statement: str) -> str:
-    """A statement on one line, at most 80 characters of it, and without what stands in quotes: it may be a secret.
+def without_literals(statement: str, of_mysql: bool = False) -> str:
+    """A statement on one line, at most 80 characters of it, without comments, nor what stands in quotes: it may be a
+    secret. A quote within a comment or a name opens no text, and one of MySQL may stand between double quotes.
 
     >>> without_literals("ALTER ROLE eve\\n  PASSWORD 'it''s me' VALID UNTIL $$x$$")
     "ALTER ROLE eve PASSWORD '...' VALID UNTIL '...'"
     """
-    return safe(" ".join(_LITERALS.sub("'...'", statement).split()), _SHORT)
+
+    def shown(found: re.Match[str]) -> str:
+        said, comment = found["name"], found["no"]
+        return said or (" " if comment is not None and "/*" not in comment[2:] else "'...'")
+
+    bare = (_OF_MYSQL if of_mysql else _LITERALS).sub(shown, statement)
+    return safe(" ".join(bare.split()), _SHORT)
 
 
 def explain_lease(place: str, owners: Sequence[LockOwner], by_rows: str) -> str:
@@ -160,13 +177,30 @@ def end_it(owners: Sequence[LockOwner]) -> str:
     """How a session that is no job's is ended."""
     if not owners or owners[0].pid is None:
         return "have whoever has it give it up"
-    return f"have its user or an administrator of the server run `SELECT pg_terminate_backend({owners[0].pid})`"
+    since = None if owners[0].since is None else owners[0].since.timestamp()
+    return f"have its user or an administrator of the server run `{ending(owners[0].pid, since)}`"
+
+
+def ending(pid: int, began: float | None) -> str:
+    """The statement that ends a session, and none that has its pid later: who reads it may do so hours after that.
+
+    >>> ending(7, 90.5), ending(7, None)
+    ("SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < '1970-01-01 00:01:31Z'", \
+'SELECT pg_terminate_backend(7)')
+    """
+    ends = f"SELECT pg_terminate_backend({pid})"
+    if began is None:
+        return ends
+    later = datetime.fromtimestamp(int(began) + 1, timezone.utc)
+    return f"{ends} FROM pg_stat_activity WHERE pid = {pid} AND backend_start < '{later:%Y-%m-%d %H:%M:%S}Z'"
 
 
 AGES_DIFFER = 1.0
 """Seconds by which a moment may be measured later than it was before."""
-SHORTENED = re.compile(r".{15}-[0-9a-f]{8}")
-"""What `slotkeeper.core.wiring.worker.session_name` makes of a job's name of more than 24 characters."""
+SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
+"""What `slotkeeper.core.wiring.worker.session_name` makes of a job's name of more than 19 characters."""
+_NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
+"""Anybody may call a session so, and what is in front of the second slash stands in acts: nothing but a job's name."""
 NEVER = "slotkeeper ends no session of others"
 
 
@@ -197,6 +231,8 @@ class Blocker:
     """The node of a DWS whose lock it is, or empty."""
     query: SignedOrNone = None
     """The number of its query, where the server (a DWS) numbers them; null: none was told."""
+    began: MomentOrNone = None
+    """When its session began, by its server's clock; null: not shown to our login."""
 
     def is_session_of(self, other: Blocker) -> bool:
         """Whether both are one session: a DWS has a pid of it per node, and one query."""
@@ -293,11 +329,11 @@ class Locked:
 def job_named(session: str) -> str:
     """The job in a session's name; nothing where the name is none of ours.
 
-    >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("psql")
+    >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("slotkeeper/`x`/7")
     ('orders', 'orders', '')
     """
-    job, slash, _ = session.removeprefix(PREFIX).partition("/") if session.startswith(PREFIX) else ("", "", "")
-    return job if slash else ""
+    found = _NAMED.fullmatch(session)
+    return found[1] if found else ""
 
 
 def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[LockWait, ...]:
@@ -368,10 +404,10 @@ def to_do(wait: LockWait) -> str:
 
 
 def _end(one: Blocker, own: str) -> str:
+    user = named_in_act(_shown(one.user))
     if one.pid is None:
-        gid = one.gid.replace("'", "''")
-        ends = f"in this database of the sink, `ROLLBACK PREPARED '{safe(gid, 200)}'`"
-        return f"{BY_HAND}ask user {_shown(one.user)} whether it is wanted, who may COMMIT it{OR}type, {ends}"
+        ends = f"in this database of the sink, `ROLLBACK PREPARED {_text(one.gid)}`"
+        return f"{BY_HAND}ask user {user} whether it is wanted, who may COMMIT it{OR}type, {ends}"
     if one.job and one.job == own:
         # mostly a step that took too long and was given up: its server goes on with the statement all the same
         return f"{BY_HAND}wait: it is this job's own session, whose statement runs{OR}find what makes that slow"
@@ -381,14 +417,42 @@ def _end(one: Blocker, own: str) -> str:
             wait = f"wait for the job whose sessions are called {named}, or pause it"
             return f"{BY_HAND}{wait} (`slotkeeper jobs list` has its name)"
         return f"{BY_HAND}wait for job {safe(one.job, _SHORT)}{OR}`slotkeeper jobs pause {named}`"
-    sql = f"`SELECT pg_terminate_backend({one.pid})`"
-    if one.query is not None:
-        where = f"FROM pgxc_stat_activity WHERE query_id = {one.query}"
-        sql = f"`SELECT coorname, pid {where}`, and pg_terminate_backend(pid) at that coordinator"
-    whose = (
-        f"have user {_shown(one.user)} commit or roll back" if one.user != "" else "let the server's own process end"
-    )
-    return f"{BY_HAND}{whose}{OR}as an administrator of the sink type {sql}"
+    whose = f"have user {user} commit or roll back" if one.user != "" else "let the server's own process end"
+    return f"{BY_HAND}{whose}{OR}as an administrator of the sink type {ended_at(one)}"
+
+
+def ended_at(one: Blocker) -> str:
+    """What an administrator types to end a session. The pid of one at a node of a DWS is no coordinator's."""
+    if not (one.node or one.query):
+        return f"`{ending(one.pid or 0, one.began)}`"
+    columns, by, which = "coorname, pid", f"query_id = {one.query}", ""
+    if not one.query:  # a session between two queries has number 0, as all others there have
+        by = f"usename = {_text(one.user)}" if one.user else "state <> 'idle'"
+        columns, which = "coorname, pid, state, xact_start", ", whose xact_start tells which it is,"
+    found = f"`SELECT {columns} FROM pgxc_stat_activity WHERE {by}`"
+    return f"{found}{which} and at that coordinator `SELECT pg_terminate_backend(pid)`"
+
+
+def _text(text: str) -> str:
+    """A literal of SQL for an act; what cannot be typed, or would end the act, by its number (PostgreSQL, "Lexical
+    Structure", Unicode escapes).
+
+    >>> print(_text("o'k"), _text("a`b"))
+    'o''k' U&'a\\+000060b'
+    """
+    if safe(text, len(text)) == text and "`" not in text:
+        return "'{}'".format(text.replace("'", "''"))
+    parts = (one if one.isascii() and one.isalnum() else f"\\+{ord(one):06x}" for one in text)
+    return f"U&'{''.join(parts)}'"
+
+
+def named_in_act(name: str) -> str:
+    """A name that others chose, for the text of an act: what stands in backquotes there is typed, and ";" divides it.
+
+    >>> print(named_in_act("eve`; or `DROP TABLE x"))
+    eve\\x60\\x3b or \\x60DROP TABLE x
+    """
+    return re.sub("[`;]", lambda found: f"\\x{ord(found[0]):02x}", name)
 
 
 def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:

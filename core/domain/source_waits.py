@@ -14,7 +14,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from slotkeeper.core.domain.field import Moment, MomentOrNone
-from slotkeeper.core.domain.locks import AGES_DIFFER, HIDDEN, PREFIX, SHORTENED, Blocker, without_literals
+from slotkeeper.core.domain.locks import (
+    AGES_DIFFER,
+    HIDDEN,
+    PREFIX,
+    SHORTENED,
+    Blocker,
+    ended_at,
+    named_in_act,
+    without_literals,
+)
 from slotkeeper.core.domain.remedy import BY_HAND, OR, THEN
 from slotkeeper.core.domain.text import many, safe, typed
 
@@ -22,7 +31,7 @@ VACUUM_FULL, SCALE_OUT, DDL, STATEMENT = "VACUUM FULL", "scale-out", "DDL", "a s
 CRITICAL_AFTER = 30.0
 """Seconds after which a wait at the source is critical: its writers wait with it."""
 _SHORT = 80
-_COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_COMMENTS = re.compile(r"/\*.*?(?:\*/|\Z)|--[^\n]*", re.DOTALL)
 _VACUUM = re.compile(r"VACUUM\s*(\(([^)]*)\)|(\w+\s+)*?FULL\b)", re.IGNORECASE)
 _DDL = re.compile(r"(ALTER|DROP|TRUNCATE|CREATE|RENAME|REINDEX|CLUSTER|OPTIMIZE|COMMENT|GRANT|REVOKE)\b", re.IGNORECASE)
 _REDISTRIBUTES = ("gs_redis", "gs_expand")
@@ -65,8 +74,8 @@ class SourceWait:
     """When it fails by that limit; null: not known."""
     job: str = ""
     """The job that follows the table by the login of `sessions`, where the server does not tell their names."""
-    ends: str = "SELECT pg_terminate_backend({})"
-    """The server's statement that ends a session; {} is its pid."""
+    ends: str = ""
+    """The server's statement that ends a session, {} standing for its pid; empty: as a PostgreSQL or a DWS has it."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -90,11 +99,20 @@ def kind_of(statement: str | None, application: str | None) -> str:
     """
     if (application or "").startswith(_REDISTRIBUTES):
         return SCALE_OUT
-    said = _COMMENTS.sub(" ", statement or "").lstrip()
+    said = bare(statement)
     vacuum = _VACUUM.match(said)
     if vacuum is not None and (vacuum[2] is None or re.search(r"\bFULL\b", vacuum[2], re.IGNORECASE)):
         return VACUUM_FULL
     return DDL if _DDL.match(said) else STATEMENT
+
+
+def bare(statement: str | None) -> str:
+    """A statement from its first word on, without its comments: a client may write its own name in front of it.
+
+    >>> bare("/* ApplicationName=DBeaver */ VACUUM -- all of it"), bare("/* cut off")
+    ('VACUUM  ', '')
+    """
+    return _COMMENTS.sub(" ", statement or "").lstrip()
 
 
 def about(statement: str | None, table: str) -> bool:
@@ -105,9 +123,9 @@ def about(statement: str | None, table: str) -> bool:
     >>> about("VACUUM FULL ods.orders_old", "ods.orders"), about("VACUUM FULL mart.orders", "ods.orders")
     (False, False)
     """
-    said = _COMMENTS.sub(" ", statement or "")
-    vacuum = _VACUUM.match(said.lstrip())
-    rest = said.lstrip()[vacuum.end() :] if vacuum is not None else said
+    said = bare(statement)
+    vacuum = _VACUUM.match(said)
+    rest = said[vacuum.end() :] if vacuum is not None else said
     rest = re.sub(r"^\s*((FREEZE|VERBOSE|ANALYZE|COMPACT)\b\s*)*", "", rest, flags=re.IGNORECASE).rstrip("; \t\n")
     if not rest:
         return True
@@ -124,7 +142,7 @@ def names(statement: str | None, table: str) -> bool:
     """
     parts = [rf'["`]?{re.escape(part)}["`]?' for part in table.split(".")]
     pattern = r"\s*\.\s*".join(parts)
-    return bool(re.search(rf'(?<![\w."`]){pattern}(?![\w"`.])', _COMMENTS.sub(" ", statement or ""), re.IGNORECASE))
+    return bool(re.search(rf'(?<![\w."`]){pattern}(?![\w"`.])', bare(statement), re.IGNORECASE))
 
 
 def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[SourceWait, ...]:
@@ -202,13 +220,14 @@ source type `SELECT pg_terminate_backend(7)`, which cancels the VACUUM FULL'
     acts += [_end(one, wait.ends, wait.job) for one in wait.sessions]
     acts = list(dict.fromkeys(acts)) or [f"`slotkeeper slots preflight {typed(wait.table)}`"]
     cancels = f"which cancels the {wait.what}" if wait.what != STATEMENT else "which ends the session that waits"
-    kill = _kill(wait.waiter, wait.ends)
+    kill = f"`{wait.ends.format(wait.waiter.pid)}`" if wait.ends else ended_at(wait.waiter)
     return f"{THEN.join(acts)}{OR}{BY_HAND}as an administrator of the source type {kill}, {cancels}"
 
 
 def _read(one: SlotBehind, paused: bool | None) -> str:
     if not one.job:
-        return f"{BY_HAND}find the reader of slot {safe(one.slot, _SHORT)}, which is no configured job, and start it"
+        slot = named_in_act(safe(one.slot, _SHORT))
+        return f"{BY_HAND}find the reader of slot {slot}, which is no configured job, and start it"
     job = typed(one.job)
     drain = f"`slotkeeper jobs drain {job}`"
     if paused is False:
@@ -217,20 +236,13 @@ def _read(one: SlotBehind, paused: bool | None) -> str:
 
 
 def _end(one: Blocker, ends: str, follows: str) -> str:
-    kill, job = _kill(one, ends), one.job or follows
+    kill, job = f"`{ends.format(one.pid)}`" if ends else ended_at(one), one.job or follows
     if not job:
-        return f"{BY_HAND}have its user end {one.name}: {kill}"
+        return f"{BY_HAND}have its user end {named_in_act(one.name)}: {kill}"
     pause = f"`slotkeeper jobs pause {typed(job)}`"
     if SHORTENED.fullmatch(job):
         pause = f"{BY_HAND}pause the job whose sessions are called {typed(job)} (`slotkeeper jobs list` has its name)"
     return f"{pause}{OR}{BY_HAND}as an administrator of the source type {kill}, which ends that session"
-
-
-def _kill(one: Blocker, ends: str) -> str:
-    if one.query:  # a DWS has pids per node: its coordinator's is found by the query
-        where = f"`SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {one.query}`"
-        return f"{where} and at that coordinator `SELECT pg_terminate_backend(pid)`"
-    return f"`{ends.format(one.pid)}`"
 
 
 def of_job(waits: Iterable[SourceWait], *names: str) -> tuple[SourceWait, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from slotkeeper.core.domain.locks import Blocker, without_literals
 from slotkeeper.core.domain.source_waits import SourceWait, conflicts, is_ours, kind_of
@@ -16,6 +17,9 @@ LIMIT_MS = 2_000
 CONCEALED = "<insufficient privilege>"
 EVERY = 60.0
 """Seconds after which rights and settings are asked for again."""
+MOST = 20
+"""Waits for locks that are told of a table, the longest: of thousands of sessions that wait, each is counted after one
+of these, and a report that lists all would be written every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,43 +60,41 @@ def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
     )
 
 
-def said(statement: object) -> str | None:
+def said(statement: object, of_mysql: bool = False) -> str | None:
     """A statement without its literals; None where it is hidden."""
-    return None if statement is None or statement == CONCEALED else without_literals(str(statement))
+    return None if statement is None or statement == CONCEALED else without_literals(str(statement), of_mysql)
 
 
-def by_locks(
-    pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None], ends: str
-) -> Iterator[SourceWait]:
+def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None]) -> Iterator[SourceWait]:
     """The sessions that wait for locks of jobs' sessions; `limit` is what ends the waiting for a mode."""
-    front: dict[tuple[str, int | None, str], list[Pair]] = {}
-    for one in pairs:
-        if (
-            is_ours(one.holder.application)
-            and not is_ours(one.waiter.application)
-            and conflicts(one.wanted, one.granted)
-        ):
-            front.setdefault((one.table, one.waiter.pid, one.waiter.node), []).append(one)
-    for some in front.values():
-        first = some[0]
-        since, ended = now - first.lasts, limit(first.wanted)
-        yield SourceWait(
-            first.waiter,
-            kind_of(first.waiter.statement, first.waiter.application),
-            first.table,
-            since,
-            sessions=tuple({one.holder.pid: one.holder for one in some}.values()),
-            behind=behind(one for one in pairs if _queues(one, first)),
-            limit=ended.said if ended else "",
-            fails_at=since + ended.seconds if ended else None,
-            ends=ends,
-        )
+    at: dict[str, list[Pair]] = {}
+    for one in sorted(pairs, key=lambda one: -one.lasts):
+        at.setdefault(one.table, []).append(one)
+    for here in at.values():
+        front: dict[tuple[int | None, str], list[Pair]] = {}
+        for one in here:
+            ours = is_ours(one.holder.application) and not is_ours(one.waiter.application)
+            if ours and conflicts(one.wanted, one.granted):
+                front.setdefault((one.waiter.pid, one.waiter.node), []).append(one)
+        for some in islice(front.values(), MOST):
+            first = some[0]
+            since, ended = now - first.lasts, limit(first.wanted)
+            yield SourceWait(
+                first.waiter,
+                kind_of(first.waiter.statement, first.waiter.application),
+                first.table,
+                since,
+                sessions=tuple({one.holder.pid: one.holder for one in some}.values()),
+                behind=behind(one for one in here if _queues(one, first)),
+                limit=ended.said if ended else "",
+                fails_at=since + ended.seconds if ended else None,
+            )
 
 
 def _queues(one: Pair, first: Pair) -> bool:
-    """Whether a session waits after another at the same table; who came earlier waits for others."""
+    """Whether a session waits after another of its table; who came earlier waits for others."""
     later = one.lasts <= first.lasts and one.waiter.pid != first.waiter.pid
-    return later and one.table == first.table and conflicts(one.wanted, first.wanted)
+    return later and conflicts(one.wanted, first.wanted)
 
 
 def behind(pairs: Iterable[Pair]) -> int:

@@ -125,8 +125,23 @@ def test_a_strangers_lock_table_is_named_with_who_what_and_since(place: Place) -
     assert wait.root is not None and (wait.root.pid, wait.root.state) == (pid, "idle in transaction")
     said = cause(wait, now())
     assert said.startswith(f"{TABLE} is locked by pid {pid}, user {user}, psql, idle in transaction for ")
-    assert said.endswith(f" s: LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE /* '...' */")
+    assert said.endswith(f" s: LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE")
     assert f"SELECT pg_terminate_backend({pid})" in to_do(wait)
+
+
+def test_the_printed_statement_ends_the_session_and_none_that_got_its_pid_later(place: Place) -> None:
+    eve = place.stranger(f"LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE")
+    place.waiting(STATEMENT, "slotkeeper/orders/7")
+    (wait,) = place.waits(place.reader())
+    assert wait.root is not None and wait.root.began is not None
+    an_hour_before = replace(wait.root, began=wait.root.began - 3_600)
+    admin = place.session("admin")
+    for root, ends in ((an_hour_before, []), (wait.root, [(True,)])):
+        with pg.transaction(admin) as cursor:
+            cursor.execute(to_do(replace(wait, blockers=(root,))).split("`")[1])
+            assert cursor.fetchall() == ends
+    with pytest.raises(pg.DriverError):
+        run(eve, "SELECT 1")
 
 
 def test_a_row_that_somebody_changed_and_left_names_its_table(place: Place) -> None:
@@ -300,6 +315,6 @@ def test_of_a_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_que
     assert (wait.thing, wait.job, wait.statement) == (TABLE, "orders", wanted)
     assert wait.root is not None and wait.root.query
     assert cause(wait, now()).startswith(f"{TABLE} is locked by pid {eve.info.backend_pid} on cn_5001, user ")
-    assert f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {wait.root.query}`, " in to_do(wait)
+    assert f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {wait.root.query}` and " in to_do(wait)
     eve.rollback()
     until(lambda: not found.read(now()), 20, "the wait to be gone")

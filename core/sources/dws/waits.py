@@ -21,11 +21,11 @@ from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.viewer import points_of, unread_of
 from slotkeeper.core.sources.dws.words import TIMEOUT
 from slotkeeper.core.sources.waits import EVERY, LIMIT_MS, Limit, Pair, behind, by_locks, session
+from slotkeeper.core.sqltext import quoted
 
 _SQL: Book = ("slotkeeper.core.sources.dws", "waits.sql")
 COUNTED_EVERY = 5.0
 """Seconds between two counts of unread records, which read the binlog."""
-_ENDS = "SELECT pg_terminate_backend({})"
 _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
 """Seconds in one of a setting's unit."""
 
@@ -48,9 +48,9 @@ class DwsWaits:
         pairs, untold = self._pairs(now)
         unseen = re.sub("^those of", "sessions of", self._sight.lacks)
         lacks = "; ".join(filter(None, (unseen, untold)))
-        grant = sight.CURE.format(user=self._user)
+        grant = sight.CURE.format(user=quoted(self._user))
         self.hidden = f"{HIDDEN}: {lacks}; `{grant}` shows them" if lacks else ""
-        found = [*self._consumers(rows, None if untold else pairs, now), *by_locks(pairs, now, self._limit, _ENDS)]
+        found = [*self._consumers(rows, None if untold else pairs, now), *by_locks(pairs, now, self._limit)]
         self._before = lasting(self._before, found)
         return self._before
 
@@ -73,10 +73,10 @@ class DwsWaits:
 
     def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
         """What waits until a table's records are read, where they are not."""
-        seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0)) for row in rows]
+        seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0), str(row[5] or "")) for row in rows]
         limit = self._limits.get(TIMEOUT)
         for table, slots in self._asked.tables.items():
-            waiting = [(one, lasts) for one, lasts in seen if _may_wait(one, table)]
+            waiting = [(one, lasts) for one, lasts, whole in seen if _may_wait(one, whole, table)]
             if not waiting or self._consumed(table) is not False:
                 self._counted.pop(table, None)
                 continue
@@ -88,7 +88,7 @@ class DwsWaits:
                 since = now - lasts
                 yield SourceWait(
                     one, kind_of(one.statement, one.application), table, since, left, behind=after,
-                    limit=limit.said if limit else "", fails_at=since + limit.seconds if limit else None, ends=_ENDS,
+                    limit=limit.said if limit else "", fails_at=since + limit.seconds if limit else None,
                 )  # fmt: skip
 
     def _consumed(self, table: str) -> bool | None:
@@ -148,7 +148,10 @@ class DwsWaits:
 _VIEWER: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 
 
-def _may_wait(one: Blocker, table: str) -> bool:
-    """Whether a session does what waits for readers of this table: scaling waits at every table with a binlog."""
-    kind = kind_of(one.statement, one.application)
-    return kind == SCALE_OUT or (kind == VACUUM_FULL and about(one.statement, table))
+def _may_wait(one: Blocker, statement: str, table: str) -> bool:
+    """Whether a session does what waits for readers of this table: scaling waits at every table with a binlog.
+
+    `statement` is all of it: what a session shows of it ends before a long name does.
+    """
+    kind = kind_of(statement, one.application)
+    return kind == SCALE_OUT or (kind == VACUUM_FULL and about(statement, table))

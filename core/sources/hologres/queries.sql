@@ -103,8 +103,10 @@ SELECT n.nspname || '.' || c.relname, w.mode, h.mode,
        coalesce(extract(epoch FROM clock_timestamp() - wa.query_start), 0)::float8,
        w.pid, wa.usename::text, wa.application_name, wa.state,
        extract(epoch FROM clock_timestamp() - wa.xact_start)::float8, wa.query,
+       extract(epoch FROM wa.backend_start)::float8,
        h.pid, ha.usename::text, ha.application_name, ha.state,
-       extract(epoch FROM clock_timestamp() - ha.xact_start)::float8, ha.query
+       extract(epoch FROM clock_timestamp() - ha.xact_start)::float8, ha.query,
+       extract(epoch FROM ha.backend_start)::float8
 FROM pg_locks w
 JOIN pg_locks h ON h.granted AND h.locktype = 'relation' AND h.database = w.database AND h.relation = w.relation AND h.pid <> w.pid
 JOIN pg_class c ON c.oid = w.relation
@@ -112,3 +114,4 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_stat_activity wa ON wa.pid = w.pid
 LEFT JOIN pg_stat_activity ha ON ha.pid = h.pid
 WHERE NOT w.granted AND w.locktype = 'relation' AND n.nspname || '.' || c.relname = ANY (%(tables)s)
+  AND ha.application_name LIKE 'slotkeeper/%%'

@@ -8,6 +8,7 @@ Hologres, "Manage queries": a Superuser sees the queries of all users, any other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slotkeeper.core.domain.locks import HIDDEN
 from slotkeeper.core.domain.source_waits import SourceWait, lasting
@@ -35,9 +36,11 @@ class HoloWaits:
         self.hidden = self._lacks
         pairs = []
         for table, wanted, granted, lasts, *sessions in self._rows("lock_pairs"):
-            waiter, holder = session(now, [*sessions[:6], None]), session(now, [*sessions[6:], None])
+            waiter, holder = (
+                replace(session(now, [*its[:-1], None]), began=its[-1]) for its in (sessions[:7], sessions[7:])
+            )
             pairs.append(Pair(str(table), waiter, str(wanted), float(lasts), holder, str(granted)))
-        self._before = lasting(self._before, by_locks(pairs, now, lambda mode: None, "SELECT pg_terminate_backend({})"))
+        self._before = lasting(self._before, by_locks(pairs, now, lambda mode: None))
         return self._before
 
     def _sees_all(self) -> bool:

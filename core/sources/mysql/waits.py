@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotkeeper.core.domain.locks import HIDDEN, Blocker
-from slotkeeper.core.domain.source_waits import SourceWait, is_ours, kind_of, lasting, names
+from slotkeeper.core.domain.source_waits import SourceWait, bare, is_ours, kind_of, lasting, names
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -23,8 +23,8 @@ from slotkeeper.core.sources.waits import EVERY, said
 
 SECONDS = 2.0
 """Of each statement."""
-_WAITING = (
-    "SELECT id, user, db, state, time, info FROM information_schema.processlist"
+_WAITING = (  # a statement may have megabytes, and names its table first
+    "SELECT id, user, db, state, time, LEFT(info, 4096) FROM information_schema.processlist"
     " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY time DESC, id"
 )
 _PROCESS = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
@@ -55,16 +55,20 @@ _ENDS = "KILL {}"
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A session that waits for a table; `statement` None: hidden."""
+    """A session that waits for a table; `statement` is without comments, "" where it is hidden."""
 
     session: Blocker
     schema: str
-    statement: str | None
+    statement: str
     seconds: float
+    folded: str
+    """The statement in one case: most of many tables are not in it, which is found out at once."""
 
     def waits_at(self, table: str) -> bool:
         """Whether its statement names a table, by its own schema where the statement names none."""
         schema, _, name = table.rpartition(".")
+        if name.casefold() not in self.folded:
+            return False
         here = self.schema.casefold() == schema.casefold()
         return names(self.statement, table) or (here and names(self.statement, name))
 
@@ -88,10 +92,10 @@ class MysqlWaits:
             rows = self._answer(_LIMIT)
             self._limit, self._known_at = float(rows[0][0]) if rows else None, now
         self.hidden = self._lacks
-        waiting = [
-            _Waiting(_session(now, pid, user, None, state, None, info), str(schema or ""), info, float(seconds))
-            for pid, user, schema, state, seconds, info in self._session.rows(_WAITING, (), SECONDS)
-        ]
+        waiting = []
+        for pid, user, schema, state, seconds, info in self._session.rows(_WAITING, (), SECONDS):
+            session, statement = _session(now, pid, user, None, state, None, info), bare(info)
+            waiting.append(_Waiting(session, str(schema or ""), statement, float(seconds), statement.casefold()))
         self._before = lasting(self._before, self._found(waiting, now) if waiting else ())
         return self._before
 
@@ -108,7 +112,7 @@ class MysqlWaits:
         owners = self._owners(now)
         for table, slots in self._asked.tables.items():
             here = [one for one in waiting if one.waits_at(table)]
-            first = next((one for one in here if not _ROWS_ONLY.match((one.statement or "").lstrip())), None)
+            first = next((one for one in here if not _ROWS_ONLY.match(one.statement)), None)
             if first is None:
                 continue
             job = next(iter(slots.values())) if len(set(slots.values())) == 1 else ""
@@ -144,4 +148,4 @@ def _session(
 ) -> Blocker:
     since = None if seconds is None else now - float(str(seconds))
     texts = [None if one is None else str(one) for one in (user, application, state)]
-    return Blocker(int(str(pid)), texts[0], texts[1], texts[2], since, said(info))
+    return Blocker(int(str(pid)), texts[0], texts[1], texts[2], since, said(info, of_mysql=True))

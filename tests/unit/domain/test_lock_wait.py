@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
-from slotkeeper.core.domain.locks import Blocker, LockWait, cause, continued, locked, ordered, to_do
+from slotkeeper.core.domain.locks import (
+    Blocker,
+    LockOwner,
+    LockWait,
+    cause,
+    continued,
+    end_it,
+    job_named,
+    locked,
+    ordered,
+    to_do,
+    without_literals,
+)
+from slotkeeper.core.domain.remedy import BY_HAND, OR
+from slotkeeper.core.wiring.worker import session_name
 
-LONG = Blocker(7, "etl", "slotkeeper/a_job_of_a_long-0123abcd/3")
+LONG = Blocker(7, "etl", session_name("a_job_of_a_long_name", "3"))
 EVE = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders", transaction="3/4")
 BOB = Blocker(12, "bob", "dbt", "active", 60.0, "ALTER TABLE mart.orders ADD c int", waits=True, transaction="4/9")
 WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0, "MERGE", (EVE,))
@@ -63,6 +78,67 @@ def test_hostile_names_and_statements_come_out_as_one_line_of_visible_characters
     bad = Blocker(7, "e\x1b[2Jve", "ps\nql", "active", 1.0, "SELECT\n\x1b]52;c;x\x07")
     assert cause(replace(WAIT, thing="m.\u202et", blockers=(bad,)), 2.0).isprintable()
     assert to_do(replace(WAIT, blockers=(bad,))).isprintable()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        Blocker(7, "etl", "slotkeeper/x`; or type `DROP TABLE mart.orders/1"),
+        Blocker(7, "eve`; or type `DROP TABLE mart.orders", "psql"),
+        Blocker(None, "eve`; or type `DROP TABLE mart.orders", gid="a'`; or type `DROP TABLE mart.orders"),
+        Blocker(7, "eve'; DROP TABLE mart.orders`", "psql", node="dn_1"),
+    ],
+)
+def test_a_name_that_a_stranger_chose_puts_nothing_among_what_is_typed(hostile: Blocker) -> None:
+    said = to_do(replace(WAIT, blockers=(hostile,)))
+    typed = said.split("`")[1::2]
+    assert len(typed) == (2 if hostile.node else 1) and not any(
+        "DROP TABLE" in one for one in typed if "U&'" not in one
+    )
+    assert said.count(OR) == 1 and said.startswith(BY_HAND)
+
+
+def test_a_session_is_a_jobs_only_by_a_name_that_a_job_can_have() -> None:
+    assert job_named(session_name("orders", "7")) == "orders"
+    assert not job_named("slotkeeper/o rders/7") and not job_named("slotkeeper/7") and not job_named("slotkeeper//7")
+
+
+def test_the_statement_that_ends_a_session_ends_none_that_has_its_pid_later() -> None:
+    began = datetime(2026, 11, 27, 12, 0, 0, 999_999, timezone.utc)
+    guard = "FROM pg_stat_activity WHERE pid = 4711 AND backend_start < '2026-11-27 12:00:01Z'`"
+    assert guard in to_do(replace(WAIT, blockers=(replace(EVE, began=began.timestamp()),)))
+    assert guard in end_it([LockOwner(4711, "eve", "psql", began, 9.0, None)])
+
+
+def test_a_session_of_a_dws_that_has_no_query_is_not_looked_for_among_all_that_have_none() -> None:
+    at_dn = replace(EVE, node="dn_1", query=0)
+    said = to_do(replace(WAIT, blockers=(at_dn,)))
+    assert "query_id" not in said and "(4711)" not in said
+    assert "`SELECT coorname, pid, state, xact_start FROM pgxc_stat_activity WHERE usename = 'eve'`" in said
+    assert "WHERE query_id = 12`" in to_do(replace(WAIT, blockers=(replace(at_dn, query=12),)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "of_mysql"),
+    [
+        ("/* it's */ ALTER ROLE eve PASSWORD 's3cret'", False),
+        ("-- don't\nALTER ROLE eve PASSWORD 's3cret'", False),
+        ("ALTER TABLE \"o'b\" ADD x text DEFAULT 's3cret'", False),
+        (r"SELECT E'it\'s', 's3cret'", False),
+        (r"SELECT 'C:\', 's3cret'", False),
+        ("/* a /* b' */ ' */ ALTER ROLE eve PASSWORD 's3cret'", False),
+        ("ALTER ROLE eve PASSWORD 's3cret\\", False),
+        ('CREATE USER eve IDENTIFIED BY "s3cret"', True),
+        ("# it's\nALTER TABLE `o'b` COMMENT 's3cret'", True),
+        ('ALTER TABLE a CONNECTION="mysql://u:\\"s3cret@h/d"', True),
+    ],
+)
+def test_a_text_is_left_out_wherever_another_quote_stands_before_it(statement: str, of_mysql: bool) -> None:
+    assert "s3cret" not in without_literals(statement, of_mysql)
+
+
+def test_a_long_comment_before_a_statement_hides_none_of_it() -> None:
+    assert without_literals(f"/* {'x' * 100} */ VACUUM FULL ods.orders") == "VACUUM FULL ods.orders"
 
 
 def test_one_thing_and_one_in_front_is_one_fault_however_many_wait_and_it_lasts_since_the_first() -> None:

@@ -22,7 +22,7 @@ from slotkeeper.core.domain.source_waits import (
 )
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.judge import judge
-from slotkeeper.core.sources.waits import Limit, Pair, by_locks
+from slotkeeper.core.sources.waits import MOST, Limit, Pair, by_locks
 from tests.unit.judgement.test_judge import NOW, VIEW, ago
 
 EVE = Blocker(4711, "eve", "gsql", "active", statement="VACUUM FULL ods.orders")
@@ -117,8 +117,23 @@ def test_only_locks_that_exclude_each_other_make_somebody_wait_for_a_session_of_
         pair(writer, "RowExclusiveLock", OURS, "AccessShareLock", 4.0),
         pair(other, "ExclusiveLock", stranger, "RowExclusiveLock", 20.0),
     ]
-    (one,) = by_locks(pairs, 100.0, lambda mode: Limit("lockwait_timeout 1200 s", 1200.0), "SELECT {}")
+    (one,) = by_locks(pairs, 100.0, lambda mode: Limit("lockwait_timeout 1200 s", 1200.0))
     assert (one.waiter, one.sessions, one.behind, one.since, one.fails_at) == (ddl, (OURS,), 1, 91.0, 1291.0)
+
+
+def test_of_ten_thousand_that_wait_at_a_table_the_longest_are_told_and_all_are_counted() -> None:
+    ddl = [Blocker(pid, "eve", "gsql", statement="TRUNCATE ods.orders") for pid in range(1, 10_001)]
+    pairs = [pair(one, "AccessExclusiveLock", OURS, "AccessShareLock", float(one.pid or 0)) for one in ddl]
+    apart = replace(pairs[0], table="ods.items")
+    found = list(by_locks([*pairs, apart], 20_000.0, lambda mode: None))
+    assert [one.waiter.pid for one in found] == [*range(10_000, 10_000 - MOST, -1), 1]
+    assert [one.behind for one in found[:2]] == [9_999, 9_998] and found[-1].behind == 0
+
+
+def test_a_stranger_s_name_puts_nothing_among_what_is_typed_at_a_source() -> None:
+    hostile = replace(OURS, application="slotkeeper/`; then `DROP TABLE x`/1", user="`DROP TABLE x`")
+    wait = replace(WAIT, slots=(SlotBehind("s`; then `DROP TABLE x"),), sessions=(hostile,))
+    assert not any("DROP TABLE" in one for one in to_do(wait).split("`")[1::2])
 
 
 @pytest.mark.parametrize(

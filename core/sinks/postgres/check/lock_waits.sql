@@ -22,7 +22,8 @@ ORDER BY l.pid
 -- What these sessions are and do, as far as this login is shown it, and who is in front of them.
 SELECT p.pid, a.pid IS NOT NULL AND a.usesysid IS NULL, a.usename::text, a.application_name, a.state,
        extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.state_change))::float8, a.query,
-       coalesce((SELECT min(k.virtualtransaction) FROM pg_locks k WHERE k.pid = p.pid), ''), pg_blocking_pids(p.pid)
+       coalesce((SELECT min(k.virtualtransaction) FROM pg_locks k WHERE k.pid = p.pid), ''), pg_blocking_pids(p.pid),
+       extract(epoch FROM a.backend_start)::float8
 FROM unnest(%(pids)s::int[]) AS p(pid) LEFT JOIN pg_stat_activity a ON a.pid = p.pid
 
 -- name: prepared

@@ -227,14 +227,14 @@ class PostgresLockWaits:
         for _ in range(DEEPEST):
             if not asked:
                 break
-            for pid, own, user, name, state, seconds, query, transaction, ahead in self._run(
+            for pid, own, user, name, state, seconds, query, transaction, ahead, began in self._run(
                 cursor, "sessions", {"pids": sorted(asked)}
             ):
                 front[pid] = tuple(ahead)
                 shown = "" if own else user
                 since, said = _at(now, seconds), _said(query)
                 waits, at = bool(ahead), str(transaction)
-                sessions[pid] = Blocker(pid, shown, name, state, since, said, waits, at)
+                sessions[pid] = Blocker(pid, shown, name, state, since, said, waits, at, began=began)
             asked = {each for pid in asked for each in front.get(pid, ())} - {_PREPARED} - front.keys()
         return sessions, front
 
