@@ -19,7 +19,8 @@ from slotkeeper.core.domain.text import typed
 BY_HAND = "by hand: "
 THEN, OR = "; then ", "; or "
 _DIVIDED = re.compile(f"{THEN}|{OR}")
-_JOB = re.compile(r"\bJOB\b")
+_JOB = re.compile(r"(?<=\[jobs\.)JOB(?=[\].])|(?<![\w.\"'-])JOB(?![\w\"'-]|\.\w)")
+"""The word that stands for a job's name, and no part of the name of a table or a login ("ods"."JOB")."""
 
 
 def by_hand(act: str, *then: str) -> str:
@@ -55,6 +56,8 @@ def for_job(text: str, job: str) -> str:
 
     >>> for_job("read `slotkeeper jobs logs JOB`", "my job")
     "read `slotkeeper jobs logs 'my job'`"
+    >>> for_job('`GRANT SELECT ON "ods"."JOB" TO "JOB";` in [jobs.JOB.binlog]: JOB.', "a")
+    '`GRANT SELECT ON "ods"."JOB" TO "JOB";` in [jobs.a.binlog]: a.'
     """
     return _JOB.sub(lambda _: typed(job), text)
 

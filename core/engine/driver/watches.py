@@ -131,6 +131,10 @@ LEAST = 1.0
 where somebody waits for less is asked again after so long, so that a wait is told two seconds after it began."""
 
 
+STAYS = 10.0
+"""Seconds for which the waits of a server are told that does not answer: then that is what is wrong, and whether they
+last is unknown."""
+
 Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 
 
@@ -150,6 +154,8 @@ class LocksAt(Generic[Wait]):
 class _Answer(Generic[Wait]):
     waits: tuple[Wait, ...] = ()
     untold: str = ""
+    at: float = 0.0
+    """When the server answered last, in monotonic seconds."""
 
 
 class LockWatch(Generic[Wait]):
@@ -157,7 +163,7 @@ class LockWatch(Generic[Wait]):
 
     A step that waits for a lock says nothing until its limit; until then a locked target looks like a slow one.
     `tell` is called where there are waits or the answer is another one than before, from one thread at a time. A server
-    that does not answer has told nothing new: what it said last stays.
+    that does not answer has told nothing new: what it said last stays for a while.
     """
 
     def __init__(
@@ -193,8 +199,11 @@ class LockWatch(Generic[Wait]):
                 waits = tuple(one for one in seen if now - one.since >= LEAST)
                 untold = server.hidden()
                 pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
+                answer.at = self._clock.monotonic()
             except Exception as raised:  # the top of a thread: a watch that ends says nothing of it
                 untold = str(classed(raised))
+                if isinstance(raised, Unreachable) and self._clock.monotonic() - answer.at >= STAYS:
+                    waits = ()
             with self._lock:
                 answer.waits, answer.untold = waits, untold
                 waiting = tuple(wait for _, one in self._servers for wait in one.waits)

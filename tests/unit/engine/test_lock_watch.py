@@ -12,7 +12,7 @@ from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.engine.driver import watches
 from slotkeeper.core.engine.driver.watches import LocksAt, LockWatch
-from slotkeeper.core.errors import SlotkeeperError, Unreachable
+from slotkeeper.core.errors import Busy, SlotkeeperError, Unreachable
 from tests.support.waiting import until
 
 WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.0)
@@ -83,6 +83,18 @@ def test_a_server_that_does_not_answer_has_told_no_end(server: Server) -> None:
     until(lambda: server.heard[-1] == ((WAIT,), "sink mart does not answer within 4 s"), 20, "why not to be told")
     server.error, server.waits = None, ()
     until(lambda: server.heard[-1] == ((), ""), 20, "both to be over")
+
+
+def test_what_a_server_said_last_is_not_told_for_ever_while_it_does_not_answer(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.waits = (WAIT,)
+    until(lambda: server.heard, 20, "it to be told")
+    monkeypatch.setattr(watches, "STAYS", 0.0)
+    server.error = Busy("sink mart: canceling statement due to statement timeout")
+    until(lambda: server.heard[-1] == ((WAIT,), str(server.error)), 20, "a server that answers to be believed")
+    server.error = Unreachable("sink mart does not answer within 4 s")
+    until(lambda: server.heard[-1] == ((), str(server.error)), 20, "the wait not to be told")
 
 
 def test_nothing_is_told_once_it_was_stopped() -> None:
