@@ -31,6 +31,8 @@ VACUUM_FULL, SCALE_OUT, DDL, STATEMENT = "VACUUM FULL", "scale-out", "DDL", "a s
 CRITICAL_AFTER = 30.0
 """Seconds after which a wait at the source is critical: its writers wait with it."""
 _SHORT = 80
+_HALF_A_DAY = 43_200.0
+"""Seconds from which on a time of day says not which day; a MySQL waits for a year where nobody has set its limit."""
 _COMMENTS = re.compile(r"/\*.*?(?:\*/|\Z)|--[^\n]*", re.DOTALL)
 _VACUUM = re.compile(r"VACUUM\s*(\(([^)]*)\)|(\w+\s+)*?FULL\b)", re.IGNORECASE)
 _DDL = re.compile(r"(ALTER|DROP|TRUNCATE|CREATE|RENAME|REINDEX|CLUSTER|OPTIMIZE|COMMENT|GRANT|REVOKE)\b", re.IGNORECASE)
@@ -195,6 +197,8 @@ def effect(wait: SourceWait) -> str:
 
     >>> effect(SourceWait(Blocker(7), DDL, "a.b", 0.0, behind=0, limit="lockwait_timeout 1200 s", fails_at=1200.0))
     'no session waits after it; fails at 00:20:00Z (lockwait_timeout 1200 s)'
+    >>> effect(SourceWait(Blocker(7), DDL, "a.b", 0.0, limit="lock_wait_timeout 31536000 s", fails_at=31_536_000.0))
+    'sessions after it: hidden; fails at 1971-01-01 00:00:00Z (lock_wait_timeout 31536000 s)'
     """
     if wait.behind is None:
         after = "sessions after it: hidden"
@@ -205,7 +209,8 @@ def effect(wait: SourceWait) -> str:
     if wait.fails_at is None:
         return after
     at = datetime.fromtimestamp(wait.fails_at, timezone.utc)
-    return f"{after}; fails at {at:%H:%M:%S}Z ({wait.limit})"
+    day = f"{at:%Y-%m-%d} " if wait.fails_at - wait.since >= _HALF_A_DAY else ""
+    return f"{after}; fails at {day}{at:%H:%M:%S}Z ({wait.limit})"
 
 
 def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:

@@ -506,14 +506,14 @@ def _allow(refusal: Refusal) -> str:
     return f"{of}add a line to pg_hba.conf of {{server}} and reload it."
 
 
-_LIMITED = re.compile(r"too many connections for (?P<what>role|database) ", re.IGNORECASE)
+_LIMITED = re.compile(r'too many connections for (?P<what>role|database) "(?P<name>[^"]+)"', re.IGNORECASE)
 
 
 def _room(refusal: Refusal) -> str:
     """A role and a database have limits of their own (PostgreSQL, "ALTER ROLE", CONNECTION LIMIT)."""
     found = _LIMITED.search(refusal.text)
-    name = refusal.user if found is None or found["what"].lower() == "role" else refusal.database
-    if found is not None and name:
+    if found is not None:
+        name = (refusal.user if found["what"].lower() == "role" else refusal.database) or found["name"]
         limit = f"ALTER {found['what'].upper()} {quoted(name)} CONNECTION LIMIT -1;"
         return f"{_ADMIN}`{limit}`, or close sessions of {quoted(name)} there."
     limit = "max_user_connections" if refusal.kind == "doris" else "max_connections"
@@ -530,7 +530,7 @@ _MADE: dict[str, Callable[[Refusal], str]] = {
     "allow": _allow,
     "unlock": lambda one: (
         "ALTER USER ... ACCOUNT UNLOCK for the account of {user}"
-        if one.kind == "mysql"
+        if one.kind == "mysql" or not one.user
         else f"`ALTER USER {quoted(one.user)} ACCOUNT UNLOCK;`"
     ),
     "room": _room,

@@ -172,3 +172,17 @@ def test_progress_lost_leads_to_no_refused_reset() -> None:
     remedy = remedy_for(TroubleName.PROGRESS_LOST.value, "")
     assert not any("slots reset" in one.do for one in remedy.options)
     assert "restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "says"),
+    [
+        ("", "FATAL:  The account has been locked.", "ALTER USER ... ACCOUNT UNLOCK for the account of the user"),
+        ("53300", 'too many connections for role "Etl"', '`ALTER ROLE "Etl" CONNECTION LIMIT -1;`'),
+    ],
+)
+def test_a_printed_statement_names_its_account_also_where_only_the_error_is_known(
+    code: str, message: str, says: str
+) -> None:
+    (act, *_) = remedy_for(code, message).options
+    assert says in act.do and '""' not in act.do
