@@ -3,8 +3,9 @@
 MySQL, "Metadata Locking": a transaction keeps the metadata locks of the tables that it has used until it ends, and a
 DDL waits for them, at most for lock_wait_timeout; every later statement of the table waits after the DDL. MySQL, "The
 INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS a login sees its own sessions. Who has a lock is told by
-performance_schema.metadata_locks, or by MariaDB's plugin METADATA_LOCK_INFO; where neither is there, by those
-transactions of our login that are older than the wait. While no session waits, only the list of sessions is asked.
+performance_schema.metadata_locks, or by MariaDB's plugin METADATA_LOCK_INFO. Where neither is there, it is those
+transactions of our login that are older than the wait, unless another login has one as old. While no session waits,
+only the list of sessions is asked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from slotkeeper.core.domain.locks import HIDDEN, Blocker
 from slotkeeper.core.domain.source_waits import SourceWait, bare, is_ours, kind_of, lasting, names
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError, Unreachable
 from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.mysql.session import MysqlSession
@@ -51,6 +53,7 @@ _BY_TRANSACTION = (
 )
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
+_TELLS = "`INSTALL SONAME 'metadata_lock_info'` on a MariaDB, or performance_schema on a MySQL, tells it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,9 @@ class MysqlWaits:
 
     def _found(self, waiting: Sequence[_Waiting], now: float) -> Iterator[SourceWait]:
         owners = self._owners(now)
+        own = [(at, one) for at, one in owners if is_ours(one.application) or self._is_own(one)]
+        theirs = [one for at, one in owners if not at and not self._is_own(one)]
+        blocked = {one.session.pid for one in waiting}
         for table, slots in self._asked.tables.items():
             here = [one for one in waiting if one.waits_at(table)]
             first = next((one for one in here if not _ROWS_ONLY.match(one.statement)), None)
@@ -118,11 +124,15 @@ class MysqlWaits:
             job = next(iter(slots.values())) if len(set(slots.values())) == 1 else ""
             since = now - first.seconds
             ours = [
-                one
-                for at, one in owners
-                if (not at and (one.since or now) <= since) or at.casefold() == table.casefold()
+                one for at, one in own if (not at and (one.since or now) <= since) or at.casefold() == table.casefold()
             ]
-            if ours:
+            others = [one for one in theirs if (one.since or now) <= since and one.pid not in blocked]
+            if ours and others:
+                self.hidden = (
+                    f"{HIDDEN}: {first.session.name} waits at {safe(table)} for pid {ours[0].pid} of a job or for pid"
+                    f" {others[0].pid} of another login, and which has the lock is not told; {_TELLS}"
+                )
+            elif ours:
                 yield SourceWait(
                     first.session, kind_of(first.statement, None), table, since, sessions=tuple(ours),
                     behind=len(here) - 1, limit=f"lock_wait_timeout {self._limit:g} s" if self._limit else "",
@@ -130,12 +140,11 @@ class MysqlWaits:
                 )  # fmt: skip
 
     def _owners(self, now: float) -> list[tuple[str, Blocker]]:
-        """(table, session) of our sessions that have a table's metadata lock; the table "" where it is not told."""
+        """(table, session) of sessions that have a table's metadata lock; the table "" where it is not told."""
         for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
             rows = self._answer(statement)
             if rows or (rows is not None and statement is not _BY_SCHEMA):  # an empty one: its instruments are off
-                found = [(str(table), _session(now, *columns)) for table, *columns in rows]
-                return [(at, one) for at, one in found if is_ours(one.application) or self._is_own(one)]
+                return [(str(table), _session(now, *columns)) for table, *columns in rows]
         return []
 
     def _is_own(self, one: Blocker) -> bool:

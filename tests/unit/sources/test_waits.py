@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from slotkeeper.core.domain.source_waits import DDL, VACUUM_FULL, to_do
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.dws.session import DwsSession
 from slotkeeper.core.sources.dws.waits import DwsWaits
@@ -22,8 +23,11 @@ class Answers:
 
     def __init__(self, answers: Mapping[str, list[tuple[Any, ...]]]) -> None:
         self._answers = answers
+        self.refuses: set[str] = set()
 
     def rows(self, question: str, *_: object, **__: object) -> list[tuple[Any, ...]]:
+        if question in self.refuses:
+            raise Refused("there is no such list")
         return self._answers.get(question, [])
 
     def answered(self, *_: object) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -59,3 +63,23 @@ def test_the_ddl_is_told_and_not_a_reader_after_it_whose_client_writes_a_comment
     (one,) = of_mysql.MysqlWaits(cast("MysqlSession", answers), "etl", asked).read(100.0)
     assert (one.what, one.waiter.pid, one.behind) == (DDL, 4, 1)
     assert "`KILL 4`" in to_do(one) and "KILL 3" not in to_do(one)
+
+
+def test_where_only_transactions_are_told_a_job_is_not_blamed_while_another_login_has_one_as_old() -> None:
+    waiting = [(4, "eve", "ods", "Waiting for table metadata lock", 9, "ALTER TABLE orders ADD b int")]
+    ours, theirs = ("", 99, "etl", None, "Sleep", 20, None), ("", 7, "bob", None, "Sleep", 30, None)
+    later, waiter = ("", 8, "bob", None, "Sleep", 3, None), ("", 4, "eve", None, "Query", 9, "ALTER TABLE orders")
+    asked = WaitsAsked({"ods.orders": {"s": "orders"}})
+
+    def reader(*owners: tuple[Any, ...]) -> of_mysql.MysqlWaits:
+        answers = Answers({of_mysql._WAITING: waiting, of_mysql._PROCESS: [(0,)], of_mysql._BY_TRANSACTION: [*owners]})
+        answers.refuses = {of_mysql._BY_PLUGIN}
+        return of_mysql.MysqlWaits(cast("MysqlSession", answers), "etl", asked)
+
+    alone = reader(ours, later, waiter)
+    assert [one.sessions[0].pid for one in alone.read(100.0)] == [99] and not alone.hidden
+    doubtful = reader(ours, theirs)
+    assert not doubtful.read(100.0)
+    assert doubtful.hidden.startswith("hidden: pid 4") and "for pid 99 of a job or for pid 7 of another login" in (
+        doubtful.hidden
+    )
