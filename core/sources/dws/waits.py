@@ -26,6 +26,9 @@ from slotkeeper.core.sqltext import quoted
 _SQL: Book = ("slotkeeper.core.sources.dws", "waits.sql")
 COUNTED_EVERY = 5.0
 """Seconds between two counts of unread records, which read the binlog."""
+READ_SECONDS = 2.0
+"""For so long tables are asked about in one answer, those first that were asked longest ago: a scale-out may wait at
+each of a thousand."""
 _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
 """Seconds in one of a setting's unit."""
 
@@ -39,6 +42,7 @@ class DwsWaits:
         self._sight, self._known_at = Sight(None, False, False), 0.0
         self._limits: dict[str, Limit] = {}
         self._counted: dict[str, tuple[float, tuple[SlotBehind, ...]]] = {}
+        self._consumed_at: dict[str, float] = {}
         self.hidden = ""
 
     def read(self, now: float) -> Sequence[SourceWait]:
@@ -74,9 +78,12 @@ class DwsWaits:
     def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
         """What waits until a table's records are read, where they are not."""
         seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0), str(row[5] or "")) for row in rows]
-        limit = self._limits.get(TIMEOUT)
-        for table, slots in self._asked.tables.items():
+        limit, end = self._limits.get(TIMEOUT), self._session.seconds() + READ_SECONDS
+        for table, slots in sorted(self._asked.tables.items(), key=lambda one: self._consumed_at.get(one[0], 0.0)):
             waiting = [(one, lasts) for one, lasts, whole in seen if _may_wait(one, whole, table)]
+            if waiting and self._session.seconds() >= end:  # a later answer has the rest
+                yield from (one for one in self._before if one.table == table and not one.sessions)
+                continue
             if not waiting or self._consumed(table) is not False:
                 self._counted.pop(table, None)
                 continue
@@ -93,6 +100,7 @@ class DwsWaits:
 
     def _consumed(self, table: str) -> bool | None:
         """Whether all of it is read by the server's word; None where it does not tell."""
+        self._consumed_at[table] = self._session.seconds()
         try:
             rows = self._session.rows("consumed", {"table": table}, LIMIT_MS, _VIEWER)
         except Unreachable:

@@ -9,7 +9,7 @@ from slotkeeper.core.domain.source_waits import DDL, VACUUM_FULL, to_do
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.dws.session import DwsSession
-from slotkeeper.core.sources.dws.waits import DwsWaits
+from slotkeeper.core.sources.dws.waits import READ_SECONDS, DwsWaits
 from slotkeeper.core.sources.mysql import waits as of_mysql
 from slotkeeper.core.sources.mysql.session import MysqlSession
 
@@ -24,11 +24,16 @@ class Answers:
     def __init__(self, answers: Mapping[str, list[tuple[Any, ...]]]) -> None:
         self._answers = answers
         self.refuses: set[str] = set()
+        self.clock, self.step = 0.0, 0.0
 
     def rows(self, question: str, *_: object, **__: object) -> list[tuple[Any, ...]]:
         if question in self.refuses:
             raise Refused("there is no such list")
         return self._answers.get(question, [])
+
+    def seconds(self) -> float:
+        self.clock += self.step
+        return self.clock
 
     def answered(self, *_: object) -> tuple[list[str], list[tuple[Any, ...]]]:
         return [], []
@@ -44,6 +49,16 @@ def test_a_vacuum_is_told_whose_client_writes_a_comment_first_and_whose_table_ha
     row = (7, "eve", "gsql", "active", 9.0, statement, 12, 9.0, "")
     (one,) = dws({"here": [row]}).read(100.0)
     assert (one.what, one.table) == (VACUUM_FULL, LONG)
+
+
+def test_a_scale_out_at_many_tables_is_told_of_all_by_answers_of_which_none_asks_for_long() -> None:
+    tables = {f"ods.t{number}": {"s": "orders"} for number in range(9)}
+    row = (7, "omm", "gs_redis", "active", 9.0, "INSERT INTO ods.x", 12, 9.0, "")
+    answers = Answers({"consumed": [(False,)], "here": [row]})
+    reader = DwsWaits(cast("DwsSession", answers), "etl", WaitsAsked(tables))
+    answers.step = READ_SECONDS / 5
+    told = [len(reader.read(100.0 + number)) for number in range(9)]
+    assert 0 < told[0] < 9 and told[-1] == 9 and told == sorted(told)
 
 
 def test_the_grant_that_shows_other_sessions_quotes_its_login() -> None:
