@@ -296,6 +296,8 @@ class LockWait:
     """Who is in front, those first that wait for nobody."""
     waits: bool = True
     """Whether it waits at this moment, and not between two attempts, while what was in front is still there."""
+    more: int = 0
+    """How many more are in front, which `blockers` does not list."""
 
     @property
     def job(self) -> str:
@@ -387,7 +389,7 @@ def cause(wait: LockWait, now: float | None) -> str:
         said += f"; and by {others[0].name}" + _more(others)
     if queued:
         said += f"; in the queue before us: {queued[0].name}" + _more(queued)
-    return said
+    return f"{said}; {many(wait.more, 'more session')} in front" if wait.more else said
 
 
 def to_do(wait: LockWait) -> str:

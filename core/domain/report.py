@@ -105,11 +105,12 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         if before is None:
             found[key] = one
             continue
-        cause = before.cause if before.cause else one.cause
+        cause, code = (before.cause, before.code) if before.cause else (one.cause, one.code)
         lanes = tuple(dict.fromkeys((*before.lanes, *one.lanes)))
         since = min(before.since, one.since)
         tries = max(before.tries, one.tries)
-        found[key] = replace(one, cause=cause, since=since, lanes=lanes, of=max(before.of, one.of), tries=tries)
+        of = max(before.of, one.of)
+        found[key] = replace(one, cause=cause, code=code, since=since, lanes=lanes, of=of, tries=tries)
     return tuple(sorted(found.values(), key=lambda one: (one.since, one.name)))
 
 

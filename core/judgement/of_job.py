@@ -18,7 +18,7 @@ from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to
 from slotkeeper.core.domain.lane import Activity
 from slotkeeper.core.domain.locks import Locked, locked
 from slotkeeper.core.domain.quarantine import nearly_full
-from slotkeeper.core.domain.remedy import THEN, by_hand, for_job, until_started
+from slotkeeper.core.domain.remedy import OR, THEN, by_hand, for_job, until_started
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport, server_of
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
@@ -26,7 +26,7 @@ from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.blocked import blocked
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.pending import of_pending
-from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, cause_of
+from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, Refusal, cause_of, explain
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,
@@ -420,7 +420,11 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
     if len(left) in (0, len(lanes)):
         return one if left else None
     cause = server_of(left[0].error.removeprefix(f"{left[0].name}: "))[2]
-    return replace(one, cause=cause, lanes=tuple(lane.name for lane in left))
+    # the code and the act that came with it are the lock's
+    said = explain(Refusal(cause, side=one.party, server=one.name, job=report.job))
+    act, code = ("", "") if said.code == UNKNOWN.code else (said.action, said.code)
+    act = act if not act or act.startswith(NOTHING) else f"{act.rstrip('.')}{OR}{RETRIES}"
+    return replace(one, cause=cause, lanes=tuple(lane.name for lane in left), code="", message=code, act=act)
 
 
 def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> bool:

@@ -20,6 +20,7 @@ from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.ports.kinds import StoreSession
 from slotkeeper.core.ports.sink import LockReader
 from slotkeeper.core.sinks import registry
+from slotkeeper.core.sinks.postgres.check import viewer
 from slotkeeper.demo.postgres import Server, write_password
 from tests.support.proxy import Line, proxy
 from tests.support.standin import drop_database, new_database
@@ -127,6 +128,17 @@ def test_a_strangers_lock_table_is_named_with_who_what_and_since(place: Place) -
     assert said.startswith(f"{TABLE} is locked by pid {pid}, user {user}, psql, idle in transaction for ")
     assert said.endswith(f" s: LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE")
     assert f"SELECT pg_terminate_backend({pid})" in to_do(wait)
+
+
+def test_of_many_in_front_some_are_told_and_all_counted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer, "MOST", 2)
+    monkeypatch.setattr(viewer, "ASKED", 3)
+    for number in range(5):
+        place.stranger(f"LOCK TABLE {TABLE} IN ACCESS SHARE MODE", name=f"reader {number}")
+    place.waiting(f"LOCK TABLE {TABLE}", "slotkeeper/orders/7")
+    (wait,) = place.waits(place.reader())
+    assert (len(wait.blockers), wait.more) == (2, 3)
+    assert cause(wait, None).endswith("; 3 more sessions in front")
 
 
 def test_the_printed_statement_ends_the_session_and_none_that_got_its_pid_later(place: Place) -> None:

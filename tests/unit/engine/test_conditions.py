@@ -36,6 +36,14 @@ def test_a_sink_that_refuses_is_one_condition_of_all_lanes_since_the_first() -> 
     assert one.said == "sink mart: Connection refused, 2 of 4 DNs wait"
 
 
+def test_the_code_of_a_condition_is_that_of_the_cause_which_is_told() -> None:
+    refused = failing(1, "sink mart (h:1): permission denied for table a", "sink", 60.0, "42501")
+    passing = failing(2, "sink mart (h:1): deadlock detected", "sink", 62.0, "40P01")
+    for lanes in ([refused, passing], [passing, refused]):
+        (one,) = of_lanes(lanes, 100.0, 1_000.0, NAMES)
+        assert {"42501": "permission", "40P01": "deadlock"}[one.code] in one.cause
+
+
 def test_a_new_attempt_ends_nothing() -> None:
     trying = failing(1, SINK, "sink", activity=Activity.APPLYING)
     assert of_lanes([trying], 100.0, 1_000.0, NAMES) == of_lanes([failing(1, SINK, "sink")], 100.0, 1_000.0, NAMES)

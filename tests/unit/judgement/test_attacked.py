@@ -28,7 +28,8 @@ def locked(
     *lanes: LaneReport, cause: str = "canceling statement due to lock timeout", party: str = "sink"
 ) -> JobStatus:
     wait = LockWait(1, "slotkeeper/orders/1", "mart.a", "RowExclusiveLock", ago(9).timestamp(), None, (Blocker(7),))
-    one = Condition(party, "sink mart", cause, ago(9).timestamp(), tuple(each.name for each in lanes), len(lanes))
+    names, act = tuple(each.name for each in lanes), "`slotkeeper locks orders` names the session"
+    one = Condition(party, "sink mart", cause, ago(9).timestamp(), names, len(lanes), 1, "55P03", "SK-1401", act)
     assert VIEW.report is not None
     return replace(VIEW, report=replace(VIEW.report, lanes=lanes, conditions=(one,), lock_waits=(wait,)))
 
@@ -39,6 +40,11 @@ def test_a_sink_that_refuses_one_table_is_told_also_while_a_lock_keeps_another_w
     assert [(one.rule, one.cause, one.effect) for one in found if one.rule == "sink_fails"] == [
         ("sink_fails", "permission denied for table b", "1 of 2 DNs waits")
     ]
+    (one,) = (one for one in found if one.rule == "sink_fails")
+    assert one.code == "SK-1101" and "the GRANT that is missing" in one.do and "slotkeeper locks" not in one.do
+    unknown = lane("b", "ods.b dn_1: sink mart (h:5432/m as etl): the moon is full")
+    (one,) = (one for one in told(locked(lane("a", BY_LOCK), unknown)) if one.rule == "sink_fails")
+    assert (one.code, one.cause) == ("SK-2104", "the moon is full") and one.do.startswith("wait: retrying")
 
 
 def test_what_a_lock_makes_fail_is_the_locks_alone() -> None:

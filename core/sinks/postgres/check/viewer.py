@@ -141,6 +141,8 @@ WAITS_LIMIT_MS = 2_000
 """Of each statement: an answer that comes later is of no use to whoever looks at a screen."""
 DEEPEST = 5
 """So many sessions behind each other are followed; who waits at the end of a longer queue is shown as waiting."""
+MOST, ASKED = 20, 100
+"""So many sessions in front of one are told, and so many are asked about in one answer; the others are counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
 _CONCEALED = "<insufficient privilege>"
 _PREPARED = 0
@@ -202,7 +204,8 @@ class PostgresLockWaits:
         ]
 
     def _with_blockers(self, cursor: pg.Cursor, now: float, seen: Sequence[_Seen]) -> list[_Seen]:
-        sessions, front = self._sessions(cursor, now, {pid for one in seen for pid in one.pids})
+        share = max(1, ASKED // len(seen))
+        sessions, front = self._sessions(cursor, now, {pid for one in seen for pid in one.pids[:share]})
         tags = [one.tag for one in seen if _PREPARED in one.pids]
         prepared: dict[str, list[Blocker]] = {}
         for tag, transaction, gid, owner, seconds in self._run(cursor, "prepared", {"tags": tags}) if tags else ():
@@ -214,7 +217,9 @@ class PostgresLockWaits:
             own = [*(sessions[pid] for pid in pids if pid in sessions), *prepared.get(one.tag, ())]
             direct = [each for each in own if each.pid is None or each.pid in one.pids]
             transactions = tuple(each.transaction for each in direct if each.transaction)
-            found.append(replace(one, wait=replace(one.wait, blockers=ordered(own)), transactions=transactions))
+            listed = ordered(own)[:MOST]
+            more = len(pids) + len(prepared.get(one.tag, ())) - len(listed)
+            found.append(replace(one, wait=replace(one.wait, blockers=listed, more=more), transactions=transactions))
         return found
 
     def _sessions(
@@ -225,6 +230,7 @@ class PostgresLockWaits:
         front: dict[int, tuple[int, ...]] = {}
         asked = pids - {_PREPARED}
         for _ in range(DEEPEST):
+            asked = set(sorted(asked)[: max(0, ASKED - len(front))])
             if not asked:
                 break
             for pid, own, user, name, state, seconds, query, transaction, ahead, began in self._run(
