@@ -61,7 +61,7 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
     recorded = supervisor is not None or driver is not None
     dead = row.state.has_process and recorded and not (supervisor_alive or driver_alive or away)
     # its state came so lately that its supervisor may not have said yet who it is
-    age = None if row.changed_at is None else elapsed(SystemClock().utc(), row.changed_at)
+    age = None if row.changed_at is None else elapsed(row.changed_at, SystemClock().utc())
     young = age is not None and age < STARTING_SECONDS
     starting = open_run and not recorded and row.state is JobState.PENDING and young
     reason, safe = _reason(row, supervisor_alive, driver_alive, away)
