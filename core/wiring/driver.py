@@ -267,11 +267,11 @@ class WiredSessions:
         """
         return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
 
-    def end_tasks(self, names: Sequence[str]) -> int:
+    def end_tasks(self, names: Sequence[str]) -> set[str]:
         """End the sessions at the store that go by these names, over one that is opened for it."""
         session = store_session(self._job, f"{self._opened.epoch}.ends", END_LIMIT_MS)
         try:
-            return sum(session.end_sessions(name) for name in names)
+            return {name for name in names if any(session.end_sessions(name))}
         finally:
             _end(session)
 

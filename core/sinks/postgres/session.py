@@ -217,13 +217,13 @@ class SinkSession(Session):
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 
-    def end_sessions(self, name: str, begins: bool = False) -> int:
-        """End this login's other sessions in this database by their name, or what it `begins` with; how many.
+    def end_sessions(self, name: str, begins: bool = False) -> list[bool]:
+        """End this login's other sessions in this database by their name, or what it `begins` with.
 
-        They are told to end, and are not waited for.
+        They are told to end, and are not waited for. Returns for each whether it was at work on a statement.
         """
         pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
-        return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
+        return [bool(at_work) for ends, at_work in self.fetched("end_sessions", {"pattern": pattern}) if ends]
 
     def has(self, cursor: pg.Cursor, name: str, of: Book | None = None, /, **more: str) -> bool:
         """Whether the statement `name`, which asks for something in our schema, finds it."""
