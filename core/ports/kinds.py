@@ -385,8 +385,11 @@ class StoreSession(SinkSession, Protocol):
     def quarantine(self) -> Quarantine:
         """The rows that targets of this sink refused."""
 
-    def end_sessions(self, name: str) -> list[bool]:
-        """End this login's sessions in this database that go by just that name; for each, whether it was at work."""
+    def at_work(self, name: str) -> bool:
+        """Whether the server is at work on a statement of this login's sessions of just that name."""
+
+    def end_sessions(self, name: str) -> int:
+        """End this login's sessions in this database that go by just that name; how many were told to."""
 
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
         """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""

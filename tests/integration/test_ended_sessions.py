@@ -94,26 +94,26 @@ def test_only_who_goes_by_just_that_name_is_ended(place: Place) -> None:
     others = [place.named(name) for name in NEIGHBOURS]
     elsewhere = place.named(NAME, database="postgres")
     store = place.store()
-    assert store.end_sessions(NAME) == [False, False]
+    assert store.end_sessions(NAME) == 2
     until(lambda: not any(map(lives, mine)), 20, "both to be ended")
     assert all(map(lives, others)) and lives(elsewhere)
-    assert store.end_sessions(NAME) == [], "whoever is gone is nobody"
+    assert store.end_sessions(NAME) == 0, "whoever is gone is nobody"
 
 
 @pytest.mark.parametrize("name", ["slotkeeper/%", "slotkeeper/or_ders/_.3f9a2c.1_", "\\", "%", "_"])
 def test_a_name_is_no_pattern(place: Place, name: str) -> None:
     other = place.named(NAME)
-    assert place.store().end_sessions(name) == []
+    assert place.store().end_sessions(name) == 0
     assert lives(other)
 
 
 def test_a_stranger_who_has_taken_the_name_is_not_ended_and_an_ordinary_login_ends_its_own(place: Place) -> None:
     etl, eve = place.role("etl_ends"), place.role("eve_ends")
     mine, hers, roots = place.named(NAME, endpoint=etl), place.named(NAME, endpoint=eve), place.named(NAME)
-    assert place.store(etl).end_sessions(NAME) == [False]
+    assert place.store(etl).end_sessions(NAME) == 1
     until(lambda: not lives(mine), 20, "its own to be ended")
     assert lives(hers) and lives(roots)
-    assert place.store().end_sessions(NAME) == [False], "the superuser's own"
+    assert place.store().end_sessions(NAME) == 1, "the superuser's own"
     assert lives(hers)
 
 
@@ -127,8 +127,9 @@ def test_a_login_that_may_not_end_anybody_is_told_so(place: Place) -> None:
     assert lives(mine)
 
 
-def test_of_a_session_that_was_at_work_that_is_returned(place: Place) -> None:
-    idle, works = place.named(NAME), place.named(NAME)
+def test_a_session_is_at_work_while_a_statement_of_it_runs(place: Place) -> None:
+    works, store = place.named(NAME), place.store()
+    assert not store.at_work(NAME)
 
     def work() -> None:
         with suppress(pg.DriverError):
@@ -136,17 +137,11 @@ def test_of_a_session_that_was_at_work_that_is_returned(place: Place) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    asking = place.named("asking")
-    with asking.cursor() as cursor:
-
-        def at_work() -> bool:
-            cursor.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'")
-            return bool(cursor.fetchall())
-
-        until(at_work, 20, "it to be at work")
-    assert sorted(place.store().end_sessions(NAME)) == [False, True]
+    until(lambda: store.at_work(NAME), 20, "it to be at work")
+    assert not any(map(store.at_work, NEIGHBOURS))
+    store.end_sessions(NAME)
     thread.join()
-    until(lambda: not lives(idle), 20, "the other to be ended, too")
+    until(lambda: not store.at_work(NAME), 20, "it to be over")
 
 
 def listed(place: Place, pid: int) -> str:
@@ -172,7 +167,7 @@ def test_a_session_that_was_ended_goes_by_its_new_name_when_it_is_opened_again(p
     endpoint = place.server.endpoint(place.database)
     with closing(SinkSession(endpoint, resolve(endpoint.password), "slotkeeper/j/7.aaaaaa.1")) as session:
         pid = session.ready().info.backend_pid
-        assert len(place.store().end_sessions("slotkeeper/j/7.aaaaaa.1")) == 1
+        assert place.store().end_sessions("slotkeeper/j/7.aaaaaa.1") == 1
         session.go_by(NAME)
         again = session.ready().info.backend_pid
         assert again != pid

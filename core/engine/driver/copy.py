@@ -321,9 +321,7 @@ class TaskSessions:
         while names := self._next():
             # not allowed, or no answer: the statement ends by the limit of its own session
             with suppress(Exception):
-                at_work = self._ends.end_tasks(list(names))
-                for name, hear in names.items():
-                    hear(name in at_work)
+                self._ends.end_tasks(names)
 
     def _next(self) -> dict[str, Callable[[bool], None]]:
         """What waits by now; nothing ends the thread."""

@@ -217,13 +217,17 @@ class SinkSession(Session):
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 
-    def end_sessions(self, name: str, begins: bool = False) -> list[bool]:
-        """End this login's other sessions in this database by their name, or what it `begins` with.
+    def at_work(self, name: str) -> bool:
+        """Whether the server is at work on a statement of this login's sessions of that name."""
+        return bool(self.fetched("sessions_at_work", {"name": name}))
 
-        They are told to end, and are not waited for. Returns for each whether it was at work on a statement.
+    def end_sessions(self, name: str, begins: bool = False) -> int:
+        """End this login's other sessions in this database by their name, or what it `begins` with; how many.
+
+        They are told to end, and are not waited for.
         """
         pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
-        return [bool(at_work) for ends, at_work in self.fetched("end_sessions", {"pattern": pattern}) if ends]
+        return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
 
     def has(self, cursor: pg.Cursor, name: str, of: Book | None = None, /, **more: str) -> bool:
         """Whether the statement `name`, which asks for something in our schema, finds it."""

@@ -226,10 +226,16 @@ ORDER BY of_our_rows DESC, l.pid
 -- same login's, and only in this database, as a job of the same name may write to another one.
 -- PostgreSQL, "System Administration Functions": whoever is a member of a session's role may end it. DWS, "Server
 -- Signaling Functions": only system administrators may, and those with gs_role_signal_backend ("Preset Roles").
---- `state` is that before: NULL where the server does not track activities.
-SELECT pg_terminate_backend(pid), state = 'active' FROM pg_stat_activity
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
   AND application_name LIKE %(pattern)s
+
+-- name: sessions_at_work
+--- Whether a statement of such a session runs, by its exact name: a login sees its own. None does where the server tracks
+--- no activities.
+SELECT 1 FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
+  AND application_name = %(name)s AND state = 'active'
 
 -- name: resets_exist
 -- Whether any slot was ever reset here.

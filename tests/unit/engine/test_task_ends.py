@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import contains
 
@@ -23,12 +23,13 @@ class Ends:
     def task_prefix(self) -> str:
         return "slotkeeper/j/7.abc123."
 
-    def end_tasks(self, names: Sequence[str]) -> set[str]:
+    def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
         self.asked.append(list(names))
         assert self.let.wait(20)
         if self._errors:
             raise self._errors.pop(0)
-        return {name for name in names if name == "two"}
+        for name, hear in names.items():
+            hear(name == "two")
 
 
 def test_nobody_waits_for_a_store_that_hangs_and_what_comes_meanwhile_is_ended_together() -> None:
