@@ -17,11 +17,10 @@ from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, na
 from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
 from slotkeeper.console.views.slots import all_slots
 from slotkeeper.core.domain.fault import Ack, Fault, ack_in, is_quiet
-from slotkeeper.core.domain.job import started_alone
+from slotkeeper.core.domain.job import slot_lost, started_alone
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
-from slotkeeper.core.judgement.facts import Facts
 from slotkeeper.core.judgement.judge import counts, of_slot
 from slotkeeper.core.sqltext import dotted
 
@@ -146,11 +145,15 @@ def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
     """The slots that this console has seen itself, by the same rules as those that others saw."""
     if not monitor.tables:
         return
-    facts = Facts(now)
+    jobs = {one.name: one for one in monitor.local.jobs}
     for seen in sights(monitor.tables.values()):
-        job = monitor.job(seen.job) if seen.job else None
-        if not seen.job or counts(seen, job.state if job is not None else None):
-            yield from of_slot(seen, facts)
+        job = jobs.get(seen.job)
+        state = job.state if job is not None else None
+        lost = job is not None and slot_lost(
+            state, job.trouble, job.wrong, job.report.tables if job.report else (), seen.table
+        )
+        if not seen.job or counts(seen, state):
+            yield from of_slot(seen, now, state, lost)
 
 
 def _alert(one: Fault, monitor: MonitorState) -> Alert:

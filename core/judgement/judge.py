@@ -7,6 +7,7 @@ wherever it is shown: by the part of it that is left (`slotkeeper.core.domain.tt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import chain
 
 from slotkeeper.core.domain.elapsed import elapsed, is_older
@@ -25,19 +26,18 @@ EXTERNAL_SECONDS = 600.0
 _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
-def of_slot(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
-    """Its faults; none where nothing of it can expire, nor of a stranger's that was not seen lately."""
-    if not seen.job and is_older(seen.at, facts.now, EXTERNAL_SECONDS):
+def of_slot(seen: SlotSeen, now: datetime, state: JobState | None, lost: bool) -> Iterator[Fault]:
+    """Its faults; none where nothing of it can expire, nor of a stranger's that was not seen lately.
+
+    `state` is its job's, None of no job or one that never ran here. Of a slot that its job calls `lost` no TTL is left,
+    and `job_failed` or `table_failed` has it.
+    """
+    if not seen.job and is_older(seen.at, now, EXTERNAL_SECONDS):
         return
-    view = next((one.view for one in facts.jobs if seen.job and one.view.name == seen.job), None)
-    # of a slot that its job calls lost no TTL is left, and `job_failed` or `table_failed` has it
-    lost = view is not None and slot_lost(
-        view.state, view.trouble, view.reason, view.report.tables if view.report else (), seen.table
-    )
     if seen.exists is False:
         yield from _absent(seen)
     elif seen.expires_at is not None and seen.ttl and not lost:
-        yield from _ttl(seen, facts)
+        yield from _ttl(seen, now, state)
 
 
 def _absent(seen: SlotSeen) -> Iterator[Fault]:
@@ -50,10 +50,10 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
     )  # fmt: skip
 
 
-def _ttl(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
+def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Fault]:
     assert seen.expires_at is not None and seen.ttl is not None
     # no more than when it was seen: a clock that was set back gives no slot any time
-    left = max(0.0, (seen.expires_at - max(facts.now, seen.at)).total_seconds())
+    left = max(0.0, (seen.expires_at - max(now, seen.at)).total_seconds())
     severity = _SEVERITIES.get(severity_of(left, int(seen.ttl)))
     if severity is None:
         return
@@ -63,16 +63,15 @@ def _ttl(seen: SlotSeen, facts: Facts) -> Iterator[Fault]:
     ends = "it has expired" if left == 0 else f"{in_brief(left)} of its TTL of {in_words(seen.ttl)} are left{where}"
     yield Fault(
         "slot_ttl", Party.SLOT, _name(seen), severity, ends,
-        f"at {seen.expires_at:%H:%M:%S}Z it expires and {unread} lost to it", _renew(seen, facts), None, seen.job,
+        f"at {seen.expires_at:%H:%M:%S}Z it expires and {unread} lost to it", _renew(seen, state), None, seen.job,
         seen.table, seen.slot, "DUE" if left == 0 else in_words(left), f"< {in_words(seen.ttl * part)}",
         "" if seen.job else seen.source,
     )  # fmt: skip
 
 
-def _renew(seen: SlotSeen, facts: Facts) -> str:
+def _renew(seen: SlotSeen, state: JobState | None) -> str:
     """What renews it, by the state of its job; of a slot of no job also what lets it go."""
     job = typed(seen.job)
-    state = next((one.view.state for one in facts.jobs if one.view.name == seen.job), None)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
         consumer = "find its consumer, which is no job of this configuration, and start it"
@@ -170,10 +169,16 @@ def _disk(facts: Facts) -> Iterator[Fault]:
 
 def judge(facts: Facts) -> tuple[Fault, ...]:
     """All faults, in the order of `ranked`."""
-    states = {job.view.name: job.view.state for job in facts.jobs}
-    concern = [slot for slot in facts.slots if not slot.job or counts(slot, states.get(slot.job))]
+    views = {job.view.name: job.view for job in facts.jobs}
     of_jobs = (by_host(of_job(job, facts), job, facts) for job in facts.jobs)
-    of_slots = (of_slot(slot, facts) for slot in concern)
+    of_slots: list[Iterator[Fault]] = []
+    for seen in facts.slots:
+        view = views.get(seen.job)
+        state = view.state if view is not None else None
+        tables = view.report.tables if view is not None and view.report is not None else ()
+        lost = view is not None and slot_lost(state, view.trouble, view.reason, tables, seen.table)
+        if not seen.job or counts(seen, state):
+            of_slots.append(of_slot(seen, facts.now, state, lost))
     return ranked(map(coded, chain(of_machine(facts), *of_jobs, *of_slots)))
 
 

@@ -222,6 +222,13 @@ CAUSES = (
     ),
     _cause("SK-1403", "serialization failure", "No action needed: retrying.", "40001"),
     _cause(
+        "SK-1406",
+        "step cancelled while the server was at work on it",
+        "Take away what has become slow on {server}: a trigger, a lost index, a disk, other load.",
+        "",
+        "a step did not end in time",
+    ),
+    _cause(
         "SK-1404",
         "statement cancelled",
         "{cancelled}",

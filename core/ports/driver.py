@@ -352,8 +352,8 @@ class TaskEnds(Protocol):
     def task_prefix(self) -> str:
         """What the names of tasks' sessions at the store begin with from here on; nobody else's ever do."""
 
-    def end_tasks(self, names: Sequence[str]) -> int:
-        """End the sessions at the store that go by these names, ours alone; how many were told to.
+    def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
+        """End the sessions at the store that go by these names, ours alone; who asks hears whether it was at work then.
 
         Waits at most for a login and two seconds. An error of ours where the server does not answer or allow it.
         """

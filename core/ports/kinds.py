@@ -385,6 +385,9 @@ class StoreSession(SinkSession, Protocol):
     def quarantine(self) -> Quarantine:
         """The rows that targets of this sink refused."""
 
+    def at_work(self, name: str) -> bool:
+        """Whether the server is at work on a statement of this login's sessions of just that name."""
+
     def end_sessions(self, name: str) -> int:
         """End this login's sessions in this database that go by just that name; how many were told to."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar, cast
 
 from slotkeeper.core.config.secrets import login
@@ -267,11 +267,17 @@ class WiredSessions:
         """
         return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
 
-    def end_tasks(self, names: Sequence[str]) -> int:
-        """End the sessions at the store that go by these names, over one that is opened for it."""
+    def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
+        """End the sessions at the store that go by these names, over one that is opened for it.
+
+        What it does for them is asked first: an ordinary login of a DWS sees its own sessions, and may end none.
+        """
         session = store_session(self._job, f"{self._opened.epoch}.ends", END_LIMIT_MS)
         try:
-            return sum(session.end_sessions(name) for name in names)
+            for name, hear in names.items():
+                hear(session.at_work(name))
+            for name in names:
+                session.end_sessions(name)
         finally:
             _end(session)
 

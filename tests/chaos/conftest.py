@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.nights import make_world as make_world
 from tests.support.product import Product
 from tests.support.report import Page
 

@@ -7,22 +7,18 @@ they are printed until no fault is left. The table of a run is docs/reports/firs
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import pytest
 
 from slotkeeper.demo.incidents import play
-from slotkeeper.demo.incidents.record import VERIFY, AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.record import VERIFY, Incident, World
 from slotkeeper.demo.incidents.registry import named
-from slotkeeper.demo.warehouse import Warehouse
 from tests.support.culprits import SINGLES, Scene, borrowed, drawn
-from tests.support.first_line import ALERTS, SETTLES, Doer, Sample, Sampling, Tally
-from tests.support.nights import world
+from tests.support.first_line import SETTLES, Doer, Sample, Sampling, Tally
+from tests.support.nights import NOT_TO_BE_HAD, MakeWorld, alerts_soon, by_hand
 from tests.support.printed import bare
 from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, OF_ROWS, Provoked
 from tests.support.report import Page
@@ -60,7 +56,7 @@ class Stage:
     def __init__(self, scene: Scene, made: World, sampling: Sampling) -> None:
         self.scene, self.made, self.sampling = scene, made, sampling
         self.tally = Tally()
-        self.acts = {name: _acts(named(name), made) for name in scene.names}
+        self.acts = {name: by_hand(named(name), made) for name in scene.names}
 
     def play(self) -> None:
         """Make each once the one before is told and has stayed so, and count the samples of that time."""
@@ -90,7 +86,7 @@ class Stage:
         """Does by hand what belongs to the fault that is first now: the incident's record has it."""
         now = self.sampling.samples[-1]
         names = sorted(self.scene.names, key=lambda name: not (now.faults and SINGLES[name].is_of(now.faults[0])))
-        return self._does([name for name in names if name != "sink-deadlock"])  # whoever locks cannot be had
+        return self._does([name for name in names if name != NOT_TO_BE_HAD])
 
     def hidden(self, words: str) -> bool:
         """Ends what came second and is told of no job that has ended."""
@@ -99,19 +95,10 @@ class Stage:
     def _does(self, names: Sequence[str]) -> bool:
         for acts in (self.acts[name] for name in names):
             if acts:
-                for act in acts:
-                    act()
-                acts.clear()
+                while acts:
+                    acts.pop(0)()
                 return True
         return False
-
-
-def _acts(incident: Incident, made: World) -> list[Callable[[], object]]:
-    return [
-        partial(made.at_sink, step.text) if isinstance(step, AtSink) else partial(step.act, made)
-        for step in incident.cure
-        if isinstance(step, AtSink | ByHand)
-    ]
 
 
 def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page) -> list[str]:
@@ -131,20 +118,10 @@ Played = Callable[[Scene], None]
 
 
 @pytest.fixture
-def played(
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-    page: Page,
-) -> Iterator[Played]:
+def played(make_world: MakeWorld, page: Page) -> Played:
     def play_it(scene: Scene) -> None:
-        if merged(scene).small_disk and os.geteuid():
-            pytest.skip("only root can mount a small disk")
-        with world(merged(scene), warehouse, tmp_path, monkeypatch, capsys, seed) as made:
-            text = made.config.read_text(encoding="utf-8")  # a demo on a small disk has [alerts], the last table
-            made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
+        with make_world(merged(scene)) as made:
+            alerts_soon(made)
             with Sampling(made) as sampling:
                 stage = Stage(scene, made, sampling)
                 stage.play()
@@ -155,22 +132,17 @@ def played(
         assert not wrong, "\n".join(wrong)
         assert agrees, "`status --json` says something else"
 
-    yield play_it
+    return play_it
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", range(sum(IN_MAKE_TEST)))
 def test_a_drawn_scene_comes_to_name_its_culprit_first_with_the_act_that_is_its_own(
-    number: int,
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
+    number: int, make_world: MakeWorld, seed: int
 ) -> None:
     scene = drawn(seed, *IN_MAKE_TEST, cheap=True)[number]
     print(f"seed {seed}: {scene.name}")
-    with world(merged(scene), warehouse, tmp_path, monkeypatch, capsys, seed) as made, Sampling(made) as sampling:
+    with make_world(merged(scene)) as made, Sampling(made) as sampling:
         stage = Stage(scene, made, sampling)
         for count in range(1, len(scene.names) + 1):
             found = stage.comes_to_name(count)
@@ -239,17 +211,10 @@ class Provocation:
     ],
 )
 def test_a_servers_code_is_named_first_and_ends_by_its_own_act(
-    codes: Sequence[Provoked],
-    of: str,
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-    page: Page,
+    codes: Sequence[Provoked], of: str, make_world: MakeWorld, page: Page
 ) -> None:
     wrong: list[str] = []
-    with world(named(of), warehouse, tmp_path, monkeypatch, capsys, seed) as made, Sampling(made) as samples:
+    with make_world(named(of)) as made, Sampling(made) as samples:
         for one in codes:
             provocation = Provocation(one, made, samples)
             doer = provocation.play()

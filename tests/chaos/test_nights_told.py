@@ -6,9 +6,7 @@ judgement of `status --json` beside it. The table of a run is docs/reports/night
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +14,7 @@ from slotkeeper.core.domain.fault import Fault
 from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.record import VERIFY, Incident, World
 from slotkeeper.demo.incidents.registry import INCIDENTS
-from slotkeeper.demo.warehouse import Warehouse
-from tests.support.nights import world
+from tests.support.nights import MakeWorld
 from tests.support.report import Page
 from tests.support.terminal import Terminal, console
 from tests.support.told import Beside, Sample
@@ -44,18 +41,10 @@ def page() -> Page:
 
 @pytest.mark.parametrize("incident", [pytest.param(one, id=one.name) for one in INCIDENTS])
 def test_a_night_is_told_with_whose_it_is_and_stays_told_until_its_cure(
-    incident: Incident,
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-    page: Page,
+    incident: Incident, make_world: MakeWorld, page: Page
 ) -> None:
-    if incident.small_disk and os.geteuid():
-        pytest.skip("only root can mount a small disk")
     with (
-        world(incident, warehouse, tmp_path, monkeypatch, capsys, seed) as made,
+        make_world(incident) as made,
         Terminal(console(made.config, "--ascii")) as terminal,
     ):
         terminal.shows("no faults")

@@ -33,15 +33,14 @@ from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo.binaries import find_binaries
 from slotkeeper.demo.incidents import play
-from slotkeeper.demo.incidents.record import AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.record import Incident, World
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.run import JOB, SINK_DATABASE
-from slotkeeper.demo.warehouse import Warehouse
 from tests.chaos.test_told_in_time import ROWS, Night, Row
 from tests.support.hands import SHELL, Hands, Typed, Walk
 from tests.support.local_driver import LOCAL
-from tests.support.nights import world
+from tests.support.nights import ALERTS, NOT_TO_BE_HAD, MakeWorld, alerts_soon, by_hand
 from tests.support.printed import paragraphs
 from tests.support.product import Product
 from tests.support.report import Page
@@ -239,9 +238,6 @@ class OnCall(Hands):
         return Typed(where, text, ended.returncode, ended.stdout + ended.stderr)
 
 
-ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
-"""A crash is told for ten minutes, and here it is waited for that it is told no more; the small disk of an incident has
-less room than is usual."""
 IN_MAKE_TEST = ("a colleague pauses the job",)
 SHOWN = 120.0
 _SHORT = re.compile(r"--config [^\s`]+")
@@ -325,18 +321,9 @@ def test_a_faults_remedy_cures_it(row: Row, night: Night, page: Page, tmp_path: 
 
 
 @pytest.mark.parametrize("incident", _params([(one.name, one) for one in INCIDENTS]))
-def test_an_incidents_remedy_cures_it(
-    incident: Incident,
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-    page: Page,
-) -> None:
-    with world(incident, warehouse, tmp_path, monkeypatch, capsys, seed) as made:
-        text = made.config.read_text(encoding="utf-8")  # a demo on a small disk has [alerts], the last of its tables
-        made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
+def test_an_incidents_remedy_cures_it(incident: Incident, make_world: MakeWorld, tmp_path: Path, page: Page) -> None:
+    with make_world(incident) as made:
+        alerts_soon(made)
         named = {CONFIG_VARIABLE: str(made.config)}  # and not by --config, as in the rows above
         with Terminal([sys.executable, "-m", "slotkeeper.console.__main__", "--ascii"], env=named) as terminal:
             terminal.shows(CALM)
@@ -345,7 +332,7 @@ def test_an_incidents_remedy_cures_it(
             terminal.until(lambda: CALM not in terminal.screen.text, f"{incident.name} to show", SHOWN)
             desks = {
                 "sink": desk(made.sink, made.sink_database),
-                "source": desk(warehouse.server, warehouse.database),
+                "source": desk(made.warehouse.server, made.warehouse.database),
             }
             someone = _colleague(incident, made)
             walk = _walked(OnCall(someone, terminal, shell(tmp_path, **named), desks, tmp_path), incident.name, page)
@@ -357,18 +344,13 @@ def test_an_incidents_remedy_cures_it(
 
 def _colleague(incident: Incident, made: World) -> Callable[[str], bool]:
     """Does the record's acts, where it has some that no command of ours does."""
-    acts = [step for step in incident.cure if isinstance(step, AtSink | ByHand)]
+    acts = [] if incident.name == NOT_TO_BE_HAD else by_hand(incident, made)
 
     def asked(words: str) -> bool:
-        if not acts or incident.name == "sink-deadlock":  # whoever holds the lock cannot be had
-            return False
-        for step in acts:
-            if isinstance(step, AtSink):
-                made.at_sink(step.text)
-            else:
-                step.act(made)
-        acts.clear()
-        return True
+        done = bool(acts)
+        while acts:
+            acts.pop(0)()
+        return done
 
     return asked
 

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,9 +20,8 @@ from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.record import JOB, Answer, Command, World
 from slotkeeper.demo.incidents.registry import INCIDENTS, named
-from slotkeeper.demo.warehouse import Warehouse
 from tests.architecture.checkout import ROOT
-from tests.support.nights import world
+from tests.support.nights import MakeWorld
 from tests.support.waiting import until
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
@@ -156,25 +154,13 @@ def typed(made: World, steps: tuple[Command | Act, ...]) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(500)
-def test_the_commands_about_a_whole_job_do_what_they_say(
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-) -> None:
-    with world(named("lag-grows"), warehouse, tmp_path, monkeypatch, capsys, seed) as made:
+def test_the_commands_about_a_whole_job_do_what_they_say(make_world: MakeWorld) -> None:
+    with make_world(named("lag-grows")) as made:
         typed(made, ONE_TABLE)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(300)
-def test_the_commands_about_one_table_of_a_job_do_what_they_say(
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-) -> None:
-    with world(named("lag-grows"), warehouse, tmp_path, monkeypatch, capsys, seed, beside="ods.items") as made:
+def test_the_commands_about_one_table_of_a_job_do_what_they_say(make_world: MakeWorld) -> None:
+    with make_world(named("lag-grows"), beside="ods.items") as made:
         typed(made, TWO_TABLES)

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from slotkeeper.core.domain.report import GIVEN_UP
 from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.engine.driver import job, loop
 from slotkeeper.core.engine.driver.context import StreamPlan
+from slotkeeper.core.engine.driver.narration import of_lanes
 from slotkeeper.core.sinks.postgres import session as sink_session
 from slotkeeper.core.spark.runner import open_runner
 from slotkeeper.demo.warehouse import Warehouse
@@ -114,6 +116,28 @@ def test_the_session_of_a_step_that_is_given_up_ends_and_the_next_try_waits_for_
     assert len(drivers - eve.living()) <= 1, "somebody else's session was ended"
     eve.lets_go()
     mirror.wait_applied(mirror.booked())
+    mirror.stop()
+
+
+def test_a_sink_that_was_at_work_on_a_step_that_is_given_up_is_named_and_no_longer_once_it_is_quick(
+    mirror: Mirror, seed: int
+) -> None:
+    mirror.start().wait_running()
+    mirror.at_sink(
+        "CREATE FUNCTION public.slow(bigint) RETURNS int LANGUAGE plpgsql IMMUTABLE SET search_path = public"
+        " AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN 1; END $$",
+        f"CREATE INDEX slow ON {mirror.job.channel.target} (public.slow(order_no)) WHERE order_no > 1000000",
+    )
+    mirror.source(f"UPDATE {mirror.job.channel.source_table} SET order_no = order_no + 2000000 WHERE order_no < 40")
+
+    def blamed() -> set[tuple[str, str]]:
+        found = of_lanes(mirror.heard.now.values(), 0.0, 0.0, {"sink": "sink mart"})
+        return {(one.party, one.name) for one in found if GIVEN_UP in one.cause}
+
+    until(lambda: blamed() == {("sink", "sink mart")}, 30, "the sink to be named")
+    mirror.at_sink("DROP INDEX mart.slow")
+    mirror.wait_equal()
+    until(lambda: not blamed(), 30, "nothing to be wrong")
     mirror.stop()
 
 

@@ -5,9 +5,6 @@ The job is a supervised one without Spark, the commands are those of the runbook
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from slotkeeper.core.domain.job import JobEvent, JobState
@@ -17,8 +14,7 @@ from slotkeeper.demo.incidents.record import Incident
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from slotkeeper.demo.incidents.rows import QUARANTINE_FULL
 from slotkeeper.demo.run import JOB
-from slotkeeper.demo.warehouse import Warehouse
-from tests.support.nights import SECONDS, world
+from tests.support.nights import SECONDS, MakeWorld
 from tests.support.waiting import until
 
 OFTEN = ("dead-slot", "clock-skew", "disk-full")
@@ -27,30 +23,16 @@ NIGHTS = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pyt
 
 
 @pytest.mark.parametrize("incident", NIGHTS)
-def test_a_night_shows_is_refused_and_is_cured(
-    incident: Incident,
-    warehouse: Warehouse,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    seed: int,
-) -> None:
-    if incident.small_disk and os.geteuid():
-        pytest.skip("only root can mount a small disk")
-    with world(incident, warehouse, tmp_path, monkeypatch, capsys, seed) as made:
+def test_a_night_shows_is_refused_and_is_cured(incident: Incident, make_world: MakeWorld) -> None:
+    with make_world(incident) as made:
         night = Night(incident, made)
         night.play(lambda: None)
     print(night.values())
     assert night.fine, night.why
 
 
-def test_a_start_that_ends_as_the_run_before_it_is_never_told_to_be_running(
-    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seed: int
-) -> None:
-    with (
-        world(QUARANTINE_FULL, warehouse, tmp_path, monkeypatch, capsys, seed) as made,
-        Store.open(made.state) as store,
-    ):
+def test_a_start_that_ends_as_the_run_before_it_is_never_told_to_be_running(make_world: MakeWorld) -> None:
+    with make_world(QUARANTINE_FULL) as made, Store.open(made.state) as store:
         QUARANTINE_FULL.make(made)
         until(lambda: store.state(JOB) is JobState.FAILED, SECONDS, "more bad rows than the limit end the job")
         before = len(store.events(JOB, 1_000))

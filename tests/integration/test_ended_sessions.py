@@ -5,8 +5,9 @@ nobody else's.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,6 +125,23 @@ def test_a_login_that_may_not_end_anybody_is_told_so(place: Place) -> None:
         place.store(etl).end_sessions(NAME)
     assert refused.value.kind is not ErrorKind.TRANSIENT
     assert lives(mine)
+
+
+def test_a_session_is_at_work_while_a_statement_of_it_runs(place: Place) -> None:
+    works, store = place.named(NAME), place.store()
+    assert not store.at_work(NAME)
+
+    def work() -> None:
+        with suppress(pg.DriverError):
+            run(works, "SELECT pg_sleep(60)")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    until(lambda: store.at_work(NAME), 20, "it to be at work")
+    assert not any(map(store.at_work, NEIGHBOURS))
+    store.end_sessions(NAME)
+    thread.join()
+    until(lambda: not store.at_work(NAME), 20, "it to be over")
 
 
 def listed(place: Place, pid: int) -> str:

@@ -6,17 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.secrets import login
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.source_waits import DDL, SCALE_OUT, VACUUM_FULL, SourceWait, cause, to_do
 from slotkeeper.core.drivers import pg
+from slotkeeper.core.engine.driver.watches import EVERY, LEAST, LocksAt, LockWatch
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import SourceWaitReader, WaitsAsked
 from slotkeeper.core.sources import registry
+from slotkeeper.core.sources.waits import LIMIT_MS
 from slotkeeper.demo import facts, scaling
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.standin import MakeWarehouse, Surface, run
@@ -121,6 +124,47 @@ def test_vacuum_full_that_waits_for_a_slot_is_told_with_who_and_how_many_follow_
     assert "`slotkeeper jobs drain orders`" in to_do(wait)
     stage.consume(OURS)
     until(lambda: not reader.read(time.time()), 20, "it to be cleared")
+
+
+@dataclass
+class Watched:
+    """What a job's watch tells of a reader's answers, each time with the number of the question behind it."""
+
+    reader: SourceWaitReader
+    asked: int = 0
+    told: list[tuple[int, bool]] = field(default_factory=list)
+
+    def read(self, now: float) -> Sequence[SourceWait]:
+        self.asked += 1
+        return self.reader.read(now)
+
+    def tell(self, waits: tuple[SourceWait, ...], _untold: str) -> None:
+        self.told.append((self.asked, bool(waits)))
+
+    def questions_until(self, waits: bool) -> int:
+        """How many questions are sent from now on until that is told."""
+        sent, known = self.asked, len(self.told)
+        found = until(lambda: [n for n, so in self.told[known:] if so is waits], 20, f"waits to be told: {waits}")
+        return found[0] - sent
+
+
+def test_a_wait_is_told_by_the_second_question_sent_while_it_lasts_and_no_more_by_the_first_after_its_end(
+    stage: Stage,
+) -> None:
+    assert EVERY + LEAST + LIMIT_MS / 1000 <= 5.0, "so far apart are they at most, and the answer of the second"
+    stage.surface.start(TABLE, OURS)
+    stage.write()
+    seen = Watched(stage.reader())
+    watch = LockWatch[SourceWait]([LocksAt(seen.read, lambda: None)], SystemClock(), seen.tell)
+    watch.start()
+    stage.stack.callback(watch.stop)
+    until(lambda: seen.asked, 20, "the first question")
+    stage.vacuum()
+    assert seen.questions_until(True) <= 2
+    stage.consume(OURS)
+    another = stage.reader()
+    until(lambda: not another.read(time.time()), 20, "it to end")
+    assert seen.questions_until(False) <= 1
 
 
 def test_a_slot_of_no_job_is_named_as_such(stage: Stage) -> None:

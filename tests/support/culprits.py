@@ -88,9 +88,9 @@ SINGLES: Mapping[str, Culprit] = {
         r"^`slotkeeper errors list orders_rt`.*`slotkeeper errors replay orders_rt --all", Holds.THREATENS,
         seen=Seen.AT_SINK,
     ),
-    "lag-grows": Culprit(
-        ("lag",), (Party.DN,), Severity.WARNING, r"take away what has become slow|slow", Holds.DELAYS, 4,
-        seen=Seen.AT_SINK, late=30.0,
+    "lag-grows": Culprit(  # a step that outlasts its limit is the sink's own fault, before it is one that delays
+        ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING, r"(?i)take away what has become slow",
+        Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0,
     ),
     "second-job": Culprit(
         ("job_stopped",), (Party.PROCESS,), Severity.WARNING, r"`slotkeeper jobs start orders_rt", ends=True,
@@ -158,6 +158,7 @@ _HIDES = {
 _RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row", "dn-added"}
 """What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
 _APART = {
+    frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
     frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",

@@ -31,8 +31,6 @@ from tests.support.hands import SHELL, Hands, Typed
 EVERY = 1.0
 SETTLES = 5.0
 """Seconds after a fault has begun from which on it has to be named."""
-ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
-"""A crash is waited for to be over, and a small disk has less room than is usual."""
 
 
 @dataclass(frozen=True, slots=True)

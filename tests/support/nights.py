@@ -7,10 +7,13 @@ Commands are the product's, in this process; the job's driver is a process of it
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -24,7 +27,7 @@ from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo import maria_orders, orders, postgres, workload
 from slotkeeper.demo import sources as demo_sources
-from slotkeeper.demo.incidents.record import Answer, Incident, World
+from slotkeeper.demo.incidents.record import Answer, AtSink, ByHand, Incident, World
 from slotkeeper.demo.incidents.small_disk import small_disk
 from slotkeeper.demo.mariadb import MariaServer
 from slotkeeper.demo.run import JOB, SINK_USER, DemoOptions, configuration
@@ -38,6 +41,8 @@ DRIVER = Path(__file__).with_name("local_driver.py")
 LAUNCH = Launch((sys.executable, "-P", str(DRIVER)), limits=Limits(poll=0.05, leftover=1.0))
 ROWS = 400
 SECONDS = 60.0
+ALERTS = '\n[alerts]\ncrashes = "15s"\ndisk_free = "1m"\n'
+"""A crash is waited for to be over, and a small disk has less room than is usual."""
 _numbers = itertools.count(1)
 
 
@@ -50,15 +55,55 @@ class _Local:
         return LAUNCH
 
 
+class MakeWorld(Protocol):
+    """Makes the world of an incident for this test, which is skipped where the incident cannot be made here."""
+
+    def __call__(self, incident: Incident, beside: str = "") -> AbstractContextManager[World]:
+        """As `_world`."""
+
+
+@pytest.fixture
+def make_world(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seed: int
+) -> MakeWorld:
+    """Worlds in this test's folder."""
+
+    def make(incident: Incident, beside: str = "") -> AbstractContextManager[World]:
+        if incident.small_disk and os.geteuid():
+            pytest.skip("only root can mount a small disk")
+        return _world(incident, warehouse, tmp_path, monkeypatch, capsys, seed, beside)
+
+    return make
+
+
+def alerts_soon(made: World) -> None:
+    """Give its configuration `ALERTS`; a demo on a small disk has [alerts] as the last of its tables."""
+    text = made.config.read_text(encoding="utf-8")
+    made.config.write_text(text.partition("\n[alerts]\n")[0] + ALERTS, encoding="utf-8")
+
+
+NOT_TO_BE_HAD = "sink-deadlock"
+"""Whoever locks there does not end it when asked: what is printed for that case is done."""
+
+
+def by_hand(incident: Incident, made: World) -> list[Callable[[], object]]:
+    """The acts of its record's cure that no command of ours does."""
+    return [
+        partial(made.at_sink, step.text) if isinstance(step, AtSink) else partial(step.act, made)
+        for step in incident.cure
+        if isinstance(step, AtSink | ByHand)
+    ]
+
+
 @contextmanager
-def world(
+def _world(
     incident: Incident,
     warehouse: Warehouse,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     seed: int,
-    beside: str = "",
+    beside: str,
 ) -> Iterator[World]:
     """The world of one incident, with its job RUNNING; all of it ends with the block.
 

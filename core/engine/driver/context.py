@@ -218,7 +218,7 @@ class StreamPlan:
     targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
     """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
-    end_task: Callable[[str], None] = ignored
-    """Ends the sessions of that name, which a task had that was given up; waits for nobody."""
+    end_task: Callable[..., None] = ignored
+    """`slotkeeper.core.engine.driver.copy.TaskSessions.end`, of what a task had that was given up."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
     """`Narrator.retrying`."""

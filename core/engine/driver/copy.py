@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.domain.start import compare
 from slotkeeper.core.domain.tries import NO_HISTORY, History
 from slotkeeper.core.domain.watch import Turn, explain_chunks, explain_turn
-from slotkeeper.core.engine.driver.context import JobContext, about
+from slotkeeper.core.engine.driver.context import JobContext, about, ignored
 from slotkeeper.core.engine.driver.registration import KEPT_AT_ONCE, KeepAlive, Kept
 from slotkeeper.core.engine.driver.start import Begun
 from slotkeeper.core.engine.driver.threads import beside
@@ -95,7 +95,8 @@ class Snapshot:
                     self._tell()
         finally:
             self._ctx.runner.cancel(GROUP)
-            self._given_up.end(*(task.session for task in self._running.values()))
+            for task in self._running.values():
+                self._given_up.end(task.session)
         return self._end()
 
     def _tell(self) -> None:
@@ -300,13 +301,17 @@ class TaskSessions:
         self.prefix = ends.task_prefix()
         self._ends = ends
         self._lock = threading.Lock()
-        self._waiting: list[str] = []
+        self._waiting: dict[str, Callable[[bool], None]] = {}
         self._under_way = False
 
-    def end(self, *names: str) -> None:
-        """End what goes by these names, soon; waits for nobody, and a failure is nobody's."""
+    def end(self, name: str, hear: Callable[[bool], None] = ignored) -> None:
+        """End what goes by that name, soon; waits for nobody, and a failure is nobody's.
+
+        `hear` is called in a thread, where the store has answered: whether it was at work for the task.
+        """
         with self._lock:
-            self._waiting += filter(None, names)
+            if name:
+                self._waiting[name] = hear
             if self._under_way or not self._waiting:
                 return
             self._under_way = True
@@ -318,9 +323,9 @@ class TaskSessions:
             with suppress(Exception):
                 self._ends.end_tasks(names)
 
-    def _next(self) -> list[str]:
+    def _next(self) -> dict[str, Callable[[bool], None]]:
         """What waits by now; nothing ends the thread."""
         with self._lock:
-            names, self._waiting = self._waiting, []
+            names, self._waiting = self._waiting, {}
             self._under_way = bool(names)
             return names

@@ -350,13 +350,14 @@ class Loop:
             outcome: StreamOutcome = future.result()
         except CancelledError:
             # what a task that was given up, or whose worker is lost, still does at the sink ends; waits for nothing
-            self.plan.end_task(task.session(self.plan.task_prefix))
+            self.plan.end_task(task.session(self.plan.task_prefix), partial(self.post, self._outlasted, mine))
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
                 # a lane whose own task was cancelled waits before its next try: assigned at once, it would take the
                 # capacity again; that try may take longer: the step may be one that does
                 lane = replace(self.lanes[mine[0]], cancelled=self.lanes[mine[0]].cancelled + 1)
-                self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}"))
+                side = lane.side if GIVEN_UP in lane.error else ""  # as before, until the sink says what it did
+                self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}", where=side))
                 self._clear_others(lane)
                 return
         except SlotkeeperError as error:
@@ -392,6 +393,15 @@ class Loop:
             waited = task.assigned - lane.since + on_its_way + found.waited
             has_more = bool(found.rows) and not outcome.idle and not many_lanes
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
+
+    def _outlasted(self, names: Iterable[str], at_work: bool) -> None:
+        """Steps of these lanes were cancelled: by the sink's fault where it was at work for them.
+
+        Else the source, the worker or this host may be why; a DN that does not answer is found by its own question.
+        """
+        for lane in [self.lanes[name] for name in names if name in self.lanes]:
+            if GIVEN_UP in lane.error:
+                self.lanes[lane.name] = replace(lane, side="sink" if at_work else "")
 
     def _clear_others(self, culprit: Lane) -> None:
         """Of lanes that are alone on suspicion, those that share neither table nor DN with what failed are sound."""

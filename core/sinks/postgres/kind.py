@@ -64,6 +64,7 @@ class PostgresConnection:
         self.session = SinkSession(login.endpoint, login.password, login.name, progress_schema, kind)
         self._schema = progress_schema
         self._positions = positions
+        self.at_work = self.session.at_work
         self.end_sessions = self.session.end_sessions
         self.sever, self.close = self.session.sever, self.session.close
 

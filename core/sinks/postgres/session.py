@@ -217,6 +217,10 @@ class SinkSession(Session):
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 
+    def at_work(self, name: str) -> bool:
+        """Whether the server is at work on a statement of this login's sessions of that name."""
+        return bool(self.fetched("sessions_at_work", {"name": name}))
+
     def end_sessions(self, name: str, begins: bool = False) -> int:
         """End this login's other sessions in this database by their name, or what it `begins` with; how many.
 

@@ -230,6 +230,13 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
   AND application_name LIKE %(pattern)s
 
+-- name: sessions_at_work
+--- Whether a statement of such a session runs, by its exact name: a login sees its own. None does where the server tracks
+--- no activities.
+SELECT 1 FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()
+  AND application_name = %(name)s AND state = 'active'
+
 -- name: resets_exist
 -- Whether any slot was ever reset here.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = 'slotkeeper_resets'

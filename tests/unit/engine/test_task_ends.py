@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import contains
 
@@ -23,12 +23,13 @@ class Ends:
     def task_prefix(self) -> str:
         return "slotkeeper/j/7.abc123."
 
-    def end_tasks(self, names: Sequence[str]) -> int:
+    def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
         self.asked.append(list(names))
         assert self.let.wait(20)
         if self._errors:
             raise self._errors.pop(0)
-        return len(names)
+        for name, hear in names.items():
+            hear(name == "two")
 
 
 def test_nobody_waits_for_a_store_that_hangs_and_what_comes_meanwhile_is_ended_together() -> None:
@@ -36,12 +37,14 @@ def test_nobody_waits_for_a_store_that_hangs_and_what_comes_meanwhile_is_ended_t
     sessions = TaskSessions(ends)
     sessions.end("one")
     until(lambda: ends.asked, 20, "the first to be asked for")
-    sessions.end("two")
-    sessions.end("three", "four")
+    heard: dict[str, bool] = {}
+    for name in ("two", "three", "four"):
+        sessions.end(name, partial(heard.__setitem__, name))
     assert ends.asked == [["one"]]
     ends.let.set()
     until(lambda: len(ends.asked) == 2, 20, "the others to be asked for")
     assert ends.asked[1] == ["two", "three", "four"]
+    until(lambda: heard == {"two": True, "three": False, "four": False}, 20, "who was at work to be heard")
 
 
 def test_a_lost_answer_a_refusal_and_a_defect_keep_nothing_from_being_ended_later() -> None:
@@ -56,7 +59,6 @@ def test_a_lost_answer_a_refusal_and_a_defect_keep_nothing_from_being_ended_late
 
 def test_a_task_without_a_name_is_nobodys() -> None:
     ends = Ends()
-    TaskSessions(ends).end("", "")
-    TaskSessions(ends).end()
+    TaskSessions(ends).end("")
     assert not ends.asked
     assert TaskSessions(ends).prefix == "slotkeeper/j/7.abc123."
