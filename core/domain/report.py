@@ -105,11 +105,12 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         if before is None:
             found[key] = one
             continue
-        cause = before.cause if before.cause else one.cause
+        said = before if before.cause else one  # a code belongs to its sentence
         lanes = tuple(dict.fromkeys((*before.lanes, *one.lanes)))
         since = min(before.since, one.since)
         tries = max(before.tries, one.tries)
-        found[key] = replace(one, cause=cause, since=since, lanes=lanes, of=max(before.of, one.of), tries=tries)
+        one = replace(one, cause=said.cause, code=said.code, since=since, lanes=lanes, tries=tries)
+        found[key] = replace(one, of=max(before.of, one.of))
     return tuple(sorted(found.values(), key=lambda one: (one.since, one.name)))
 
 
@@ -231,6 +232,8 @@ class JobReport:
     """The source's environment, as configured."""
     quarantined: int | None = None
     """Rows in quarantine; null: it holds none by its configuration, or not known."""
+    quarantined_newest: str = ""
+    """Of the newest row in quarantine: its entry, key and SQLSTATE; empty where there is none."""
     repeats: int = 0
     """Rows that a sink beside its progress store may have got once more, ever."""
     unit: str = ""

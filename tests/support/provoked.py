@@ -67,16 +67,35 @@ def _sink(code: str, act: str, *, ends: bool = False, says: str = "") -> Culprit
     return Culprit((rule,), (Party.SINK,), severity, act, root=2, ends=ends, code=code, says=says)
 
 
-def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False) -> Provoked:
+def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False, where: str = "true") -> Provoked:
+    """Raised where a condition holds in the job's session: its act takes that away."""
+
     def make(world: World) -> None:
         world.at_sink(
             "CREATE OR REPLACE FUNCTION public.provoked(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE"
-            f" SET search_path = public AS $$ BEGIN RAISE EXCEPTION '{sentence}' USING ERRCODE = '{name}'; END $$",
+            f" SET search_path = public AS $$ BEGIN IF {where} THEN RAISE EXCEPTION '{sentence}'"
+            f" USING ERRCODE = '{name}'; END IF; RETURN 0; END $$",
             f"CREATE INDEX provoked ON {TARGET} (public.provoked(order_no)) WHERE order_no >= {_next(world)}",
         )
         write(world, _ROWS)
 
     return Provoked(name, culprit, make, lambda world: world.at_sink("DROP INDEX mart.provoked"), RAISED, looks)
+
+
+def _limited(name: str, sentence: str, culprit: Culprit, where: str) -> Provoked:
+    """Raised as long as the job's login has a limit for temporary files."""
+    raised = _raised(name, sentence, culprit, where=where)
+
+    def make(world: World) -> None:
+        world.at_sink(f"ALTER ROLE {world.sink_user} SET temp_file_limit = '1MB'")
+        _end_sessions(world)
+        raised.make(world)
+
+    def cure(world: World) -> None:
+        world.at_sink(f"ALTER ROLE {world.sink_user} RESET temp_file_limit")
+        raised.cure(world)
+
+    return replace(raised, make=make, cure=cure)
 
 
 def _next(world: World) -> int:
@@ -191,8 +210,9 @@ AT_POSTGRES: tuple[Provoked, ...] = (
         "3D000", _sink("SK-1603", rf"^Correct database of sink mart in the configuration, or restore {_ROLE} there"),
         _renamed, _named_again,
     ),
-    Provoked(  # a session that is ended between two statements loses the server's last sentence
-        "pg_terminate_backend", _sink("", _RECONNECTS), _sessions_end_again_and_again, _sessions_last, looks=True,
+    Provoked(
+        "pg_terminate_backend", _sink("SK-1301", _RECONNECTS), _sessions_end_again_and_again, _sessions_last,
+        looks=True,
     ),
     _raised("57P01", "terminating connection due to administrator command", _sink("SK-1301", _RECONNECTS), looks=True),
     _by(
@@ -207,9 +227,10 @@ AT_POSTGRES: tuple[Provoked, ...] = (
         _sink("SK-1201", r"^Free disk space on sink mart", ends=True),
     ),
     _raised("53200", "out of memory", _sink("SK-1202", r"^Free memory on sink mart", ends=True)),
-    _raised(
+    _limited(
         "53400", "temporary file size exceeds temp_file_limit (1024kB)",
         _sink("SK-1204", rf"{_TO_SINK}`ALTER ROLE {_ROLE} SET temp_file_limit = -1;`", ends=True),
+        where="current_setting('temp_file_limit') <> '-1'",
     ),
     _raised(
         "57P02", "terminating connection because of crash of another server process",
@@ -232,15 +253,18 @@ OF_ROWS: tuple[Provoked, ...] = (
     _by(
         "23514", _sink("SK-1501", rf"{_TO_SINK}`ALTER TABLE {TARGET} DROP CONSTRAINT provoked;`", ends=True, says=_KEY),
         f"ALTER TABLE {TARGET} ADD CONSTRAINT provoked CHECK (order_no < 0) NOT VALID",
-        f"ALTER TABLE {TARGET} DROP CONSTRAINT provoked",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT IF EXISTS provoked",
     ),
     _raised(
         "23505", 'duplicate key value violates unique constraint "orders_pkey"',
         _sink("SK-1501", _ROW, ends=True, says=_KEY),
     ),
-    _raised(
-        "23503", 'insert or update on table "orders" violates foreign key constraint "of_customer"',
-        _sink("SK-1501", _ROW, ends=True, says=_KEY),
+    _by(
+        "23503",
+        _sink("SK-1501", rf"{_TO_SINK}`ALTER TABLE {TARGET} DROP CONSTRAINT of_customer;`", ends=True, says=_KEY),
+        "CREATE TABLE mart.customers (cust bigint PRIMARY KEY); "
+        f"ALTER TABLE {TARGET} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES mart.customers NOT VALID",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT IF EXISTS of_customer",
     ),
     _raised("23502", 'null value in column "status" violates not-null constraint',
             _sink("SK-1501", _ROW, ends=True, says=_KEY)),
@@ -249,6 +273,7 @@ OF_ROWS: tuple[Provoked, ...] = (
     _raised(
         "42703", 'column "status" of relation "orders" does not exist',
         _sink("SK-1602", rf"{_TO_SINK}`ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS status [^`]+;`", ends=True),
+        looks=True,  # a column that is truly dropped is TARGET CHANGED: the server has it, and the act changes nothing
     ),
     _raised(
         "42P01", 'relation "mart.codes" does not exist',
