@@ -65,7 +65,7 @@ class Heard:
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         pass
 
-    def quarantined(self, rows: int) -> None:
+    def quarantined(self, rows: int, newest: str = "") -> None:
         pass
 
     def table(self, report: TableReport) -> None:

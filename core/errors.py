@@ -49,6 +49,8 @@ class SlotkeeperError(Exception):
     """The source table that it is about, where the code that raised it or passed it on knew."""
     timed_out = False
     """Whether our own limit ended what was asked; set by the code that knows the server's codes."""
+    no_more = ""
+    """Why no further try is made, where tries have ended: a reason, where the hint is an act."""
 
     def __init__(self, message: str, hint: str = "", code: str = "", where: str = "", cause: str = "") -> None:
         message, hint, cause = masked(message), masked(hint), masked(cause)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
 from slotkeeper.core.domain.field import Positive, Signed
+from slotkeeper.core.domain.text import safe
 
 STOP, QUARANTINE = "stop", "quarantine"
 """What a job does about a bad row, `on_bad_row`: fail with its error, or hold it and go on."""
@@ -100,6 +102,16 @@ class QuarantineEntry:
     def where(self) -> str:
         """The column or constraint that the server named, or nothing."""
         return self.constraint or self.column
+
+
+def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
+    """A row's key as a person looks for it, each value cut where it is long; its values alone where no name is known.
+
+    >>> key_in_words(("cust", "order_no"), ("3", "90001"))
+    'cust = 3, order_no = 90001'
+    """
+    values = [safe("NULL" if value is None else value, 60) for value in key]
+    return ", ".join(map(" = ".join, zip(names, values, strict=False)) if names else values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ Support".
 
 from __future__ import annotations
 
+import re
+
 from slotkeeper.core.errors import AccessRefused, LoginRefused
 
 NO_RIGHT = "42501"
 """insufficient_privilege: about one object, where the codes of a login that is refused are about all."""
+UNDEFINED_COLUMN, UNDEFINED_TABLE = "42703", "42P01"
 PASSWORDS = (
     "password authentication failed",
     "login denied",
@@ -24,19 +27,19 @@ CLOSED = "permission denied for database"
 _TLS = (
     (
         ("does not support ssl",),
-        'Switch TLS on at the server, or write sslmode = "disable" where the network is trusted.',
+        'Enable TLS on {server}, or set sslmode = "disable" where the network is trusted.',
     ),
     (
         ("authentication method requirement",),
-        'Write sslmode = "require" or above: the server asks for the password in clear text, which only TLS may carry.',
+        'Set sslmode = "require" or above: {server} asks for the password in clear text, which only TLS may carry.',
     ),
     (
         ("certificate verify failed",),
-        "Renew the server's certificate if it has expired, else name its authority in sslrootcert: openssl x509.",
+        "Renew the certificate of {server} if it has expired, else name its authority in sslrootcert: openssl x509.",
     ),
     (
         ("does not match host name",),
-        "Write a host that the server's certificate names, or have the certificate issued for this host.",
+        "Set host to a name in the certificate of {server}, or issue its certificate for this host.",
     ),
     (
         ("private key file", "certificate file", "could not get server's host name"),
@@ -45,11 +48,11 @@ _TLS = (
     ),
     (
         ("alert certificate", "alert bad certificate", "alert unknown ca", "alert unsupported certificate"),
-        "Set sslcert and sslkey: the server wants a client certificate that it knows.",
+        "Set sslcert and sslkey: {server} wants a client certificate that it knows.",
     ),
     (
         ("alert handshake failure", "alert protocol version", "unsupported protocol"),
-        "Upgrade the server's TLS, or allow it a cipher that this host has: TLS 1.2 is the least.",
+        "Upgrade TLS of {server}, or allow it a cipher that this host has: TLS 1.2 is the least.",
     ),
 )
 """Words by which libpq and OpenSSL refuse a line, and what to do. What they say of a line that was lost is not here."""
@@ -103,9 +106,43 @@ def of_line(text: str) -> bool:
     return any(said(text, words) for words, _ in _TLS)
 
 
-def tls_act(text: str) -> str:
-    """What to do about a line that was refused; "" where it is no such sentence."""
-    return next((act for words, act in _TLS if said(text, words)), "")
+def tls_act(text: str, server: str = "the server") -> str:
+    """What to do about a line that `server` refused; "" where it is no such sentence."""
+    return next((act.replace("{server}", server) for words, act in _TLS if said(text, words)), "")
+
+
+_COLUMN = re.compile(r"column \"?(?:\w+\.)?(?P<name>[^\"]+?)\"?(?: of relation \".+\")? does not exist", re.IGNORECASE)
+
+
+def column_of(text: str) -> str:
+    """The column that a server does not find; "" where the sentence is another.
+
+    >>> column_of('column "status" of relation "orders" does not exist'), column_of("column t.paid does not exist")
+    ('status', 'paid')
+    """
+    found = _COLUMN.search(text)
+    return found["name"] if found else ""
+
+
+_OF_TABLE = re.compile(r"(?P<right>[A-Z, ]+) command denied to user .* for table [`'](?P<name>.+)[`']\s*$")
+_OF_SERVER = re.compile(r"at least one of\) the (?P<rights>.+?) privilege")
+REPLICA = "REPLICATION SLAVE, REPLICATION CLIENT"
+"""What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""
+
+
+def mysql_right(text: str) -> tuple[str, str]:
+    """(the right that a MySQL or MariaDB misses, on what), for a GRANT.
+
+    >>> mysql_right("SELECT command denied to user 'etl'@'h' for table `ods`.`t`")
+    ('SELECT', 'ods.t')
+    >>> mysql_right("Access denied; you need (at least one of) the SUPER, BINLOG MONITOR privilege(s)")[1]
+    '*.*'
+    """
+    if found := _OF_TABLE.search(text):
+        return found["right"].strip(), found["name"].replace("`", "")
+    found = _OF_SERVER.search(text)
+    first = found["rights"].split(",")[0].removeprefix("SUPER or ").strip() if found else "REPLICATION"
+    return (REPLICA if "REPLICA" in first or "BINLOG" in first else first), "*.*"
 
 
 def cure(text: str) -> str:
@@ -114,7 +151,7 @@ def cure(text: str) -> str:
     >>> cure("FATAL:  The account has been locked.")
     'an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right'
     >>> cure("server does not support SSL, but SSL was required").partition(",")[0]
-    'Switch TLS on at the server'
+    'Enable TLS on the server'
     """
     if act := tls_act(text):
         return act

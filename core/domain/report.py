@@ -232,6 +232,8 @@ class JobReport:
     """The source's environment, as configured."""
     quarantined: int | None = None
     """Rows in quarantine; null: it holds none by its configuration, or not known."""
+    quarantined_newest: str = ""
+    """Of the newest row in quarantine: its entry, key and SQLSTATE; empty where there is none."""
     repeats: int = 0
     """Rows that a sink beside its progress store may have got once more, ever."""
     unit: str = ""

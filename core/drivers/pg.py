@@ -193,7 +193,9 @@ def _answered(
 ) -> Iterator[Call | None]:
     """A call that has to be answered in so many seconds and bytes; raises `NoAnswer` or `TooMuch` where it was not.
 
-    None for a line that libpq has closed already: whatever is asked there fails at once.
+    None for a line that libpq has closed already: whatever is asked there fails at once. Of a connection that the
+    server has ended psycopg2 raises libpq's last result, which has no SQLSTATE and is of the lost connection alone;
+    `last_words` is what the server said before (PostgreSQL, "Connection Status Functions", PQerrorMessage).
     """
     descriptor = connection.fileno()
     if descriptor < 0:
@@ -209,6 +211,10 @@ def _answered(
                 raise TooMuch(most_bytes, what) from error
             if _is_interrupted(call):
                 raise KeyboardInterrupt from error
+            if error.pgcode is None and connection.closed:
+                with suppress(psycopg2.Error):
+                    last_words = (connection.info.error_message or "").removesuffix(str(error))
+                    error.last_words = last_words  # type: ignore[attr-defined]
             raise
         if _is_interrupted(call):
             raise KeyboardInterrupt
@@ -436,7 +442,8 @@ def failure(error: BaseException) -> tuple[str, str]:
     ('08003', 'connection already closed')
     """
     hidden = getattr(error, "hidden", None)  # one that is too short or plain to be masked everywhere
-    said = hidden.hidden_in(str(error)) if hidden else str(error)
+    whole = getattr(error, "last_words", "") or str(error)
+    said = hidden.hidden_in(whole) if hidden else whole
     text = " ".join(masked(said).split()) or type(error).__name__
     code = getattr(error, "pgcode", None)
     if code:

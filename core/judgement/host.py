@@ -55,7 +55,7 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
     pressed = {one.key: pressure(window(one, seen, facts), host) for one in found if _may_be_by_host(one)}
     cause = next((one for one in pressed.values() if one), "")
     late = any(lag is not None and lag >= BEHIND_SECONDS for lag in (*seen.lags.values(), *seen.least_lags.values()))
-    if late and not pressed:
+    if late and not pressed and not any(one.rule in _OF_SERVERS for one in found):  # a refusal explains a lag
         cause = pressure(host.short, host)
     for one in found:
         here = bool(pressed.get(one.key))

@@ -339,15 +339,16 @@ def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
 def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     report = seen.view.report
     number = report.quarantined if report is not None else None
-    if not number:
+    if report is None or not number:
         return
     limit, name = seen.quarantine_limit, typed(seen.view.name)
     stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
     when = "" if seen.view.state.has_process else " when it ended"
     severity = Severity.CRITICAL if nearly_full(number, limit) else Severity.WARNING
+    newest = f"; the newest is {safe(report.quarantined_newest, 200)}" if report.quarantined_newest else ""
     yield Fault(
-        "rows_quarantined", Party.TABLE, "the target", severity, f"{rows_quarantined(number)}{when}, which it lacks",
-        f"the target stays without them{stops}",
+        "rows_quarantined", Party.TABLE, "the target", severity,
+        f"{rows_quarantined(number)}{when}, which it lacks{newest}", f"the target stays without them{stops}",
         f"`slotkeeper errors list {name}` has the rows (in the console 4, Enter); then by hand: take away at the sink"
         f" what refuses them; then `slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slotkeeper.core.domain.refusals import tls_act
+from slotkeeper.core.domain.refusals import column_of, mysql_right, tls_act
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.sqltext import dotted, quoted
 
@@ -147,7 +147,13 @@ CAUSES = (
         "53300 1040 1203 1226",
         "too many clients|too many connections|exceeds? the limit of connections|remaining connection slots",
     ),
-    _cause("SK-1204", "temporary file limit reached", "Raise temp_file_limit on {server}.", "53400"),
+    _cause(
+        "SK-1204",
+        "temporary file limit reached",
+        _ADMIN + "`ALTER ROLE {user} SET temp_file_limit = -1;`, or set a higher limit.",
+        "53400",
+        "temp_file_limit",
+    ),
     _cause(
         "SK-1205",
         "too many running loads",
@@ -175,20 +181,19 @@ CAUSES = (
         "server process crashed",
         "Read the log of {server}: one of its processes crashed.",
         "57P02",
-        "crash of another server process",
+        "crash of another server process|postmaster exit",
     ),
     _cause(
         "SK-1303",
         "server starting up or shutting down",
-        "Wait: {server} is starting or stopping. If it stays so, read its log.",
+        "No action needed: reconnecting. If it lasts, read the log of {server}: it is starting up or shutting down.",
         "57P03 1053 1077 1079",
         "starting up|shutting down|in recovery mode|not yet accepting",
     ),
     _cause(
         "SK-1304",
         "server is read-only",
-        "Set host of {server} to the primary: this server is a standby, or default_transaction_read_only is on for the"
-        " server, the database or {user}.",
+        "{writable}",
         "25006 1290 1836",
         "read-only transaction|--read-only option",
     ),
@@ -197,6 +202,7 @@ CAUSES = (
         "input/output error at the server",
         "Check the disks of {server}: it cannot read or write its files.",
         "58030 58P01 XX001 XX002",
+        "could not (read|write|fsync) (block|file)|input/output error",
     ),
     _cause(
         "SK-1306",
@@ -240,6 +246,7 @@ CAUSES = (
         "idle session ended",
         "No action needed: reconnecting. Raise idle_in_transaction_session_timeout of {server} if it repeats.",
         "25P03 57P05",
+        "due to idle-in-transaction timeout|due to idle-session timeout",
     ),
     # rows and shape
     _cause(
@@ -254,22 +261,22 @@ CAUSES = (
         "value does not fit the column",
         "{row}",
         "22000 22001 22003 22007 22008 22P02 22021 1264 1366 1406",
-        "too many filtered rows|data_quality",
+        "too many filtered rows|data_quality|value too long for|out of range|invalid input syntax",
     ),
     _cause("SK-1601", "table does not exist", "{gone}", "42P01 1146 1051", "unknown table"),
-    _cause(
-        "SK-1602",
-        "column does not exist",
-        "Compare the columns of {table} with the job's, and add or rename the missing one; `slotkeeper"
-        " doctor` names it.",
-        "42703 1054",
-    ),
+    _cause("SK-1602", "column does not exist", "{column}", "42703 1054"),
     _cause(
         "SK-1603",
-        "database or schema does not exist",
-        "Correct database or the table's schema in the configuration, or create it on {server}.",
-        "3D000 3F000 1049",
+        "database does not exist",
+        "Correct database of {server} in the configuration, or restore {database} there.",
+        "3D000 1049",
         "database .* does not exist",
+    ),
+    _cause(
+        "SK-1606",
+        "schema does not exist",
+        "Correct the schema of {table} in the configuration, or restore it on {server}.",
+        "3F000",
     ),
     _cause(
         "SK-1604",
@@ -402,7 +409,7 @@ def filled(cause: Message, refusal: Refusal) -> Said:
     names = {
         "server": refusal.server or "the server",
         "user": quoted(refusal.user) if refusal.user else "the user",
-        "database": refusal.database or "its database",
+        "database": quoted(refusal.database) if refusal.database else "its database",
         "address": refusal.address or "its address",
         "table": refusal.table or "the table",
         "job_typed": typed(refusal.job) if refusal.job else "JOB",
@@ -420,10 +427,7 @@ _OBJECT = re.compile(
     r"permission denied for (?P<what>relation|table|view|schema|sequence|function|database) \"?(?P<name>[^\"\s]+)\"?",
     re.IGNORECASE,
 )
-_MYSQL_OBJECT = re.compile(r"(?P<right>[A-Z, ]+) command denied to user .* for table [`'](?P<name>.+)[`']\s*$")
-_MYSQL_GLOBAL = re.compile(r"at least one of\) the (?P<rights>.+?) privilege")
 _ROWS = "SELECT, INSERT, UPDATE, DELETE"
-_REPLICA = "REPLICATION SLAVE, REPLICATION CLIENT"
 
 
 def _grant(refusal: Refusal) -> str:
@@ -433,7 +437,7 @@ def _grant(refusal: Refusal) -> str:
     NO_AUTO_CREATE_USER): there the right is named, and no statement.
     """
     if refusal.kind == "mysql":
-        right = _mysql_right(refusal)
+        right = " ON ".join(mysql_right(refusal.text))
         return f"As an administrator of {{server}}, grant {right} to the account of {{user}}; {_DOCTOR}"
     made = _grant_plain(refusal)
     return f"{_ADMIN}`{made}`." if made else f"{_ADMIN}the GRANT that is missing: {_DOCTOR}"
@@ -462,15 +466,6 @@ def _grant_plain(refusal: Refusal) -> str:
     return ""
 
 
-def _mysql_right(refusal: Refusal) -> str:
-    if found := _MYSQL_OBJECT.search(refusal.text):
-        return f"{found['right'].strip()} ON {refusal.table or 'the table'}"
-    if found := _MYSQL_GLOBAL.search(refusal.text):
-        first = found["rights"].split(",")[0].removeprefix("SUPER or ").strip()
-        return f"{_REPLICA if 'REPLICA' in first or 'BINLOG' in first else first} ON *.*"
-    return f"{_REPLICA} ON *.*"
-
-
 def _plain(name: str) -> str:
     """A table of MySQL or Doris whose name needs no quotes; "" where it does, as a backquote would end the command."""
     return name if re.fullmatch(r"\w+\.\w+", name, re.ASCII) else ""
@@ -487,21 +482,56 @@ def _cancelled(refusal: Refusal) -> str:
     return "`slotkeeper locks {job_typed}` shows whether a lock delays it; else raise the job's time limits."
 
 
+_CHECKED = re.compile(r"violates check constraint \"(.+)\"")
+_REFERS = re.compile(r"insert or update on table .+ violates foreign key constraint \"(.+)\"")
+
+
 def _row(refusal: Refusal) -> str:
-    return (
-        "Alter {table} so that the row fits, or set on_bad_row = \"quarantine\" in the job's sink_options; then"
-        " `slotkeeper errors list {job_typed}` lists quarantined rows with their keys."
-    )  # fmt: skip
+    """A constraint that the target has for itself, by its name; the key that the job writes by is never dropped."""
+    found = _CHECKED.search(refusal.text) or _REFERS.search(refusal.text)
+    fits = "Alter {table} so that the row fits"
+    if found and refusal.side == "sink" and refusal.table:
+        fits = f"{_ADMIN}`ALTER TABLE {dotted(refusal.table)} DROP CONSTRAINT {quoted(found[1])};`"
+    return f'{fits}, or set on_bad_row = "quarantine" in [jobs.{{job_typed}}.sink_options].'
+
+
+_RELATION = re.compile(r"relation \"(.+?)\" does not exist", re.IGNORECASE)
 
 
 def _gone(refusal: Refusal) -> str:
     if refusal.side == "source":
         return "Restore {table} on {server}, or correct the channel's from."
+    found = _RELATION.search(refusal.text)
+    if found and found[1].rpartition(".")[2] != refusal.table.partition(".")[2]:
+        return f"Restore {found[1]} on {{server}}, or remove the trigger or rule of {{table}} that refers to it."
     return "Reset the slot to a new snapshot with create_target = true, or restore {table} from a backup."
 
 
+_OF_TYPE = re.compile(r"\(type (.+)\)$")
+
+
+def _column(refusal: Refusal) -> str:
+    name, type_ = column_of(refusal.text), _OF_TYPE.search(refusal.text)
+    if name and type_ and refusal.side == "sink" and refusal.table:
+        add = f"ALTER TABLE {dotted(refusal.table)} ADD COLUMN IF NOT EXISTS {quoted(name)} {type_[1]};"
+        return f"{_ADMIN}`{add}`: rows applied before have NULL in it until a new snapshot."
+    named = quoted(name) if name else "the missing one"
+    return f"Compare the columns of {{table}} with the job's, and add or rename {named}; `slotkeeper doctor` names it."
+
+
+def _writable(refusal: Refusal) -> str:
+    """A standby takes no writes; a role, a database and a server can be told to take none."""
+    primary = "Set host of {server} to the primary if this server is a standby"
+    if refusal.kind == "mysql":
+        return f"{primary}; else as its administrator run `SET GLOBAL read_only = 0;`."
+    reset = "`ALTER ROLE {user} RESET default_transaction_read_only;`"
+    return (
+        f"{primary}; else as an administrator of {{server}}, run {reset}: the database or the server can set it, too."
+    )
+
+
 def _tls(refusal: Refusal) -> str:
-    return tls_act(refusal.text) or "Check sslmode, sslrootcert, sslcert and sslkey of {server}."
+    return tls_act(refusal.text, "{server}") or "Check sslmode, sslrootcert, sslcert and sslkey of {server}."
 
 
 def _allow(refusal: Refusal) -> str:
@@ -533,6 +563,8 @@ _MADE: dict[str, Callable[[Refusal], str]] = {
     "cancelled": _cancelled,
     "row": _row,
     "gone": _gone,
+    "column": _column,
+    "writable": _writable,
     "tls": _tls,
     "allow": _allow,
     "unlock": lambda one: (

@@ -92,6 +92,9 @@ class Rows(Protocol):
     def quarantined(self) -> int:
         """How many rows are held in quarantine; only where the job holds any by its configuration."""
 
+    def newest_quarantined(self) -> tuple[int, Sequence[str], str]:
+        """(entry, key, SQLSTATE) of the row that was held last; the entry is 0 where there is none."""
+
     @property
     def generation(self) -> int:
         """How many connections this session has had: a new one may have met a sink that fell back."""

@@ -50,6 +50,8 @@ class StepSink(Protocol):
     """How it reads a batch: what a source writes otherwise is converted on the way, once
     (`slotkeeper.core.drivers.pipe`).
     """
+    names_rows: bool
+    """Whether an isolating step of a job that quarantines nothing raises RowRefused with the key of the row."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""

@@ -281,7 +281,8 @@ def _asked_beside(loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNar
 
 
 def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreNarrator | None) -> int:
-    _say(f"{error}" + (f" ({error.hint})" if error.hint else ""))
+    why = error.hint or error.no_more
+    _say(f"{error}" + (f" ({why})" if why else ""))
     if error.kind is ErrorKind.UNKNOWN and error.cause:
         _say(f"cause: {error.cause}")
     if error.where == "spark" and isinstance(error, Unreachable):

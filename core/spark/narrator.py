@@ -144,10 +144,10 @@ class StoreNarrator:
             self._report = replace(copied, snapshot_rows=counts.rows, tasks_started=self._runner.tasks_started)
         self._tell()
 
-    def quarantined(self, rows: int) -> None:
-        """How many rows the job holds in quarantine; told with the next report."""
+    def quarantined(self, rows: int, newest: str = "") -> None:
+        """How many rows the job holds in quarantine, and the newest; told with the next report."""
         with self._lock:
-            self._report = replace(self._report, quarantined=rows)
+            self._report = replace(self._report, quarantined=rows, quarantined_newest=newest)
 
     def table(self, report: TableReport) -> None:
         """How one table of a job of several stands from now on; what ends is an event of the job, too."""

@@ -20,7 +20,7 @@ from tests.support.culprits import SINGLES, Scene, borrowed, drawn
 from tests.support.first_line import SETTLES, Doer, Sample, Sampling, Tally
 from tests.support.nights import NOT_TO_BE_HAD, MakeWorld, alerts_soon, by_hand
 from tests.support.printed import bare
-from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, OF_ROWS, Provoked
+from tests.support.provoked import AT_CONNECTIONS, AT_MARIADB, AT_POSTGRES, IN_QUARANTINE, OF_ROWS, Provoked
 from tests.support.report import Page
 
 SHARE = 0.95
@@ -206,6 +206,7 @@ class Provocation:
     [
         pytest.param(AT_POSTGRES, "sink-deadlock", id="postgresql"),
         pytest.param(OF_ROWS, "sink-deadlock", id="rows"),
+        pytest.param(IN_QUARANTINE, "poison-row", id="quarantine"),
         pytest.param(AT_CONNECTIONS, "sink-deadlock", id="connections"),
         pytest.param(AT_MARIADB, "binlogs-purged", id="mariadb"),
     ],

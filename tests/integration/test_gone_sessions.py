@@ -17,6 +17,7 @@ from slotkeeper.core.sources.dws.source import DwsSlotAdmin
 from slotkeeper.core.wiring.worker import channel_part, session_name
 from slotkeeper.demo import facts
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support.standin import run
 from tests.unit.test_error_values import JOB
 
 OLD = "slotkeeper/j/1/r/-1"
@@ -48,6 +49,14 @@ def old_session(warehouse: Warehouse, name: str) -> pg.Connection:
 
 def ended(admin: DwsSlotAdmin) -> bool:
     return admin.end_sessions(PATTERN, admin.session.application_name)
+
+
+def test_what_a_server_said_before_it_ended_a_session_is_kept(warehouse: Warehouse) -> None:
+    old = old_session(warehouse, OLD)
+    run(warehouse, f"SELECT pg_terminate_backend({old.info.backend_pid})")
+    with pytest.raises(pg.DriverError) as ended, old.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    assert pg.failure(ended.value) == ("08006", "FATAL: terminating connection due to administrator command")
 
 
 def test_with_one_coordinator_it_is_certain(warehouse: Warehouse, admin: DwsSlotAdmin) -> None:

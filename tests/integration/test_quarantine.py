@@ -124,6 +124,23 @@ def test_on_bad_row_decides_whether_one_bad_row_ends_it_all(zoo: Target) -> None
     assert (zoo.rows("id"), len(zoo.quarantined())) == ([], 1)
 
 
+def test_a_job_that_stops_at_a_bad_row_names_it_by_its_key_and_applies_nothing_of_the_step(pairs: Target) -> None:
+    rows = [(1, number, "I", *small(number, 70_000 if number == 7 else number)) for number in range(1, 20)]
+    with pytest.raises(RowRefused, match=r"row id = 7: value .* is out of range for type smallint") as caught:
+        pairs.step(pairs.sink(SinkOptions(on_bad_row="stop")), rows)
+    assert caught.value.code == "22003"
+    assert pairs.rows("id") == []
+
+
+def test_a_row_that_fits_by_now_is_applied_by_a_job_that_stops_at_bad_rows(pairs: Target) -> None:
+    sink = pairs.sink(SinkOptions(on_bad_row="stop"))
+    with pytest.raises(RowRefused):
+        pairs.step(sink, [(1, 1, "I", *small(1, 70_000))])
+    pairs.run("ALTER TABLE mart.pairs ALTER COLUMN n TYPE integer")
+    assert not pairs.step(pairs.sink(SinkOptions(on_bad_row="stop")), [(1, 1, "I", *small(1, 70_000))])
+    assert pairs.rows("id, n") == [(1, 70_000)]
+
+
 def test_quarantine_limit_rolls_the_step_back_and_says_what_the_last_one_was(zoo: Target) -> None:
     sink = zoo.sink(replace(QUARANTINING, quarantine_limit=3))
     assert zoo.step(sink, [(1, n, "I", *zoo_row(n, "n" if n % 2 else "")) for n in range(1, 7)])

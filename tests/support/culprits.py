@@ -61,11 +61,14 @@ class Culprit:
     """Seconds of a named limit that has to pass before it is a fault."""
     code: str = ""
     """SK- and four digits, where a server's answer has one."""
+    says: str = ""
+    """A regular expression for what its cause has to name: the row, or that the cause is not known."""
 
     def is_of(self, fault: Fault) -> bool:
         """Whether a fault is this one."""
         code = not self.code or fault.rule == "job_failed" or fault.code == self.code
-        return fault.rule in self.rules and fault.party in self.parties and code
+        says = re.search(self.says, fault.cause) is not None
+        return fault.rule in self.rules and fault.party in self.parties and code and says
 
     def has_act(self, fault: Fault) -> bool:
         """Whether it is answered with this one's own act."""

@@ -72,7 +72,7 @@ class Heard:
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         self.epoch = epoch
 
-    def quarantined(self, rows: int) -> None:
+    def quarantined(self, rows: int, newest: str = "") -> None:
         self.rows_quarantined = rows
 
     def table(self, report: TableReport) -> None:

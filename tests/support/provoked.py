@@ -1,9 +1,13 @@
 """Codes of servers, each provoked at a real one: how, whose fault it has to be, and the act that is its own.
 
-The table is written down before anything runs. Where a server cannot be brought to a state in a test (a full disk, a
-crashed neighbour), an index of a real
-PostgreSQL calls a function that raises the code with PostgreSQL's own sentence. `by` is empty where
-the server gives the code by itself.
+The table is written down before anything runs, from what the servers document about their codes and from
+docs/messages.md, and not from what a job has said. An act is whole: the statement with its names, and the start of a
+job that has ended by it.
+
+Where a server cannot be brought to a state in a test (a full disk, a crashed neighbour), an index of a real PostgreSQL
+calls a function that raises the code with PostgreSQL's own sentence. `by` is empty where the server gives the code by
+itself. Sources: PostgreSQL, "PostgreSQL Error Codes", "Server Signaling Functions", "ALTER ROLE"; MySQL, "Server Error
+Message Reference"; MariaDB, "GRANT".
 """
 
 from __future__ import annotations
@@ -48,26 +52,50 @@ class Provoked:
     """Its act finds out more or says that nothing is needed, and what provokes it then ends by itself."""
 
 
-def _sink(code: str, act: str, *, ends: bool = False) -> Culprit:
+_STARTS = rf"[^`]*; then `slotkeeper jobs start {JOB}`"
+"""How the act of what has ended a job goes on."""
+
+
+def _sink(code: str, act: str, *, ends: bool = False, says: str = "") -> Culprit:
     """What the sink's refusal is: a job waits for it, or has ended by it.
 
     It ends by what its rows or its table are, by a step that is too large for a disk or a memory, and by an access that
-    was refused three times or an error of unknown kind (`slotkeeper.core.retry`).
+    was refused twice (`slotkeeper.core.retry`).
     """
     rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("sink_fails", Severity.WARNING)
-    return Culprit((rule,), (Party.SINK,), severity, act, root=2, ends=ends, code=code)
+    act += _STARTS if ends else ""
+    return Culprit((rule,), (Party.SINK,), severity, act, root=2, ends=ends, code=code, says=says)
 
 
-def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False) -> Provoked:
+def _raised(name: str, sentence: str, culprit: Culprit, looks: bool = False, where: str = "true") -> Provoked:
+    """Raised where a condition holds in the job's session: its act takes that away."""
+
     def make(world: World) -> None:
         world.at_sink(
             "CREATE OR REPLACE FUNCTION public.provoked(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE"
-            f" SET search_path = public AS $$ BEGIN RAISE EXCEPTION '{sentence}' USING ERRCODE = '{name}'; END $$",
+            f" SET search_path = public AS $$ BEGIN IF {where} THEN RAISE EXCEPTION '{sentence}'"
+            f" USING ERRCODE = '{name}'; END IF; RETURN 0; END $$",
             f"CREATE INDEX provoked ON {TARGET} (public.provoked(order_no)) WHERE order_no >= {_next(world)}",
         )
         write(world, _ROWS)
 
     return Provoked(name, culprit, make, lambda world: world.at_sink("DROP INDEX mart.provoked"), RAISED, looks)
+
+
+def _limited(name: str, sentence: str, culprit: Culprit, where: str) -> Provoked:
+    """Raised as long as the job's login has a limit for temporary files."""
+    raised = _raised(name, sentence, culprit, where=where)
+
+    def make(world: World) -> None:
+        world.at_sink(f"ALTER ROLE {world.sink_user} SET temp_file_limit = '1MB'")
+        _end_sessions(world)
+        raised.make(world)
+
+    def cure(world: World) -> None:
+        world.at_sink(f"ALTER ROLE {world.sink_user} RESET temp_file_limit")
+        raised.cure(world)
+
+    return replace(raised, make=make, cure=cure)
 
 
 def _next(world: World) -> int:
@@ -147,18 +175,23 @@ def _password_written(world: World) -> None:
     world.sink_password_file.with_suffix(".new").replace(world.sink_password_file)
 
 
-_ROW = rf"^Alter {TARGET} so that the row fits, or set on_bad_row"
-_NOTHING = r"^No action needed: "
+_TO_SINK = r"^As an administrator of sink mart, run "
+_ROLE = r'"?\w+"?'
+_ROW = rf"^(Alter {TARGET} so that the row fits|{_TO_SINK[1:]}`ALTER TABLE {TARGET} [^`]+;`), or set on_bad_row"
+_KEY = r"\border_no = \d+"
+_RECONNECTS = r"^No action needed: reconnecting\. If it repeats, .*\blog of sink mart\b"
+_RETRIES = rf"^No action needed: retrying\. If it repeats, `slotkeeper locks {JOB}`"
 
 
-def _untold(code: str, act: str) -> Culprit:
-    """What is of unknown kind is tried three times before it ends the job."""
-    return replace(_sink(code, act), rules=("sink_fails", "job_failed"), ends=True)
+def _untold(code: str, act: str, says: str = "") -> Culprit:
+    """What is of unknown kind is tried ten times before it ends the job."""
+    return replace(_sink(code, act, says=says), rules=("sink_fails", "job_failed"), ends=True)
 
 
 AT_POSTGRES: tuple[Provoked, ...] = (
     _by(
-        "42501", _sink("SK-1101", rf"run `GRANT SELECT, INSERT, UPDATE, DELETE ON {TARGET} TO \w+;?`", ends=True),
+        "42501",
+        _sink("SK-1101", rf"{_TO_SINK}`GRANT SELECT, INSERT, UPDATE, DELETE ON {TARGET} TO {_ROLE};`", ends=True),
         f"REVOKE ALL ON {TARGET} FROM {{user}}", f"GRANT ALL ON {TARGET} TO {{user}}",
     ),
     Provoked(
@@ -166,77 +199,113 @@ AT_POSTGRES: tuple[Provoked, ...] = (
         _new_password, _password_written,
     ),
     _by(
-        "28000", _sink("SK-1104", r"`ALTER ROLE \w+ LOGIN;?`", ends=True),
+        "28000", _sink("SK-1104", rf"{_TO_SINK}`ALTER ROLE {_ROLE} LOGIN;`", ends=True),
         "ALTER ROLE {user} NOLOGIN", "ALTER ROLE {user} LOGIN", True,
     ),
     _by(
-        "53300", _sink("SK-1203", r"`ALTER ROLE \w+ CONNECTION LIMIT -1;?`"),
+        "53300", _sink("SK-1203", rf"{_TO_SINK}`ALTER ROLE {_ROLE} CONNECTION LIMIT -1;`"),
         "ALTER ROLE {user} CONNECTION LIMIT 0", "ALTER ROLE {user} CONNECTION LIMIT -1", True,
     ),
-    Provoked("3D000", _sink("SK-1603", r"^Correct database"), _renamed, _named_again),
     Provoked(
-        "pg_terminate_backend", _sink("", _NOTHING), _sessions_end_again_and_again, _sessions_last, looks=True,
+        "3D000", _sink("SK-1603", rf"^Correct database of sink mart in the configuration, or restore {_ROLE} there"),
+        _renamed, _named_again,
     ),
-    _raised("57P01", "terminating connection due to administrator command", _sink("SK-1301", _NOTHING), looks=True),
+    Provoked(
+        "pg_terminate_backend", _sink("SK-1301", _RECONNECTS), _sessions_end_again_and_again, _sessions_last,
+        looks=True,
+    ),
+    _raised("57P01", "terminating connection due to administrator command", _sink("SK-1301", _RECONNECTS), looks=True),
     _by(
-        "25006", _sink("SK-1304", r"default_transaction_read_only|^Set host of sink \w+ to the primary"),
+        "25006",
+        _sink("SK-1304", r"^Set host of sink mart to the primary if .* standby.* administrator of sink mart, run"
+              rf" `ALTER ROLE {_ROLE} RESET default_transaction_read_only;`"),
         "ALTER ROLE {user} SET default_transaction_read_only = on",
         "ALTER ROLE {user} RESET default_transaction_read_only", True,
     ),
     _raised(
         "53100", 'could not extend file "base/16384/16385": No space left on device',
-        _sink("SK-1201", r"^Free disk space on sink", ends=True),
+        _sink("SK-1201", r"^Free disk space on sink mart", ends=True),
     ),
-    _raised("53200", "out of memory", _sink("SK-1202", r"^Free memory on sink", ends=True)),
-    _raised("53400", "temporary file size exceeds temp_file_limit",
-            _sink("SK-1204", r"^Raise temp_file_limit on", ends=True)),
+    _raised("53200", "out of memory", _sink("SK-1202", r"^Free memory on sink mart", ends=True)),
+    _limited(
+        "53400", "temporary file size exceeds temp_file_limit (1024kB)",
+        _sink("SK-1204", rf"{_TO_SINK}`ALTER ROLE {_ROLE} SET temp_file_limit = -1;`", ends=True),
+        where="current_setting('temp_file_limit') <> '-1'",
+    ),
     _raised(
         "57P02", "terminating connection because of crash of another server process",
-        _sink("SK-1302", r"^Read the log of sink"),
+        _sink("SK-1302", r"^Read the log of sink mart"),
     ),
     _raised("57P03", "the database system is starting up",
-            _sink("SK-1303", r"^Wait: sink \w+ is starting"), looks=True),
-    _raised("58030", "could not read block 0 in file", _untold("SK-1305", r"^Check the disks of sink")),
+            _sink("SK-1303", r"^No action needed: reconnecting\. If it lasts, .*\blog of sink mart\b"), looks=True),
+    _raised("58030", "could not read block 0 in file", _untold("SK-1305", r"^Check the disks of sink mart\b")),
     _raised("55P03", "canceling statement due to lock timeout",
-            _sink("SK-1401", rf"^`slotkeeper locks {JOB}`"), looks=True),
-    _raised("40P01", "deadlock detected", _sink("SK-1402", _NOTHING), looks=True),
-    _raised("40001", "could not serialize access due to concurrent update", _sink("SK-1403", _NOTHING), looks=True),
+            _sink("SK-1401", rf"^`slotkeeper locks {JOB}` "), looks=True),
+    _raised("40P01", "deadlock detected", _sink("SK-1402", _RETRIES), looks=True),
+    _raised("40001", "could not serialize access due to concurrent update",
+            _sink("SK-1403", r"^No action needed: retrying\."), looks=True),
     _raised("57014", "canceling statement due to user request",
-            _sink("SK-1404", rf"^`slotkeeper jobs start {JOB}`", ends=True), looks=True),
+            _sink("SK-1404", r"^No action needed: retrying\. If it repeats, .*\blog of sink mart\b"), looks=True),
 )  # fmt: skip
-"""Refusals of a real sink of a real job, which its administrator ends."""
+"""Refusals of a real sink of a real job, which its administrator ends. Whoever cancels a statement or ends a session
+ends no job."""
 OF_ROWS: tuple[Provoked, ...] = (
     _by(
-        "23514", _sink("SK-1501", _ROW, ends=True),
-        f"ALTER TABLE {TARGET} ADD CONSTRAINT provoked CHECK (false) NOT VALID",
-        f"ALTER TABLE {TARGET} DROP CONSTRAINT provoked",
+        "23514", _sink("SK-1501", rf"{_TO_SINK}`ALTER TABLE {TARGET} DROP CONSTRAINT provoked;`", ends=True, says=_KEY),
+        f"ALTER TABLE {TARGET} ADD CONSTRAINT provoked CHECK (order_no < 0) NOT VALID",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT IF EXISTS provoked",
     ),
     _raised(
-        "23505", 'duplicate key value violates unique constraint "orders_pkey"', _sink("SK-1501", _ROW, ends=True)
+        "23505", 'duplicate key value violates unique constraint "orders_pkey"',
+        _sink("SK-1501", _ROW, ends=True, says=_KEY),
     ),
-    _raised(
-        "23503", 'insert or update on table "orders" violates foreign key constraint "of_customer"',
-        _sink("SK-1501", _ROW, ends=True),
+    _by(
+        "23503",
+        _sink("SK-1501", rf"{_TO_SINK}`ALTER TABLE {TARGET} DROP CONSTRAINT of_customer;`", ends=True, says=_KEY),
+        "CREATE TABLE mart.customers (cust bigint PRIMARY KEY); "
+        f"ALTER TABLE {TARGET} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES mart.customers NOT VALID",
+        f"ALTER TABLE {TARGET} DROP CONSTRAINT IF EXISTS of_customer",
     ),
-    _raised("23502", 'null value in column "status" violates not-null constraint', _sink("SK-1501", _ROW, ends=True)),
-    _raised("22001", "value too long for type character varying(3)", _sink("SK-1502", _ROW, ends=True)),
+    _raised("23502", 'null value in column "status" violates not-null constraint',
+            _sink("SK-1501", _ROW, ends=True, says=_KEY)),
+    _raised("22001", "value too long for type character varying(3)",
+            _sink("SK-1502", _ROW, ends=True, says=_KEY)),
     _raised(
         "42703", 'column "status" of relation "orders" does not exist',
-        _sink("SK-1602", r"^by hand: give the target the column that the job writes.*; then `slotkeeper", ends=True),
+        _sink("SK-1602", rf"{_TO_SINK}`ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS status [^`]+;`", ends=True),
+        looks=True,  # a column that is truly dropped is TARGET CHANGED: the server has it, and the act changes nothing
     ),
     _raised(
         "42P01", 'relation "mart.codes" does not exist',
-        _sink("SK-1601", r"^by hand: bring the target or the progress table back as it was", ends=True),
+        _sink("SK-1601", r"^Restore mart\.codes on sink mart\b", ends=True),
     ),
     _raised("XX000", "cache lookup failed for type 0",
-            _untold("SK-1999", rf"^Read `slotkeeper jobs logs {JOB}`"), looks=True),
+            _untold("SK-1999", rf"^Read `slotkeeper jobs logs {JOB}`",
+                    r"(?i)^cause not recognized: cache lookup failed for type 0"), looks=True),
 )  # fmt: skip
 """The same, of what the job writes there. The last is a code that no line of the table of causes knows."""
+
+
+def _quarantined(name: str, sentence: str) -> Provoked:
+    """With on_bad_row = "quarantine": the job goes on, and the target lacks the row."""
+    act = rf"^`slotkeeper errors list {JOB}`.*; then `slotkeeper errors replay {JOB} --all --reason TEXT`$"
+    says = rf"\bentry \d+\b.*{_KEY}.*\b{name}\b"
+    culprit = Culprit(("rows_quarantined",), (Party.TABLE,), Severity.WARNING, act, says=says)
+    return _raised(name, sentence, culprit)
+
+
+IN_QUARANTINE: tuple[Provoked, ...] = (
+    _quarantined("23505", 'duplicate key value violates unique constraint "orders_pkey"'),
+    _quarantined("23514", 'new row for relation "orders" violates check constraint "provoked"'),
+    _quarantined("22001", "value too long for type character varying(3)"),
+)
+"""The same rows in a job that holds them."""
 
 
 def _of_source(code: str, act: str, *, ends: bool = False) -> Culprit:
     """What the source's refusal is; a job of a MySQL source has one lane, which is the source."""
     rule, severity = ("job_failed", Severity.CRITICAL) if ends else ("source_fails", Severity.WARNING)
+    act += _STARTS if ends else ""
     return Culprit((rule,), (Party.SOURCE,), severity, act, root=2, ends=ends, code=code)
 
 
@@ -283,13 +352,22 @@ AT_MARIADB: tuple[Provoked, ...] = (
         "1045", _of_source("SK-1102", r"^Write the current password of etl to password_file \S+ \(changed "),
         _at_maria(f"ALTER USER {_ETL} IDENTIFIED BY '{_NEW}'"), _maria_password,
     ),
-    Provoked("2013", _of_source("SK-1705", _NOTHING), _readers_end_again_and_again, _sessions_last, looks=True),
     Provoked(
-        "2003", _of_source("SK-1701", r"^Start source \w+ at "),
+        "2013", _of_source("SK-1705", r"^No action needed: reconnecting\. If it repeats, .*\blog of source \w+"),
+        _readers_end_again_and_again, _sessions_last, looks=True,
+    ),
+    Provoked(
+        "2003", _of_source("SK-1701", r"^Start source \w+ at \S+:\d+, or correct host and port"),
         lambda world: world.maria.stop(crash=True), lambda world: world.maria.start(),
     ),
     Provoked(
-        "1227", _of_source("SK-1101", r"(?i)grant REPLICATION SLAVE, REPLICATION CLIENT ON \*\.\*", ends=True),
+        "1227",
+        _of_source(
+            "SK-1101",
+            r"^As an administrator of source \w+, run `GRANT REPLICATION SLAVE, REPLICATION CLIENT ON \*\.\* TO"
+            rf" {re.escape(_ETL)};`",
+            ends=True,
+        ),
         _at_maria(f"REVOKE REPLICATION SLAVE ON *.* FROM {_ETL}"),
         lambda world: world.at_source(f"GRANT REPLICATION SLAVE ON *.* TO {_ETL}"),
     ),
@@ -337,9 +415,19 @@ def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Pr
 AT_CONNECTIONS: tuple[Provoked, ...] = (
     _misdirected("SK-1702", r"^Correct host of sink mart", host='"no-such-host.invalid"'),
     _misdirected("SK-1701", r"^Start sink mart at 127\.0\.0\.1:\d+, or correct host and port", port="1"),
-    _misdirected("SK-1706", r"sslmode", True, host='"127.0.0.1"', sslmode='"require"'),
-    _through("08006, closed", Line.CUT, _sink("SK-1705", _NOTHING), looks=True),
-    _through("08006, refused", Line.REFUSED, _sink("SK-1701", r"^Start sink mart at")),
+    _misdirected(
+        "SK-1706",
+        r'^Enable TLS on sink mart, or set sslmode = "disable"',
+        True,
+        host='"127.0.0.1"',
+        sslmode='"require"',
+    ),
+    _through("08006, closed", Line.CUT, _sink("SK-1705", _RECONNECTS), looks=True),
+    _through(
+        "08006, refused",
+        Line.REFUSED,
+        _sink("SK-1701", r"^Start sink mart at 127\.0\.0\.1:\d+, or correct host and port"),
+    ),
     _through(
         "08006, silent",
         Line.BLACK_HOLE,

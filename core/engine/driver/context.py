@@ -36,8 +36,8 @@ class Narrator(Protocol):
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """How far the copy is."""
 
-    def quarantined(self, rows: int) -> None:
-        """How many rows the job holds in quarantine."""
+    def quarantined(self, rows: int, newest: str = "") -> None:
+        """How many rows the job holds in quarantine, and the newest: its entry, key and SQLSTATE."""
 
     def table(self, report: TableReport) -> None:
         """How one table of a job of several stands from now on."""

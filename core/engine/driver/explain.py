@@ -10,10 +10,11 @@ from pathlib import Path
 
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.fault import Party
+from slotkeeper.core.domain.refusals import UNDEFINED_COLUMN, UNDEFINED_TABLE
 from slotkeeper.core.domain.remedy import OR
 from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
-from slotkeeper.core.errors import ErrorKind, SlotkeeperError
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, Refusal, explain
 
 _OF_SERVERS = {
@@ -36,6 +37,8 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
         refusal = replace(refusal, kind=job.store_kind, user=at.user, database=at.database, table="")
         refusal = replace(refusal, address=f"{at.host}:{at.port}", secret=partial(secret_in_words, at.password))
     said = explain(replace(refusal, server=condition.name))
+    if said.code == UNKNOWN.code:
+        condition = replace(condition, cause=said.problem)
     act = said.action if said.action.startswith(NOTHING) else f"{said.action.rstrip('.')}{OR}{RETRIES}"
     return replace(condition, message=said.code, act=act)
 
@@ -45,7 +48,8 @@ def act_of(error: SlotkeeperError, job: JobSpec) -> str:
 
     An error without an SQLSTATE says itself what to do: its hint names the account, where it is of an error number.
     """
-    if error.where not in ("source", "sink") or error.kind not in _OF_SERVERS:
+    names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # no check of our own
+    if error.where not in ("source", "sink") or not (error.kind in _OF_SERVERS or names_object):
         return error.hint
     if error.hint and len(error.code) != _SQLSTATE:
         return error.hint
@@ -53,7 +57,7 @@ def act_of(error: SlotkeeperError, job: JobSpec) -> str:
     channel = channel or (job.channels[0] if len(job.channels) == 1 else None)
     cause = server_of(error.message)[2]
     said = explain(_refusal(job, error.where, error.code, cause, channel))
-    if said.code == UNKNOWN.code:
+    if said.code == UNKNOWN.code and error.hint:
         return error.hint
     return "" if said.action.startswith(NOTHING) else said.action
 

@@ -297,7 +297,7 @@ class Streaming:
             self._first = None
             self._follow()
         if loop.quarantined is not None:
-            self._ctx.narrator.quarantined(loop.quarantined)
+            self._ctx.narrator.quarantined(*loop.quarantined)
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:

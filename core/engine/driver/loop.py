@@ -107,8 +107,8 @@ class Loop:
         """So many lanes a task gets at most: twice as many as it is known to reach."""
 
     @property
-    def quarantined(self) -> int | None:
-        """How many rows are in quarantine; None before they were counted."""
+    def quarantined(self) -> tuple[int, str] | None:
+        """How many rows are in quarantine, and the newest in words; None before they were counted."""
         return self._upkeep.quarantined
 
     def run(self) -> End:
@@ -482,7 +482,7 @@ class Loop:
             case retry.EndQuietly():
                 self._failure = error if isinstance(error, Superseded) else Superseded(error.message)
             case retry.Stop(reason):
-                error.hint = error.hint or reason
+                error.no_more = reason
                 self.fail(lane.key.source_table, error)
         if lane.name in self.lanes:
             self.lanes[lane.name] = lane

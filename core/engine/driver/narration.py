@@ -44,7 +44,7 @@ class Telling:
         }
         self._lanes: dict[GroupNarrator, dict[str, Lane]] = {}
         self._registrations: dict[GroupNarrator, int] = {}
-        self._quarantined: dict[GroupNarrator, int] = {}
+        self._quarantined: dict[GroupNarrator, tuple[int, str]] = {}
         self._retrying: dict[GroupNarrator, tuple[str, SlotkeeperError | Party | None]] = {}
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
@@ -89,7 +89,7 @@ class Telling:
         """Those that were together have ended: what a table alone tells may be the job's own state from now on."""
         with self._lock:
             self._leads = False
-            self._quarantined = {one: rows for one, rows in self._quarantined.items() if not one.leads}
+            self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
 
     def _keep(self, table: str, lanes: Mapping[str, Lane], error: str) -> None:
         stopped = {
@@ -146,12 +146,13 @@ class Telling:
         with self._lock:
             self._narrator.copy(counts, epoch)
 
-    def quarantined(self, group: GroupNarrator, rows: int) -> None:
+    def quarantined(self, group: GroupNarrator, rows: int, newest: str) -> None:
         """How many rows a group's tables hold in quarantine; those that are together are asked of all tables."""
         with self._lock:
-            self._quarantined[group] = rows
-            of_all = next((rows for one, rows in self._quarantined.items() if one.leads), None)
-            self._narrator.quarantined(sum(self._quarantined.values()) if of_all is None else of_all)
+            self._quarantined[group] = rows, newest
+            of_all = next((counted for one, counted in self._quarantined.items() if one.leads), None)
+            every = sum(rows for rows, _ in self._quarantined.values())
+            self._narrator.quarantined(*(of_all or (every, newest)))
 
     def retrying(self, group: GroupNarrator, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble of a group outside its lanes, or its end; that of another one lasts as long as it does."""
@@ -202,8 +203,8 @@ class GroupNarrator:
         if begun is not None:
             begun()
 
-    def quarantined(self, rows: int) -> None:
-        self._telling.quarantined(self, rows)
+    def quarantined(self, rows: int, newest: str = "") -> None:
+        self._telling.quarantined(self, rows, newest)
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
         self._telling.stored(self, states)

@@ -11,8 +11,10 @@ from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.lane import Activity, Lane
 from slotkeeper.core.domain.position import Position, further
 from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.quarantine import key_in_words
 from slotkeeper.core.domain.report import server_of
 from slotkeeper.core.domain.slot import Shard
+from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.engine.driver.context import StreamPlan
 from slotkeeper.core.engine.driver.registration import LaneOwner
 from slotkeeper.core.engine.driver.threads import SerialExecutor
@@ -48,7 +50,7 @@ AT_ONCE = 3
 
 
 class Upkeep:
-    """`not_ours` is why the lease is not held, where it is not; `quarantined` how many rows are in quarantine."""
+    """`not_ours` is why the lease is not held, where it is not; `quarantined` how many rows are, and the newest."""
 
     def __init__(
         self, loop: LaneOwner, plan: StreamPlan, sessions: Sessions, executor: SerialExecutor, clock: Clock
@@ -62,7 +64,7 @@ class Upkeep:
         self._asked: float | None = None
         self._lease_at = 0.0
         self.not_ours: SlotkeeperError | None = None
-        self.quarantined: int | None = None
+        self.quarantined: tuple[int, str] | None = None
         self._count_at, self._life_at = 0.0, 0.0
         self._refused: dict[str, int] = {}
         """The sides that refused a password, and how often this driver was refused there since."""
@@ -233,13 +235,23 @@ class Upkeep:
         # those that are together ask for the tables that have left as well: their rows are still not in the target
         tables = self._tables if self._plan.group else tuple(channel.source_table for channel in whole)
 
-        def count() -> int | None:
-            return sum(self._sessions.of(table).rows("quarantined").quarantined() for table in tables)
+        def found() -> tuple[int, str] | None:
+            rows, newest = 0, (0, "")
+            for table in tables:
+                asked = self._sessions.of(table).rows("quarantined")
+                count = asked.quarantined()
+                if count:
+                    entry, key, code = asked.newest_quarantined()
+                    watched = self._plan.targets.tables.get(table)  # none of a table that has left
+                    names = () if watched is None else image_of(watched.job.channel, watched.identity).key
+                    newest = max(newest, (entry, f"entry {entry}: {key_in_words(names, key)} ({code})"))
+                rows += count
+            return rows, newest[1]
 
         # whoever writes there reports the trouble
-        self._ask("quarantined", count, lambda _: None, self._quarantined_counted)
+        self._ask("quarantined", found, lambda _: None, self._quarantined_counted)
 
-    def _quarantined_counted(self, found: int | None) -> None:
+    def _quarantined_counted(self, found: tuple[int, str] | None) -> None:
         self.quarantined = self.quarantined if found is None else found
 
     def check_nodes(self, now: float) -> None:

@@ -13,7 +13,7 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.drivers.pipe import copy_through
 from slotkeeper.core.engine.messages import CopyOutcome, CopyTask
 from slotkeeper.core.engine.worker import stream_task
-from slotkeeper.core.engine.worker.step import Probe, may_quarantine, nothing
+from slotkeeper.core.engine.worker.step import Probe, hides, may_isolate, nothing
 from slotkeeper.core.engine.worker.stream_task import OpenPair, lend, peak_kib
 from slotkeeper.core.errors import ErrorValues, RowRefused
 from slotkeeper.core.ports.sink import StepSink
@@ -59,11 +59,16 @@ def _copy(spec: CopyTask, key: LaneKey, chunk: Chunk, source: Source, sink: Step
     try:
         copied = copy(sink.copy_chunk)
     except RowRefused as error:
-        if not may_quarantine(error, spec.job.sink_options):
+        if not may_isolate(error, spec.job.sink_options, sink):
             raise
         sink.abandon()
         probe("before_isolated_chunk")
-        copied = copy(sink.copy_chunk_isolating)
+        try:
+            copied = copy(sink.copy_chunk_isolating)
+        except Exception as other:
+            if hides(other, spec.job.sink_options):
+                raise error from other
+            raise
     if copied is not None:
         probe("before_chunk_commit")
         sink.finish_chunk()

@@ -66,14 +66,17 @@ class Stepper:
         except BaseException as error:
             self._status = None
             self._sink.abandon()
-            if not may_quarantine(error, self._plan.options):
+            if not may_isolate(error, self._plan.options, self._sink):
                 raise
+            refused = error
         self._probe("before_isolated_step")
         try:
             return self._take(read_now, after, isolating=True)
-        except BaseException:
+        except BaseException as error:
             self._status = None
             self._sink.abandon()
+            if hides(error, self._plan.options):
+                raise refused from error
             raise
 
     def finish(self, read_now: Callable[[], SlotStatus], row: ProgressRow) -> None:
@@ -175,6 +178,11 @@ class Stepper:
         return rows or 0, reached
 
 
-def may_quarantine(error: BaseException, options: SinkOptions) -> bool:
-    """Whether this is about a row that the sink refuses, and the job is to hold such rows and go on."""
-    return options.quarantines and isinstance(error, RowRefused) and error.where == "sink"
+def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
+    """Whether this is about a row that the sink refuses: it is found, to hold it and go on or to stop at its key."""
+    return isinstance(error, RowRefused) and error.where == "sink" and (options.quarantines or sink.names_rows)
+
+
+def hides(error: BaseException, options: SinkOptions) -> bool:
+    """Whether this came up while a row was looked for, at which the job stops: it is not why."""
+    return not options.quarantines and isinstance(error, Exception) and not isinstance(error, RowRefused)

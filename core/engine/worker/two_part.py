@@ -75,6 +75,7 @@ class StagedSink:
     """What sinks beside a store have in common: rows that wait, chunks, and the end of a range that is decided."""
 
     encoding = Encoding.ROWS
+    names_rows = False
     withdraws = False
     """Whether a range that is decided may be given up, so that a row is free again at the same position."""
 

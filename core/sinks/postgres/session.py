@@ -13,11 +13,10 @@ from typing import Any
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain import refusals
 from slotkeeper.core.domain.endpoint import Endpoint, Secret
-from slotkeeper.core.domain.remedy import by_hand
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import passing, pg, pg_types
 from slotkeeper.core.drivers.session import Book, Dialect, Session
-from slotkeeper.core.errors import Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
+from slotkeeper.core.errors import Busy, Refused, RowRefused, SlotkeeperError, TooLarge, Unclassified, Unreachable
 from slotkeeper.core.sqltext import statements
 
 SQL = pg.sql.SQL
@@ -97,6 +96,8 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refusals.refusal(code, text):
         return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
+    if code == LIMIT and "user request" in text:  # somebody's pg_cancel_backend, which the next try may not meet
+        return Busy(message, "", code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
     if code in passing.BY_CODE:
@@ -104,27 +105,20 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if code.startswith("08"):
         return passing.lost_line(text)(message, "", code, "sink")
     if code[:2] in BAD_ROW:
-        return RowRefused(
-            message,
-            "have the target take the row (its columns, types and constraints), or correct it at the source",
-            code,
-            "sink",
-        )
+        return bad_row(place, safe(_shown(error, text, code), 300), code)
     if names_absent(error):
         hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
         return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
-    if code == "42703":
-        own = "a start migrates slotkeeper's own tables"
-        hint = by_hand(f"give the target the column that the job writes; {own}", "`slotkeeper jobs start JOB`")
-        return Refused(message, hint, code, "sink")
     if code[:2] == "42":
-        return Refused(
-            message,
-            "bring the target or the progress table back as it was; `slotkeeper doctor` says what is missing",
-            code,
-            "sink",
-        )
+        hint = "Restore the target or the progress table as it was; `slotkeeper doctor` names what is missing."
+        return Refused(message, hint, code, "sink")
     return Unclassified(message, "", code, "sink")
+
+
+def bad_row(place: str, sentence: str, code: str) -> RowRefused:
+    """The error of a row that the target does not take."""
+    hint = "Alter the target so that it takes the row (its columns, types and constraints), or correct it at the source"
+    return RowRefused(f"sink {place}: {sentence}", hint, code, "sink")
 
 
 def is_bad_row(error: BaseException) -> bool:

@@ -43,8 +43,6 @@ class Unsupported(BinlogError):
     """Something that the format has and that is refused, by its name."""
 
 
-REPLICA_RIGHTS = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
-"""What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""
 _LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1184, 1203, 1205})
 _LOST |= {1927, 2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055, 3032, 4031}
 _LOGIN = frozenset({1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151})
@@ -78,10 +76,21 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
     """
     if my.code_of(error) == _DENIED:
         message = f"source {place}: {safe(my.said(error), 300)}"
-        return AccessRefused(message, REPLICA_RIGHTS.format(user=user), _NO_RIGHT, "source")
+        return AccessRefused(message, _grant(place, user, refusals.REPLICA, "*.*"), _NO_RIGHT, "source")
     return classify(error, place, user)
 
 
+def _grant(place: str, user: str, right: str, on: str) -> str:
+    """The GRANT for an account; where its host is not known, a statement would make another account."""
+    if user.endswith(f"@'{NO_HOST}'"):
+        return (
+            f"As an administrator of source {place}, grant {right} ON {on} to the account of {user.partition('@')[0]}."
+        )
+    return f"As an administrator of source {place}, run `GRANT {right} ON {on} TO {user};`."
+
+
+NO_HOST = "HOST"
+"""In the place of an account's host that is not known."""
 _DENIED, _NO_RIGHT = 1045, "1227"
 _NEEDS_TLS = 3159
 _USE_TLS = 'the server takes logins with TLS only: write sslmode = "verify-full", or "require" without a certificate'
@@ -109,7 +118,7 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
     if code == _IN_CLEAR:
         return AccessRefused(message, "", number, "source")
     if code in RIGHTS:
-        return AccessRefused(message, REPLICA_RIGHTS.format(user=user), number, "source")
+        return AccessRefused(message, _grant(place, user, *refusals.mysql_right(text)), number, "source")
     if code == _NEEDS_TLS:
         return AccessRefused(message, _USE_TLS, number, "source")
     if code in _LOGIN:

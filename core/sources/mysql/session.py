@@ -165,16 +165,24 @@ class MysqlSession:
 
     @property
     def user(self) -> str:
-        """The account as a GRANT names it, which an open session is asked for; HOST stands for a host that is unknown.
+        """The account as a GRANT names it; `faults.NO_HOST` stands for a host that no open session can be asked for."""
+        account = (self._login.endpoint.user, faults.NO_HOST)
+        if self._account or self._open is not None:
+            with suppress(SlotkeeperError):
+                account = self.account
+        return "@".join("'{}'".format(part.replace("'", "''")) for part in account)
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """The (user, host) of the account, asked for once.
 
         One login may have several accounts, by the host that it comes from, and a GRANT to another one does not help.
         MySQL, "Information Functions": CURRENT_USER() is the account that the server used to authenticate the client.
         """
-        if not self._account and self._open is not None:
-            with suppress(my.DriverError):
-                self._account = str((self._open.row("SELECT CURRENT_USER()") or [""])[0])
-        name, _, host = self._account.rpartition("@") if self._account else (self._login.endpoint.user, "", "HOST")
-        return "@".join("'{}'".format(part.replace("'", "''")) for part in (name, host))
+        if not self._account:
+            self._account = str(self.rows("SELECT CURRENT_USER()")[0][0])
+        user, _, host = self._account.rpartition("@")
+        return user, host
 
     @property
     def facts(self) -> ServerFacts:

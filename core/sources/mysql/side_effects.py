@@ -215,7 +215,7 @@ class Bystanders:
     def _blind(self) -> bool:
         if self._session.facts.of("partial_revokes") in ("ON", "1"):
             return True  # a right on *.* may not hold for each schema
-        user, _, host = str(self._session.rows("SELECT CURRENT_USER()")[0][0]).rpartition("@")
+        user, host = self._session.account
         grantee = f"'{user}'@'{host}'"
         granted = {str(right).upper() for to, right in self._session.rows(_GRANTED) if str(to) == grantee}
         return not granted.issuperset(RIGHTS)

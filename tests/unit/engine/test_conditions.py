@@ -100,6 +100,13 @@ def test_dns_behind_a_silent_source_are_the_sources() -> None:
     )
 
 
+def test_of_two_conditions_of_a_server_the_code_belongs_to_the_sentence() -> None:
+    refused = Condition("source", "source shop", "Connection refused", 990.0)
+    lost = Condition("source", "source shop", "Lost connection", 991.0, code="2013")
+    (one,) = merged((refused, lost))
+    assert (one.cause, one.code) == ("Connection refused", "")
+
+
 def test_of_a_source_without_dns_it_is_the_source_and_a_server_that_no_error_names_is_named() -> None:
     (one,) = of_lanes([failing(1, "unable to open database file", "source", code="")], 100.0, 1_000.0, NAMES)
     assert (one.party, one.name, one.cause) == ("source", "source dws1", "unable to open database file")

@@ -60,6 +60,13 @@ def test_a_condition_is_the_servers_fault_with_the_code_and_the_act_that_its_dri
     assert "jobs logs" in bare.do
 
 
+def test_rows_in_quarantine_name_the_newest_by_entry_and_key() -> None:
+    newest = "entry 7: cust = 3, order_no = 90001 (23514)"
+    report = replace(VIEW.report or JobReport("orders", "r1", "RUNNING"), quarantined=2, quarantined_newest=newest)
+    (one,) = told(replace(VIEW, report=report))
+    assert one.cause == f"2 rows in quarantine, which it lacks; the newest is {newest}"
+
+
 def test_what_holds_a_job_comes_before_what_delays_it_and_that_before_what_may_come() -> None:
     down = Condition("sink", "sink mart", "refused", ago(5).timestamp(), DNS[:1], 4)
     found = told(by(down), lags={"dn_2": 60.0}, crashes=(ago(100), ago(200), ago(300)))

@@ -95,6 +95,39 @@ def test_a_rejected_password_names_where_it_comes_from() -> None:
     assert explain(refused).action == "Write the current password of etl to password_file /etc/pw."
 
 
+def test_a_constraint_of_the_target_alone_is_dropped_by_its_name_and_a_key_never() -> None:
+    check = 'row id = 7: new row for relation "Orders" violates check constraint "Not late"'
+    drop = 'ALTER TABLE mart."Orders" DROP CONSTRAINT "Not late";'
+    assert told(check, "23514").startswith(f"As an administrator of sink mart, run `{drop}`, or set on_bad_row")
+    refers = 'insert or update on table "Orders" violates foreign key constraint "of_x"'
+    assert "DROP CONSTRAINT of_x;" in told(refers, "23503")
+    others = 'update or delete on table "Orders" violates foreign key constraint "of_y" on table "items"'
+    for text in (others, 'duplicate key value violates unique constraint "orders_pkey"'):
+        assert told(text, "23503").startswith(
+            'Alter mart.Orders so that the row fits, or set on_bad_row = "quarantine"'
+        )
+    assert "in [jobs.'orders rt'.sink_options]" in told(others, "23503")
+
+
+def test_a_missing_column_is_added_with_its_type_where_that_is_known() -> None:
+    text = 'column "Paid" of relation "Orders" does not exist'
+    add = 'ALTER TABLE mart."Orders" ADD COLUMN IF NOT EXISTS "Paid" numeric(12,2);'
+    assert told(f"{text} (type numeric(12,2))", "42703").startswith(f"As an administrator of sink mart, run `{add}`")
+    assert 'add or rename "Paid"' in told(text, "42703")
+
+
+def test_a_missing_table_is_named_where_it_is_not_the_target() -> None:
+    said = told('relation "mart.codes" does not exist', "42P01")
+    assert said == "Restore mart.codes on sink mart, or remove the trigger or rule of mart.Orders that refers to it."
+    assert "new snapshot" in told('relation "mart.Orders" does not exist', "42P01")
+
+
+def test_a_read_only_server_is_a_standby_or_a_setting_that_is_reset() -> None:
+    said = told("cannot execute INSERT in a read-only transaction", "25006")
+    assert said.startswith("Set host of sink mart to the primary if this server is a standby; else as an administrator")
+    assert "`ALTER ROLE etl RESET default_transaction_read_only;`" in said
+
+
 def test_what_is_not_known_borrows_no_act() -> None:
     said = explain(Refusal("cache lookup failed", "XX000", job="orders rt"))
     assert said.problem == "cause not recognized: cache lookup failed"

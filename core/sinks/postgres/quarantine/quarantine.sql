@@ -43,6 +43,12 @@ SELECT EXISTS (SELECT 1 FROM {schema}.slotkeeper_quarantine
 SELECT count(*) FROM {schema}.slotkeeper_quarantine
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined' AND kind <> 'B'
 
+-- name: newest
+-- The row that was held last.
+SELECT id, key, sqlstate FROM {schema}.slotkeeper_quarantine
+WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'quarantined' AND kind <> 'B'
+ORDER BY id DESC LIMIT 1
+
 -- name: supersede
 -- Entries whose key a later change meets; {keys} is a SELECT of keys.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'a later change'

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from slotkeeper.core.domain.progress import LaneKey
+from slotkeeper.core.domain.quarantine import key_in_words
 from slotkeeper.core.domain.spec import SinkOptions
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import Defect, TooLarge
@@ -111,6 +112,23 @@ class Quarantine:
         return entries.run(self._session, self._cursor, name, {**self._place, **(values or {})}, **parts)
 
 
+class FirstBadRow(Quarantine):
+    """In its place where a job stops at a bad row: names the row."""
+
+    def supersede(self, keys: Composable, by: str) -> list[int]:
+        return []
+
+    def add(self, unit: int, bad: Bad, alone: bool = True, copied: tuple[str, str, int] | None = None) -> None:
+        """Raises RowRefused with the key of the unit, of a changed key the new one."""
+        key = SQL("SELECT key FROM {} WHERE unit = {} ORDER BY kind = 'B'").format(
+            Identifier(self._table.units), Literal(unit)
+        )
+        self._cursor.execute(key)
+        (values,) = self._cursor.fetchone() or ((),)
+        row = key_in_words([self._table.columns[n - 1] for n in self._table.places], values)
+        raise session.bad_row(self._session.place, f"row {row}: {bad.message}", bad.sqlstate)
+
+
 BLOCK = 1_000
 """Units tried together at first: larger ones are halved more often, smaller ones are more statements without need."""
 SPOOL = 8_388_608
@@ -141,7 +159,7 @@ class RowIsolation:
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
     ) -> None:
         self._cursor, self._table, self._options = cursor, table, options
-        self._kept = Quarantine(session, cursor, table, options, key)
+        self._kept = (Quarantine if options.quarantines else FirstBadRow)(session, cursor, table, options, key)
         self._damaged: set[int] = set()
         self._stale = 0
         self._session, self._key, self._end = session, key, math.inf

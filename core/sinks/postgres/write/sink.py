@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from slotkeeper.core.domain.position import Position, Positions
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
+from slotkeeper.core.domain.refusals import UNDEFINED_COLUMN, column_of
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import JobSpec, SinkOptions
 from slotkeeper.core.domain.target_seen import image_of
@@ -45,6 +46,7 @@ class PostgresSink:
     """
 
     encoding = Encoding.COPY_TEXT
+    names_rows = True
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class PostgresSink:
     def _take_effect(self, cursor: pg.Cursor, key: LaneKey, new: Position, rows: int) -> None:
         if rows and self._isolating:
             RowIsolation(self.session, cursor, self.target, self.options, key).step(new.text)
-            self._quarantines = True
+            self._quarantines = self.options.quarantines
         elif rows:
             if self._quarantines:
                 # end what is held of the staged keys; old halves that take effect with that are staged before
@@ -326,8 +328,8 @@ class PostgresSink:
 
         Unreachable where the connection of an open one is lost: another holds neither its rows nor its staging tables.
         """
-        with self.session.translated():
-            try:
+        try:
+            with self.session.translated():
                 if begins:
                     self._begun = self.session.ready()
                 elif self._begun is None or self._begun.closed:
@@ -335,11 +337,15 @@ class PostgresSink:
                     raise Unreachable(what, code="08003", where="sink")
                 with self._begun.cursor() as cursor:
                     yield cursor
-            except BaseException:
-                self._begun = None
-                self._forget()
-                self.session.close()
-                raise
+        except BaseException as error:
+            self._begun = None
+            self._forget()
+            self.session.close()
+            if isinstance(error, Refused) and error.code == UNDEFINED_COLUMN:  # its type is known here alone
+                types = dict(zip(self.target.columns, self.target.types, strict=False))
+                if type_ := types.get(column_of(error.message)):
+                    raise Refused(f"{error.message} (type {type_})", error.hint, error.code, "sink") from error
+            raise
 
 
 class PostgresBatches:

@@ -58,6 +58,17 @@ def as_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("as_driver")
+def test_a_missing_right_is_the_grant_that_the_server_names_and_no_statement_where_its_account_is_unknown() -> None:
+    denied = SaidError(1142, "SELECT command denied to user 'etl'@'h' for table `ods`.`t`")
+    hint = faults.classify(denied, "shop", "'etl'@'10.%'").hint
+    assert hint == "As an administrator of source shop, run `GRANT SELECT ON ods.t TO 'etl'@'10.%';`."
+    unknown = faults.classify(denied, "shop", f"'etl'@'{faults.NO_HOST}'").hint
+    assert unknown == "As an administrator of source shop, grant SELECT ON ods.t to the account of 'etl'."
+    replica = faults.as_replica(SaidError(1045, "Access denied"), "shop", "'etl'@'h'")
+    assert "`GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'etl'@'h';`" in replica.hint
+
+
+@pytest.mark.usefixtures("as_driver")
 def test_a_refused_login_names_tls_where_it_was_without_and_only_as_far_as_the_server_says() -> None:
     denied = SaidError(1045, "Access denied for user 'etl'@'h' (using password: YES)")
     assert "REQUIRE SSL" in faults.classify(denied, "shop", "u", in_clear=True).hint
