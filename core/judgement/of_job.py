@@ -51,8 +51,12 @@ _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     """All faults of a job."""
-    seen = replace(seen, view=_heard(seen.view, facts))
     view = seen.view
+    silent = _silent_for(view, facts)
+    if view.report is not None and silent is not None and silent > facts.limits.silent_warning:
+        # who waited when its driver reported last: that may have ended long ago
+        view = replace(view, report=replace(view.report, lock_waits=(), source_waits=()))
+        seen = replace(seen, view=view)
     living = view.state.has_process and view.lives and not view.starting
     yield from _of_state(seen, facts)
     if living:
@@ -63,14 +67,6 @@ def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         yield from of_pending(view, facts, known)
     yield from _quarantined(seen)
     yield from _different(seen, facts)
-
-
-def _heard(view: JobStatus, facts: Facts) -> JobStatus:
-    """The job without who waited when its driver reported last, where that is silent: those may have ended long ago."""
-    silent = _silent_for(view, facts)
-    if view.report is None or silent is None or silent <= facts.limits.silent_warning:
-        return view
-    return replace(view, report=replace(view.report, lock_waits=(), source_waits=()))
 
 
 def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
