@@ -151,8 +151,8 @@ class Sinks:
         post(SinkPolled(one.seen))
 
 
-LOCKS_EVERY = 2.0
-"""So many seconds lie between two questions."""
+LOCKS_EVERY, LOCKS_WITHIN = 2.0, 5.0
+"""Seconds between two questions, and how long a server is waited for before the others' answers are shown."""
 
 
 class LockPoller:
@@ -171,7 +171,7 @@ class LockPoller:
 
         with self._lock:
             self._asking = self._asking or ServerLocks(loaded)
-            return self._asking.ask(now)
+            return self._asking.ask(now, LOCKS_WITHIN)
 
     def rest(self) -> None:
         """End the sessions; a running query fails. The next one opens new sessions."""

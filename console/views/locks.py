@@ -200,7 +200,7 @@ def source_line(one: ServerWaits) -> tuple[Level, str]:
     number = len(one.waits)
     if number:
         words = f"{many(number, 'session')} {'waits' if number == 1 else 'wait'} for slots or sessions of jobs"
-        return Level.WARNING, f"{words}: {safe(one.place, 40)}" + (f"; {one.hidden}" if one.hidden else "")
+        return Level.WARNING, f"{words}: {safe(one.place, 40)}" + (f"; {safe(one.hidden, 400)}" if one.hidden else "")
     if one.hidden:
         return Level.UNKNOWN, safe(f"{one.place}: {one.hidden}", 400)
     return Level.FINE, f"{NOBODY_AT_SOURCE}: {safe(one.place, 40)}"

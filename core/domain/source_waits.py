@@ -184,7 +184,7 @@ def waited_for(wait: SourceWait) -> str:
     """
     parts = [
         f"slot {safe(one.slot, _SHORT)} ({f'job {safe(one.job, _SHORT)}' if one.job else 'no configured job'})"
-        + (f" on {', '.join(one.shards[:3])}" if one.shards else "")
+        + (f" on {safe(', '.join(one.shards[:3]), _SHORT)}" if one.shards else "")
         for one in wait.slots[:3]
     ]
     parts += [one.name for one in wait.sessions[:3]]

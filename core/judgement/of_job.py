@@ -52,6 +52,11 @@ _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     """All faults of a job."""
     view = seen.view
+    silent = _silent_for(view, facts)
+    if view.report is not None and silent is not None and silent > facts.limits.silent_warning:
+        # who waited when its driver reported last: that may have ended long ago
+        view = replace(view, report=replace(view.report, lock_waits=(), source_waits=()))
+        seen = replace(seen, view=view)
     living = view.state.has_process and view.lives and not view.starting
     yield from _of_state(seen, facts)
     if living:

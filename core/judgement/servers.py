@@ -445,7 +445,7 @@ def _grant(refusal: Refusal) -> str:
 
 def _grant_plain(refusal: Refusal) -> str:
     if refusal.kind == "doris":
-        table, who = _plain(refusal.table), f"'{refusal.user}'@'%'"
+        table, who = _plain(refusal.table), "'{}'@'%'".format(refusal.user.replace("'", "''"))
         return f"GRANT SELECT_PRIV, LOAD_PRIV ON internal.{table} TO {who};" if table else ""
     found = _OBJECT.search(refusal.text)
     if found is None or not refusal.user:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -159,6 +159,8 @@ class _Sink:
     prefix: str = PREFIX
     session: SinkSession | None = None
     reader: LockReader | None = None
+    asking: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it is asked: a question that is late keeps the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
@@ -181,6 +183,8 @@ class _Source:
     job: str = ""
     session: SourceSession | None = None
     reader: SourceWaitReader | None = None
+    asking: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it is asked: a question that is late keeps the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
@@ -210,21 +214,26 @@ class ServerLocks:
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
         """What each server says, all asked at once; `now` is this machine's clock in seconds since 1970.
 
-        A server that has not answered after `seconds` has an error in place of an answer.
+        A server that has not answered after `seconds` has an error in place of an answer, and is asked again once it
+        has.
         """
         answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
 
         def work(number: int, one: _Sink | _Source) -> None:
             try:
-                answers.put((number, one.ask(now)))
+                with one.asking:
+                    answers.put((number, one.ask(now)))
             except SlotkeeperError as error:
                 answers.put((number, replace(one.blank(), error=error)))
             except Exception as error:  # the top of a thread: whoever waits for it must hear of it
                 answers.put((number, error))
 
-        for number, one in enumerate(self._servers):
-            threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
         found: dict[int, LocksSeen] = {}
+        for number, one in enumerate(self._servers):
+            if one.asking.locked():  # by a question of before
+                found[number] = _late(one, seconds)
+            else:
+                threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
         end = None if seconds is None else time.monotonic() + seconds
         while len(found) < len(self._servers):  # Ctrl-C is heard here, and nobody waits for the threads then
             try:
@@ -236,9 +245,7 @@ class ServerLocks:
             found[number] = answer
         for number, one in enumerate(self._servers):
             if number not in found:
-                side = "source" if one.blank().is_source else "sink"
-                error = late(f"{side} {one.endpoint.name} ({one.endpoint.place})", seconds or 0.0)
-                found[number] = replace(one.blank(), error=error)
+                found[number] = _late(one, seconds)
         return [found[number] for number in range(len(self._servers))]
 
     def close(self) -> None:
@@ -249,6 +256,13 @@ class ServerLocks:
                 session.sever()
                 with suppress(SlotkeeperError):
                     session.close()
+
+
+def _late(one: _Sink | _Source, seconds: float | None) -> LocksSeen:
+    blank, at = one.blank(), one.endpoint
+    return replace(
+        blank, error=late(f"{'source' if blank.is_source else 'sink'} {at.name} ({at.place})", seconds or 0.0)
+    )
 
 
 def _at(endpoint: Endpoint) -> tuple[str, int, str, str]:

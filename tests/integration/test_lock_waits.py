@@ -231,6 +231,18 @@ def test_a_prepared_transaction_is_named_and_how_it_is_ended(place: Place) -> No
     assert f"ROLLBACK PREPARED '{gid}'" in to_do(wait)
 
 
+def test_a_prepared_transaction_with_a_name_that_cannot_be_typed_is_ended_by_what_is_printed(place: Place) -> None:
+    gid = f"{place.database}`; or type `é\n'"
+    escaped = gid.replace("'", "''")
+    eve = place.stranger(f"LOCK TABLE {TABLE}", f"PREPARE TRANSACTION '{escaped}'")
+    eve.rollback()
+    place.waiting(STATEMENT, "slotkeeper/orders/7")
+    (wait,) = place.waits(place.reader())
+    (typed,) = to_do(wait).split("`")[1::2]
+    ended(place, typed)
+    until(lambda: not place.reader().read(now()), 20, "nobody to wait")
+
+
 def ended(place: Place, *statements: str) -> None:
     with closing(place.server.connect(place.database)) as connection:
         run(connection, *statements)

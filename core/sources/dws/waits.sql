@@ -22,7 +22,7 @@ WHERE a.datname = current_database() AND a.state IS DISTINCT FROM 'idle'
 -- Who waits for a lock of these tables on any node, and each who has one there (DWS, PGXC_LOCK_CONFLICTS, dws_04_0809:
 -- relation and partition among others; a session's query may be '<insufficient privilege>'). It names no session: ours
 -- are found by their query, as PG_STAT_ACTIVITY of this coordinator lists it. Of hundreds that have a lock beside hundreds
--- that wait, only ours count, and whoever keeps all others out.
+-- that wait, only ours count, and those that keep writers out.
 SELECT w.nspname || '.' || w.relname, w.nodename::text, w.mode, h.mode,
        coalesce(extract(epoch FROM clock_timestamp() - wa.query_start), extract(epoch FROM clock_timestamp() - w.xactstart), 0)::float8,
        w.pid, w.username::text, wa.application_name, wa.state,
@@ -37,7 +37,8 @@ LEFT JOIN pg_stat_activity wa ON wa.query_id = w.queryid AND w.queryid <> 0
 LEFT JOIN pg_stat_activity ha ON ha.query_id = h.queryid AND h.queryid <> 0
 WHERE NOT w.granted AND w.dbname = current_database() AND w.locktype IN ('relation', 'partition')
   AND w.nspname || '.' || w.relname = ANY (%(tables)s)
-  AND (ha.application_name LIKE 'slotkeeper/%%' OR h.mode IN ('ExclusiveLock', 'AccessExclusiveLock'))
+  AND (ha.application_name LIKE 'slotkeeper/%%'
+       OR h.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
 
 -- name: limits
 -- In seconds and milliseconds: DWS, "Lock Management" (dws_04_0928), and binlog_consume_timeout of "HStore Tables".

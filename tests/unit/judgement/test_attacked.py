@@ -10,6 +10,7 @@ from slotkeeper.core.domain.fault import Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.locks import Blocker, LockWait
 from slotkeeper.core.domain.report import Condition, Identity, JobStatus, LaneReport
+from slotkeeper.core.domain.source_waits import DDL, SourceWait
 from tests.unit.judgement.test_judge import NOW, VIEW, ago, told
 
 DRIVER = Identity(4711, "boot:ns:1", 4711, "r1", "here")
@@ -101,3 +102,12 @@ def test_no_dn_is_blamed_for_its_lag_while_a_server_answers_nobody(party: str) -
     silent = Condition(party, f"{party} mart", "does not answer", ago(40).timestamp())
     view = replace(VIEW, report=replace(VIEW.report, lanes=(lane("a", ""),), conditions=(silent,)))
     assert [one.rule for one in told(view, lags={"ods.a dn_1": 40.0})] == [f"{party}_fails"]
+
+
+@pytest.mark.parametrize(("silent", "rules"), [(20, {"lock_waits", "source_blocked"}), (40, {"driver_silent"})])
+def test_who_waited_when_a_driver_reported_last_is_not_told_once_that_is_silent(silent: float, rules: set[str]) -> None:
+    assert VIEW.report is not None
+    lock = LockWait(1, "slotkeeper/orders/1", "mart.a", "RowExclusiveLock", ago(50).timestamp(), None, (Blocker(7),))
+    wait = SourceWait(Blocker(8), DDL, "ods.a", ago(50).timestamp())
+    view = replace(VIEW, reported_at=ago(silent), report=replace(VIEW.report, lock_waits=(lock,), source_waits=(wait,)))
+    assert {one.rule for one in told(view)} == rules

@@ -143,3 +143,8 @@ def test_every_act_is_imperative_and_names_are_put_into_it(cause: Message) -> No
             assert not re.search(r"[{}]", action), action
             assert first[0].isupper() or first.startswith("`slotkeeper"), action
             assert not first.endswith("ed"), f"begins with a past participle: {action}"
+
+
+def test_a_doris_account_with_a_quote_in_its_name_ends_no_literal() -> None:
+    act = told("LOAD_PRIV denied", "1142", kind="doris", user="o'k", table="mart.orders")
+    assert "TO 'o''k'@'%';" in act
