@@ -339,7 +339,7 @@ def _no_replica(world: World) -> None:
     """Take the right away, and write rows that need it: a reader that has caught up is refused nothing."""
     _at_maria(f"REVOKE REPLICATION SLAVE ON *.* FROM {_ETL}")(world)
     world.at_source(
-        f"INSERT INTO {maria_orders.TABLE} (cust, order_no, status, amount, created)"
+        f"INSERT INTO {TABLE} (cust, order_no, status, amount, created)"
         f" SELECT seq, {LATE_FIRST} + seq, 'new', 1, now() FROM ods.seq_1_to_{_ROWS}"
     )
 
