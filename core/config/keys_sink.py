@@ -66,7 +66,7 @@ class _SinkOptions:
         "each DN is a lane; [jobs.X.spark] master says how many at once", documented="sink.parallelism"
     )
     """writers at once"""
-    print_data_pk = no_meaning("values of rows, keys among them, are never logged", False)
+    print_data_pk = no_meaning("values of rows are never logged, but for the key of one at which a job stops", False)
     """log the keys of rows"""
     log_switch = no_meaning("there is no vendor's client; a job's own log is always written", False)
     """log of the client"""

@@ -135,14 +135,15 @@ def mysql_right(text: str) -> tuple[str, str]:
 
     >>> mysql_right("SELECT command denied to user 'etl'@'h' for table `ods`.`t`")
     ('SELECT', 'ods.t')
-    >>> mysql_right("Access denied; you need (at least one of) the SUPER, BINLOG MONITOR privilege(s)")[1]
-    '*.*'
+    >>> mysql_right("Access denied; you need (at least one of) the SUPER, BINLOG MONITOR privilege(s)")
+    ('REPLICATION SLAVE, REPLICATION CLIENT', '*.*')
     """
     if found := _OF_TABLE.search(text):
         return found["right"].strip(), found["name"].replace("`", "")
     found = _OF_SERVER.search(text)
-    first = found["rights"].split(",")[0].removeprefix("SUPER or ").strip() if found else "REPLICATION"
-    return (REPLICA if "REPLICA" in first or "BINLOG" in first else first), "*.*"
+    rights = found["rights"] if found else REPLICA
+    replica = "REPLICA" in rights or "BINLOG" in rights  # SUPER, which is named first, would do, and far more
+    return REPLICA if replica else rights.split(",")[0].strip(), "*.*"
 
 
 def cure(text: str) -> str:

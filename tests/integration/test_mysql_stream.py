@@ -280,7 +280,8 @@ def test_a_login_without_rights_gets_the_grant(maria: Maria) -> None:
     session = support.log_in(maria.server, user.split("'")[1], "secret")
     with pytest.raises(AccessRefused) as refused:
         admit(session, "maria", user)
-    assert refused.value.hint == f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
+    grant = f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user};"
+    assert refused.value.hint == f"As an administrator of source maria, run `{grant}`."
     session.close()
     maria.run(f"GRANT REPLICATION CLIENT ON *.* TO {user}")
     session = support.log_in(maria.server, user.split("'")[1], "secret")

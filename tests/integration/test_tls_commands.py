@@ -80,7 +80,7 @@ def test_doctor_says_why_a_line_is_refused_and_what_cures_it(
         assert (level, seen.answers) == ("fail", [])
         assert 'sslmode = "require" or above' in text
         found = doctored(through(file, seen.port, "sinks.mart", VERIFIED))
-    assert "Switch TLS on at the server" in found["sink mart"][0][1]
+    assert "Enable TLS on the server" in found["sink mart"][0][1]
 
 
 def test_config_check_refuses_a_job_of_prod_whose_lines_nobody_chose(

@@ -335,6 +335,15 @@ def _maria_password(world: World) -> None:
     world.maria.password_file(maria_orders.LOGIN).write_text(_NEW, "utf-8")
 
 
+def _no_replica(world: World) -> None:
+    """Take the right away, and write rows that need it: a reader that has caught up is refused nothing."""
+    _at_maria(f"REVOKE REPLICATION SLAVE ON *.* FROM {_ETL}")(world)
+    world.at_source(
+        f"INSERT INTO {TABLE} (cust, order_no, status, amount, created)"
+        f" SELECT seq, {LATE_FIRST} + seq, 'new', 1, now() FROM ods.seq_1_to_{_ROWS}"
+    )
+
+
 def _readers_end_again_and_again(world: World) -> None:
     over = _ending[world.sink_user] = threading.Event()
 
@@ -368,7 +377,7 @@ AT_MARIADB: tuple[Provoked, ...] = (
             rf" {re.escape(_ETL)};`",
             ends=True,
         ),
-        _at_maria(f"REVOKE REPLICATION SLAVE ON *.* FROM {_ETL}"),
+        _no_replica,
         lambda world: world.at_source(f"GRANT REPLICATION SLAVE ON *.* TO {_ETL}"),
     ),
 )  # fmt: skip

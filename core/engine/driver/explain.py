@@ -23,6 +23,8 @@ _OF_SERVERS = {
 }  # fmt: skip
 """Kinds that a server's answer decides; what a person has to decide has an act of its own."""
 _SQLSTATE = 5
+_TWICE = ("SK-1101", "SK-1104", "SK-1706")
+"""Refused access, which is tried twice: to wait is no way out. A rejected password is waited for."""
 _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
 
 
@@ -39,7 +41,8 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
     said = explain(replace(refusal, server=condition.name))
     if said.code == UNKNOWN.code:
         condition = replace(condition, cause=said.problem)
-    act = said.action if said.action.startswith(NOTHING) else f"{said.action.rstrip('.')}{OR}{RETRIES}"
+    waits = not said.action.startswith(NOTHING) and said.code not in _TWICE
+    act = f"{said.action.rstrip('.')}{OR}{RETRIES}" if waits else said.action
     return replace(condition, message=said.code, act=act)
 
 

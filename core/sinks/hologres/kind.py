@@ -63,11 +63,11 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if code.startswith("08"):
         return passing.lost_line(text)(message, "", code, "sink")
     if code[:2] in ("22", "23"):
-        hint = "have the target take the row (its columns, types and constraints), or correct it at the source"
+        hint = "Alter the target so that it takes the row (its columns and types), or correct it at the source"
         return RowRefused(message, hint, code, "sink")
     if code[:2] in ("42", "0A", "25"):
         return Refused(
-            message, "bring the target back as it was; `slotkeeper doctor` says what is missing", code, "sink"
+            message, "Restore the target as it was; `slotkeeper doctor` names what is missing.", code, "sink"
         )
     return Unclassified(message, "", code, "sink")
 

@@ -123,7 +123,8 @@ class HologresSink:
                         what = (
                             f"{self.target.target}: column {name!r} refuses NULL, which a row of the source has there"
                         )
-                        raise RowRefused(what, "have the target take it, or correct it at the source", "23502", "sink")
+                        hint = "Alter the target so that it takes NULL there, or correct the row at the source"
+                        raise RowRefused(what, hint, "23502", "sink")
         return ""
 
     def commit(self, token: str) -> bool:
