@@ -167,6 +167,10 @@ _APART = {
 }
 
 
+_STEP = 30.0
+"""Seconds after which a step is cancelled whose lane had one cancelled before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """One incident, or two of which the second begins once the first is told."""
@@ -176,6 +180,15 @@ class Scene:
     @property
     def name(self) -> str:
         return " + ".join(self.names)
+
+    def late(self, number: int) -> float:
+        """Seconds from the beginning of that one until it is a fault that can be known.
+
+        What a step finds is found by the next one, and behind a slow sink that begins once this one has been cancelled.
+        """
+        one = SINGLES[self.names[number - 1]]
+        waits = "lag-grows" in self.names[: number - 1] and one.seen in (Seen.AT_SINK, Seen.AT_SOURCE)
+        return max(one.late, _STEP if waits else 0.0)
 
     def expected(self, begun: int) -> tuple[str, ...]:
         """What is wrong and can be known once so many have begun, in the order in which it is to be shown."""
