@@ -159,6 +159,7 @@ _RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quar
 """What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
 _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
+    frozenset(("lag-grows", "dn-added")): "a DN is added once every slot has read on, and a slow sink makes one late",
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
     frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",

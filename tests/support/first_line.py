@@ -151,6 +151,10 @@ def _is_another(before: Fault, sample: Sample) -> bool:
     return not sample.faults or (sample.faults[0].key, sample.faults[0].do) != (before.key, before.do)
 
 
+def _calm(sample: Sample) -> bool:
+    return not sample.faults and sample.runs
+
+
 @dataclass
 class Doer(Hands):
     """Does the acts of the judgement's first fault; what is by hand is done by `colleague`."""
@@ -195,7 +199,9 @@ class Doer(Hands):
                 self.walk.by_hand.append(refused.said.strip())
             else:
                 place = 1
-        last = self._until(lambda one: not one.faults and one.runs, still)
+        last = self._until(_calm, still)
+        if last is None and not self.sampling.samples[-1].faults and self.hidden(""):  # a copy that is only slow
+            last = self._until(_calm, 2 * still)
         self.walk.seconds = time.monotonic() - began
         said = "" if self.refused is None else f" ({self.refused.text}: {self.refused.code}: {self.refused.said})"
         self.left = "" if last is not None else f"{self.sampling.samples[-1].first}{said}"
