@@ -67,7 +67,7 @@ class Stage:
                 self.made.begins()
                 play.run(self.made, VERIFY)
             began = self.made.began.timestamp() - (time.time() - time.monotonic())
-            start = began + SINGLES[name].late + SETTLES
+            start = began + self.scene.late(number) + SETTLES
             expected = [SINGLES[one] for one in self.scene.expected(number)]
             self._wait(start + STAYS)
             self.tally.count([one for one in self.sampling.samples if one.at >= start], expected)
@@ -83,10 +83,10 @@ class Stage:
         self.sampling.until(lambda one: one.at >= moment, moment - time.monotonic() + 30.0)
 
     def colleague(self, words: str) -> bool:
-        """Does by hand what belongs to the fault that is first now: the incident's record has it."""
-        now = self.sampling.samples[-1]
-        names = sorted(self.scene.names, key=lambda name: not (now.faults and SINGLES[name].is_of(now.faults[0])))
-        return self._does([name for name in names if name != NOT_TO_BE_HAD])
+        """Does by hand what belongs to the fault that says so: the incident's record has it."""
+        said = [one for one in self.sampling.samples[-1].faults if words in one.do]
+        mine = [name for name in self.scene.names if any(map(SINGLES[name].is_of, said))]
+        return self._does([name for name in mine or self.scene.names if name != NOT_TO_BE_HAD])
 
     def hidden(self, words: str) -> bool:
         """Ends what came second and is told of no job that has ended."""

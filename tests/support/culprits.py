@@ -162,6 +162,7 @@ _RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quar
 """What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
 _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
+    frozenset(("lag-grows", "dn-added")): "a DN is added once every slot has read on, and a slow sink makes one late",
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
     frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",
@@ -170,6 +171,10 @@ _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
     frozenset(("half-open-line", "disk-full")): "a small disk and a stopped server: neither can be seen to begin",
 }
+
+
+_STEP = 30.0
+"""Seconds after which a step is cancelled whose lane had one cancelled before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,15 @@ class Scene:
     @property
     def name(self) -> str:
         return " + ".join(self.names)
+
+    def late(self, number: int) -> float:
+        """Seconds from the beginning of that one until it is a fault that can be known.
+
+        What a step finds is found by the next one, and behind a slow sink that begins once this one has been cancelled.
+        """
+        one = SINGLES[self.names[number - 1]]
+        waits = "lag-grows" in self.names[: number - 1] and one.seen in (Seen.AT_SINK, Seen.AT_SOURCE)
+        return max(one.late, _STEP if waits else 0.0)
 
     def expected(self, begun: int) -> tuple[str, ...]:
         """What is wrong and can be known once so many have begun, in the order in which it is to be shown."""

@@ -37,6 +37,11 @@ def test_what_a_driver_sees_is_not_known_of_a_job_that_has_ended() -> None:
     assert Scene(("lag-grows", "slot-expired")).expected(2) == ("slot-expired",)
 
 
+def test_what_a_step_finds_is_late_behind_a_slow_sink_and_a_full_disk_is_not() -> None:
+    behind = [Scene(("lag-grows", name)).late(2) for name in ("slot-expired", "sink-truncated", "disk-full")]
+    assert (behind, Scene(("slot-expired",)).late(1)) == ([30.0, 30.0, 0.0], 0.0)
+
+
 def test_a_pair_that_cannot_be_made_says_why_and_the_others_have_an_order_in_which_it_can() -> None:
     assert pair("slot-expired", "vacuum-blocked") == "vacuum-blocked needs a job that runs"
     assert pair("half-open-line", "poison-row") == Scene(("poison-row", "half-open-line"))

@@ -44,6 +44,7 @@ def told(text: str, code: str = "", **more: str) -> str:
         ("1290", "The MariaDB server is running with the --read-only option", "SK-1304"),
         ("55P03", "canceling statement due to lock timeout", "SK-1401"),
         ("57014", "canceling statement due to statement timeout", "SK-1404"),
+        ("", "a step did not end in time and was cancelled", "SK-1406"),
         ("40P01", "deadlock detected", "SK-1402"),
         ("40001", "could not serialize access", "SK-1403"),
         ("23505", "duplicate key value violates unique constraint", "SK-1501"),
