@@ -20,7 +20,7 @@ from slotkeeper.console.views.errors import (
     summary,
 )
 from slotkeeper.console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
-from slotkeeper.core.domain.fault import Ack
+from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.servers import CAUSES, Message
@@ -172,3 +172,11 @@ def test_progress_lost_leads_to_no_refused_reset() -> None:
     remedy = remedy_for(TroubleName.PROGRESS_LOST.value, "")
     assert not any("slots reset" in one.do for one in remedy.options)
     assert "restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title
+
+
+def test_what_ended_a_job_has_the_judgements_act_also_among_the_errors() -> None:
+    act = "`slotkeeper slots reset ods.t s --to snapshot --on-existing replace` plans a new copy"
+    fault = Fault("job_failed", Party.SLOT, "SLOT LOST", Severity.CRITICAL, "dn_1: gone", "", act, job="a")
+    job = JobFacts("a", Level.CRITICAL, JobState.FAILED, trouble="SLOT LOST", faults=(fault,))
+    lines = [text for _, text in error_lines(error("a", "1", message="SLOT LOST: dn_1: gone"), job, NOW)]
+    assert [text for text in lines if "--to snapshot" in text] == [f"2  {act} (copies everything again)"]
