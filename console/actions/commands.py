@@ -65,7 +65,7 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
     wants = [Want(Part.REASON, about="why, for the audit")]
     wants += [Want(part, str(to_type[key]), about) for part, key, about in names if to_type.get(key) is not None]
     if to_type.get("rows") is not None:
-        wants.append(Want(Part.ROWS, str(to_type["rows"]), "rows that are lost or skipped"))
+        wants.append(Want(Part.ROWS, str(to_type["rows"]), "the most rows that may be lost or skipped"))
     return tuple(wants)
 
 

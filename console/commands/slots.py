@@ -27,7 +27,7 @@ from slotkeeper.core.launch.view import observe, settled
 from slotkeeper.core.services import looking, slot_commands
 from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.slots import change
-from slotkeeper.core.slots.change import UNKNOWN_ROWS, ChangePlan, Consent, Owner, SlotVerb, per_shard
+from slotkeeper.core.slots.change import ChangePlan, Consent, Owner, SlotVerb, per_shard
 from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, Rate, rate_between
 from slotkeeper.core.slots.status import KnownBy, ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained
 from slotkeeper.core.state.sqlite import Store
@@ -59,7 +59,7 @@ ConfirmTable = Annotated[
 ]
 Rows = Annotated[
     str,
-    typer.Option("--rows", metavar="N", help="the number of unread rows that are lost; 'unknown' if it cannot be told"),
+    typer.Option("--rows", metavar="N", help="the most unread rows that may be lost, or 'unknown'"),
 ]
 For = Annotated[
     list[Action] | None, typer.Option("--for", help="judge the exit code by this action only; may be repeated")
@@ -528,9 +528,8 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
 
 def to_type(plan: ChangePlan) -> dict[str, str | None]:
     """What has to be typed beside a reason, as `slots.change` asks for it; null where it is not asked for."""
-    rows = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
     table = plan.table if plan.highest else None
-    return {"confirm": plan.slot, "confirm_table": table, "rows": None if rows == "0" else rows}
+    return {"confirm": plan.slot, "confirm_table": table, "rows": plan.rows_to_type or None}
 
 
 def _show(plan: ChangePlan, ascii_only: bool) -> None:
@@ -547,7 +546,7 @@ def _show(plan: ChangePlan, ascii_only: bool) -> None:
 def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     verb = "drop" if plan.verb == "abandon" else plan.verb
     table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
-    rows = "" if plan.rows == 0 else f" --rows {'unknown' if plan.rows is None else plan.rows}"
+    rows = f" --rows {plan.rows_to_type}" if plan.rows_to_type else ""
     output.line("dry run: nothing was changed; to do it:", ascii_only)
     source = "" if plan.owner else f" --source {typed(plan.source)}"  # no job tells which one is meant
     consent = f"--execute --reason TEXT --confirm {typed(plan.slot)}{table}{rows}"

@@ -104,7 +104,7 @@ class Reader:
         known = {view.name for view in views}
         known_jobs = [replace(facts(one.view, faults, now), host=one.host) for one in seen.jobs]
         jobs = complete(known_jobs, self.loaded, last(store), faults)
-        jobs = [self._throughput.with_rates(one, now) for one in jobs]
+        jobs = [self._throughput.with_rates(one, now, bool(seen.machine.full)) for one in jobs]
         jobs = self._queries.among(jobs) if self._queries is not None else jobs
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
         events.sort(key=lambda one: one.id, reverse=True)  # as they were recorded: a clock may have been set back
@@ -199,9 +199,9 @@ class _Followed:
     def at(self) -> datetime | None:
         return None if self.frame is None else self.frame.at
 
-    def lags_at(self, now: datetime) -> dict[str, float | None]:
+    def lags_at(self, now: datetime, ended: bool) -> dict[str, float | None]:
         """A lag that is not measured any more grows with the clock: what was applied then is all that is applied."""
-        return {} if self.frame is None else dict(lags_of(self.frame, now).known)
+        return {} if self.frame is None else dict(lags_of(self.frame, now, ended=ended).known)
 
 
 class Throughput:
@@ -244,13 +244,14 @@ class Throughput:
         """The last frame of each job."""
         return [one.frame for one in self._jobs.values() if one.frame is not None]
 
-    def with_rates(self, job: JobFacts, now: datetime) -> JobFacts:
-        """The job with its lags and rates; unknown where nothing was recorded lately."""
+    def with_rates(self, job: JobFacts, now: datetime, unstored: bool = False) -> JobFacts:
+        """The job with its lags and rates; unknown where nothing was recorded lately, or can be (`unstored`)."""
         followed = self._jobs.get(job.name)
         if followed is None or followed.at is None or job.state is None:
             return job
         moment, old = now.timestamp(), elapsed(followed.at, now)
-        lags = followed.lags_at(now)
+        lags = followed.lags_at(now, job.last_known)
+        lags = dict.fromkeys(lags) if unstored else lags
         tracks = followed.tracks
         throughput = {
             dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment))

@@ -13,7 +13,7 @@ from slotkeeper.console.monitor.health import LEVELS, sights
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
 from slotkeeper.console.views.errors import open_count
 from slotkeeper.console.views.quarantine import number_of, quarantine_of
-from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for
+from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for, with_act
 from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, rank
 from slotkeeper.console.views.slots import all_slots
 from slotkeeper.core.domain.fault import Ack, Fault, ack_in, is_quiet
@@ -183,9 +183,8 @@ def _goes_to(one: Fault, monitor: MonitorState) -> tuple[str, str]:
 
 def _options(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
     """What is safe to do, then what is known about its kind, each with what it loses."""
-    options = [Option(safe(one.do, TYPED))] if one.do else []
-    options += [Option(_named(one, job, each.do), each.loses) for each in _known(one, job)]
-    return tuple(dict.fromkeys(options))
+    known = tuple(Option(_named(one, job, each.do), each.loses) for each in _known(one, job))
+    return with_act(safe(one.do, TYPED), known)
 
 
 def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
@@ -203,7 +202,7 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
 
 
 _TTL = (
-    Option("raise binlog_ttl at the source: ALTER TABLE TABLE SET (binlog_ttl = ...)"),
+    Option("raise binlog_ttl at the source: ALTER TABLE @ SET (binlog_ttl = ...)"),
     Option("`slotkeeper slots register TABLE SLOT`: gives up what is unread", Loss.UNREAD),
 )
 
@@ -212,7 +211,9 @@ def _named(one: Fault, job: JobFacts | None, text: str) -> str:
     """A way out with the names put in; one that starts a job starts the table alone where only that has ended."""
     slot = one.thing if one.rule.startswith("slot_") else job.slot if job is not None else ""
     table = one.table or (job.table_in(one.cause) if job is not None else "")
-    said = named(text.replace("ALTER TABLE TABLE", f"ALTER TABLE {safe(dotted(table))}"), one.job, table, slot)
+    said = named(text, one.job, table, slot)
+    if "TABLE @" in text:  # a statement's own word, which is no name that is put in
+        return text.replace("@", safe(dotted(table)))
     return started_alone(said, one.job, one.table) if one.rule.startswith("table_") else said
 
 

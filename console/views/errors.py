@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import Enum
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
-from slotkeeper.console.views.remedies import named, numbered, remedy_for
-from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, age, clock, count, rank
+from slotkeeper.console.views.remedies import named, numbered, remedy_for, with_act
+from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, count, rank
 from slotkeeper.core.domain.fault import Ack, is_quiet
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import many, safe
@@ -124,7 +124,10 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     title = " ".join(part for part in (known.code, named(known.title, one.job)) if part)
     said.append((Level.FINE, f"known   {title}: {known.means}"))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
-    return said + [(Level.FINE, text) for text in numbered(known.options, one.job, table, slot)]
+    ended = job is not None and job.trouble and one.message.startswith(job.trouble)
+    do = next((each.do for each in job.faults if each.rule == "job_failed"), "") if job is not None and ended else ""
+    options = with_act(safe(do, TYPED), known.options)
+    return said + [(Level.FINE, text) for text in numbered(options, one.job, table, slot)]
 
 
 def summary(rows: Iterable[Row]) -> str:

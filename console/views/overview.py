@@ -30,11 +30,10 @@ def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
 
 
 def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """The worst fault that is no job's, as of this machine's disk, and how many more there are."""
+    """The worst fault that is no job's, as of this host's disk or a slot of another consumer, and how many more."""
     from slotkeeper.console.monitor.health import LEVELS  # the first frame is seen without it
-    from slotkeeper.core.domain.fault import Party
 
-    found = [one for one in local.faults if not one.job and one.party is Party.MACHINE]
+    found = [one for one in local.faults if not one.job]
     if not found:
         return []
     more = f"   and {len(found) - 1} more (6 Alerts)" if found[1:] else ""

@@ -268,6 +268,17 @@ def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
     return tuple(sorted(options, key=lambda one: one.loses))
 
 
+def with_act(do: str, known: tuple[Option, ...]) -> tuple[Option, ...]:
+    """The judgement's act with what it loses, then what else is known, without a shorter form of the act's reset.
+
+    >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (_SNAPSHOT,))]
+    [<Loss.TIME: 1>]
+    """
+    anew = "--to snapshot"
+    act = (Option(do, Loss.TIME if "snapshot" in do else Loss.NOTHING),) if do else ()
+    return tuple(dict.fromkeys((*act, *(one for one in known if not (anew in do and anew in one.do)))))
+
+
 def numbered(options: tuple[Option, ...], job: str, table: str = "", slot: str = "") -> list[str]:
     """The ways out with the names put in, each with its number and what it loses, the one that loses least first."""
     found = enumerate(ranked(options), 1)

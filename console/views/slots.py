@@ -341,7 +341,8 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
         at = back.point.shown if back.point else UNKNOWN
         keeping = not by_age(one, False)
         how = f"retains binlog with {back.behind.words}," if keeping else "nothing is held back for it; it stands at"
-        said.append((Level.FINE, f"{how} {at} on {safe(back.shard, 40)}"))
+        none = f"not registered on {safe(back.shard, 40)}: it retains nothing there"
+        said.append((Level.FINE, none if keeping and at == "0" else f"{how} {at} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest and not by_age(one, False)]
     if mine:
         part = one.seen.retained.words.part if one.seen.retained else part_of(())
@@ -378,7 +379,8 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
         return level, "when it expires cannot be told here"
     if by_age(one):
         return level, f"records behind it go from {clock(left.expires_at)} UTC on, read or not, unless it moves on"
-    lost = f"its {count(one.slot.unread)} unread rows are" if one.slot.unread != 0 else "what comes after it is"
+    unread = "" if one.slot.unread is None else f"{count(one.slot.unread)} "
+    lost = f"its {unread}unread rows are" if one.slot.unread != 0 else "what comes after it is"
     return level, f"if nobody registers, it expires at {clock(left.expires_at)} UTC and {lost} lost to it"
 
 

@@ -49,7 +49,8 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
     """
     found, host = list(faults), seen.host
     past = None if host is None else elapsed(datetime.fromtimestamp(host.at, timezone.utc), facts.now)
-    if host is None or past is None or past > FRESH or not seen.view.lives:
+    runs = seen.view.lives and seen.view.state.has_process
+    if host is None or past is None or past > FRESH or not runs or facts.machine.full:
         yield from found
         return
     pressed = {one.key: pressure(window(one, seen, facts), host) for one in found if _may_be_by_host(one)}

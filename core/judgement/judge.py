@@ -155,8 +155,8 @@ def _stuck(facts: Facts) -> Iterator[Fault]:
 
 def _disk(facts: Facts) -> Iterator[Fault]:
     machine = facts.machine
-    do = by_hand("free some space there", "nothing: running jobs go on; slotkeeper jobs stop JOB still ends one")
-    effect = "nothing new is recorded of jobs, and none can be started"
+    do = by_hand("free some space there", "nothing: running jobs continue; slotkeeper jobs stop JOB still ends one")
+    effect = "running jobs continue; nothing new is recorded of them, and none can be started"
     if machine.full:
         yield Fault("disk_full", Party.MACHINE, HERE, Severity.CRITICAL, safe(machine.full, 300), effect, do)
     elif machine.free is not None and machine.free < facts.limits.disk_free:

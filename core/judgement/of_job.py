@@ -87,7 +87,10 @@ def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _stands(view: JobStatus) -> str:
-    return f"nothing is applied, and {unread_meanwhile(view.report)}"
+    if view.trouble == "SUPERSEDED":
+        return "the later start applies the changes and confirms the slot"
+    lost = view.trouble == TroubleName.SLOT_LOST.value
+    return f"nothing is applied, and {'what it had not read is lost' if lost else unread_meanwhile(view.report)}"
 
 
 def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect: str, do: str = "") -> Fault:
@@ -241,6 +244,11 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     if silent is None:
         cause = "its driver lives and has not reported since this host's clock was set back"
         yield _of_process("clock_set_back", seen, Severity.WARNING, cause, "how it stands cannot be told", do)
+    elif silent > limits.silent_warning and facts.machine.full:
+        cause = "its driver is running; its reports cannot be stored while the disk of the state folder is full"
+        free = by_hand("free some space on that disk")
+        unknown = _of_process("driver_silent", seen, Severity.UNKNOWN, cause, "its state and lag are unknown", free)
+        yield replace(unknown, since=view.reported_at)
     elif silent > limits.silent_warning:
         severity = Severity.CRITICAL if silent > limits.silent_critical else Severity.WARNING
         cause = "its driver lives and does not report"
@@ -290,7 +298,7 @@ def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
     """The DN that lags most; lanes whose fault is reported already are that one's."""
-    if seen.view.state is not JobState.RUNNING:
+    if seen.view.state is not JobState.RUNNING or facts.machine.full:  # what is not stored is not late
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
     late = {
@@ -308,8 +316,9 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
         "lag", Party.DN, safe(name, 60), severity, f"it is {behind} behind its source",
         f"{len(late)} of {many(len(seen.lags), part)} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
-        "by hand: take away what has become slow at the bottleneck, which is named above (or by Enter on the job): a"
-        " trigger, a lost index, a lock, a disk; or wait, nothing is skipped",
+        "by hand: remove what has become slow: a trigger, a lost index, an index on a function, a lock, a disk; the"
+        f" bottleneck line names the side where it is known, else read `slotkeeper jobs logs {typed(seen.view.name)}`;"
+        " or wait, nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
     )  # fmt: skip
 

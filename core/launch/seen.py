@@ -126,10 +126,10 @@ def _copy_anew(job: JobSpec | None) -> str:
     return remedy.copy_anew(job)
 
 
-def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags:
+def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None, ended: bool = False) -> Lags:
     """A frame's lags as they are by now; unknown where it is not known how old they are.
 
-    A lane that by a `newer` report has not moved lags by what has passed since.
+    A lane that by a `newer` report has not moved lags by what has passed since, and so does each of a job that `ended`.
     """
     old = elapsed(frame.at, now)
     if old is None:
@@ -137,7 +137,7 @@ def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None) -> Lags
     past, still = old, {name for name, _ in _places(frame.view.report).items() & _places(newer).items()}
 
     def grown(name: str, lag: float) -> float:
-        return lag + past if past > OLD_SECONDS or (lag > 0 and name in still) else lag
+        return lag + past if ended or past > OLD_SECONDS or (lag > 0 and name in still) else lag
 
     return Lags(
         {name: None if lag is None else grown(name, lag) for name, lag in frame.lags.items()},

@@ -90,7 +90,7 @@ def because(crash: Crashed, out_of_memory: str) -> Crashed:
 
 TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
-    safe="by hand: stop the later start there, where it is not meant; else nothing is to be done",
+    safe="No action needed if that start is meant. Otherwise stop it on its host",
 )  # fmt: skip
 """Its driver reports the same, at once: what it holds open may take a while to end."""
 _MEANINGS: dict[int | None, Ended] = {

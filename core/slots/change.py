@@ -85,6 +85,14 @@ class ChangePlan:
         """The thing, as the audit names it."""
         return f"{self.source} {self.table} slot {self.slot}"
 
+    @property
+    def rows_to_type(self) -> str:
+        """The most unread rows that may be lost, as consent has them; "" where none are.
+
+        Twice as many as there are now: a table that is written gains some until the command has been typed.
+        """
+        return UNKNOWN_ROWS if self.rows is None else str(2 * self.rows) if self.rows else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -198,8 +206,9 @@ def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
     if plan.highest and consent.confirm_table != plan.table:
         why = "no configured job owns it" if plan.owner is None else "its source is PROD"
         raise Refused(f"slot {plan.slot}: {why}, so the table's name is asked for", f"--confirm-table {plan.table}")
-    wanted = UNKNOWN_ROWS if plan.rows is None else str(plan.rows)
-    if wanted != "0" and consent.rows != wanted:
+    wanted = plan.rows_to_type
+    most = int(consent.rows) if consent.rows.isdecimal() else -1
+    if wanted and (consent.rows != UNKNOWN_ROWS if plan.rows is None else most < plan.rows):
         said = "cannot be counted here" if plan.rows is None else f"are {plan.rows} now"
         typed = f", not {consent.rows}" if consent.rows else ""
         raise Refused(f"the unread rows of slot {plan.slot} that would be lost {said}{typed}", f"--rows {wanted}")

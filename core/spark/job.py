@@ -233,8 +233,12 @@ def _drive(
         return TERMINATED if wanted_states.terminated.is_set() else ENDED
     except Superseded as error:
         _say(str(error))
+        by = ""
+        with suppress(SlotkeeperError):  # whose host and pid: without them nobody can stop that start
+            by = sessions.store().holder()
+        reason = f"{TAKEN_OVER.reason}{by and f': {by}'}"
         with suppress(Busy, Refused, StateError):  # else its supervisor does, once Spark has ended as well
-            store.apply(job.name, JobEvent.SUPERSEDED, TAKEN_OVER.reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
+            store.apply(job.name, JobEvent.SUPERSEDED, reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
         return SUPERSEDED
     except SlotkeeperError as error:
         return _failed(error, store, job, narrator if runner else None)

@@ -43,6 +43,7 @@ def test_the_console_says_that_a_source_does_not_answer_and_is_left_at_once(mode
         terminal.shows("leave")  # it draws while a source hangs
         terminal.send("\x1b[27u")
         terminal.shows("does not answer within")
+        terminal.shows("no source has answered yet")
         assert left(terminal) < LEFT_WITHIN
         assert SECRET not in terminal.content.decode("utf-8", "replace") + place.files()
 

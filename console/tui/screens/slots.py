@@ -44,11 +44,6 @@ class _OfSlots(TableScreen):
         """A slot by its key."""
         return next((one for one in all_slots(self.console.shown.tables.values()) if one.key == key), None)
 
-    def oldest(self) -> str:
-        """The age of what is shown: that of the oldest look."""
-        known = [at for one in self.console.shown.tables.values() if (at := seen_at(one)) is not None]
-        return age(min(known), self.console.now) if known else "?"
-
     def meant(self) -> tuple[SlotFacts | None, str]:
         """The slot that a key means, and the DN if one is chosen."""
         return self.slot(self.table.cursor_key), ""
@@ -112,9 +107,9 @@ class SlotsScreen(_OfSlots, GraphBelow):
     def about(self) -> str:
         if self.console.in_history and not self.console.shown.tables:
             return "no slot had been seen by then; R leaves history"
-        if self.console.shown.tables:
-            return f"seen {self.oldest()} ago"
-        return "no source was asked yet" if self.console.has_sources else "no job with a source is configured"
+        if known := [at for one in self.console.shown.tables.values() if (at := seen_at(one)) is not None]:
+            return f"seen {age(min(known), self.console.now)} ago"
+        return "no source has answered yet" if self.console.has_sources else "no job with a source is configured"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return self.detail_of(key)

@@ -20,7 +20,7 @@ from slotkeeper.console.views.errors import (
     summary,
 )
 from slotkeeper.console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
-from slotkeeper.core.domain.fault import Ack
+from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.servers import CAUSES, Message
@@ -186,3 +186,11 @@ def test_a_printed_statement_names_its_account_also_where_only_the_error_is_know
 ) -> None:
     (act, *_) = remedy_for(code, message).options
     assert says in act.do and '""' not in act.do
+
+
+def test_what_ended_a_job_has_the_judgements_act_also_among_the_errors() -> None:
+    act = "`slotkeeper slots reset ods.t s --to snapshot --on-existing replace` plans a new copy"
+    fault = Fault("job_failed", Party.SLOT, "SLOT LOST", Severity.CRITICAL, "dn_1: gone", "", act, job="a")
+    job = JobFacts("a", Level.CRITICAL, JobState.FAILED, trouble="SLOT LOST", faults=(fault,))
+    lines = [text for _, text in error_lines(error("a", "1", message="SLOT LOST: dn_1: gone"), job, NOW)]
+    assert [text for text in lines if "--to snapshot" in text] == [f"2  {act} (copies everything again)"]

@@ -136,3 +136,12 @@ def test_each_fault_of_a_job_has_its_own_act_with_its_own_code() -> None:
     job = facts(VIEW, [locked, loop, replace(loop, cause="again")], NOW)
     assert acts(job) == ["do     end it (SK-2101)", "do 2   read the log (SK-2406)"]
     assert acts(facts(VIEW, [], NOW)) == ["do     nothing"]
+
+
+def test_a_fault_of_no_job_is_named_above_the_jobs_also_where_it_is_a_slots() -> None:
+    slot = Fault(
+        "slot_ttl", Party.SLOT, "slot retired of ods.orders", Severity.CRITICAL, "4 h of its TTL of 1d00h are left"
+    )
+    first, _, third = summary(Local(NOW, (JOB,), faults=(slot,)), NOW)
+    assert first == (Level.CRITICAL, "x 1   jobs 1: 1 RUNNING")
+    assert third == (Level.CRITICAL, "slot retired of ods.orders: 4 h of its TTL of 1d00h are left")

@@ -14,6 +14,7 @@ from slotkeeper.core.domain.reset import Backup, OpenReset
 from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.slots.status import TableRetained, TableSlots
 from slotkeeper.core.sources.dws import words as dws_words
+from slotkeeper.core.sources.dws.position import DwsPosition
 from tests.tui.filled import NOW, planted, polled, slot
 
 ACTOR = Actor("li.wei", "host1", 7, uid=1000)
@@ -114,3 +115,12 @@ def test_where_nothing_is_registered_the_sql_only_looks_and_speaks_of_no_ttl() -
     view, _ = slot("s", 1, 5)
     said = slot_history.manual_sql_lines(Nothing(), "shop.orders", view, None)
     assert said == [slot_history.ONLY_READS, "  SHOW MASTER STATUS;", "  nothing is registered there"]
+
+
+def test_a_dn_where_nothing_is_registered_retains_nothing_and_uncounted_rows_have_no_number() -> None:
+    none = DwsPosition(0, None)
+    found = polled("ods.orders", slot("orders_slot", 1, None, live=none, durable=none))
+    one = next(iter(all_slots([replace(seen(), slots=found.slots, retained=found.retained)])))
+    said = [text for _, text in slot_lines(one, NOW)]
+    assert "not registered on dn_1: it retains nothing there" in said
+    assert any("its unread rows are lost to it" in text for text in said), said

@@ -9,6 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.fault import RULES, Fault, Party, Severity
 from slotkeeper.core.domain.host import HostReport, HostShare
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobStatus
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.host import FRESH, GOT, pressure
@@ -154,3 +155,9 @@ def test_memory_that_tasks_wait_for_is_named_with_what_is_left() -> None:
         "tasks waited for memory 41 % of the time, 120 MiB are available"
     )
     assert pressure(replace(QUIET, memory_stalled=0.2), FINE) == ""
+
+
+def test_a_job_that_has_failed_waits_for_no_host_while_its_supervisor_ends() -> None:
+    failed = replace(lagging(), state=JobState.FAILED, reason="SLOT LOST: dn_1: gone", trouble="SLOT LOST")
+    assert failed.lives
+    assert [one.rule for one in told(failed, lags={"dn_1": 40.0}, host=LOADED)] == ["job_failed"]

@@ -262,3 +262,25 @@ def test_the_worst_comes_first_and_of_these_the_newest() -> None:
 def test_limits_are_the_configurations() -> None:
     late = Facts(NOW, (JobSeen(VIEW, {"dn_1": 12.0}),), limits=Limits(lag_warning=10.0))
     assert [one.rule for one in judge(late)] == ["lag"]
+
+
+def test_what_a_full_disk_keeps_from_being_recorded_is_neither_silence_nor_lag_and_no_hosts_fault() -> None:
+    silent = replace(VIEW, reported_at=ago(57))
+    disk, job = judge(
+        Facts(NOW, (JobSeen(silent, lags={"dn_1": 56.0}),), machine=Machine("/s", full="the disk is full"))
+    )
+    assert (disk.rule, job.rule, job.severity) == ("disk_full", "driver_silent", Severity.UNKNOWN)
+    assert "its reports cannot be stored while the disk of the state folder is full" in job.said(NOW)
+    assert job.effect == "its state and lag are unknown" and "free some space" in job.do
+    assert "hangs" not in f"{disk}{job}"
+
+
+def test_a_job_that_was_taken_over_is_applied_by_the_later_start_and_one_whose_slot_is_lost_has_no_ttl() -> None:
+    over = replace(
+        VIEW, state=JobState.STOPPED, trouble="SUPERSEDED", reason="a later start of this job has taken over"
+    )
+    (one,) = told(over)
+    assert one.effect == "the later start applies the changes and confirms the slot"
+    (lost,) = told(replace(VIEW, state=JobState.FAILED, trouble="SLOT LOST", reason="SLOT LOST: dn_1: gone"))
+    assert lost.effect.endswith("nothing is applied, and what it had not read is lost")
+    assert "TTL" not in lost.effect

@@ -81,3 +81,8 @@ def test_a_lane_that_was_not_asked_yet_or_has_rows_lags_by_the_time_it_was_watch
 def test_a_lane_whose_latest_nobody_has_told_has_no_lag_and_no_bound() -> None:
     lanes = (replace(STANDS, at=None), replace(MOVES, behind=None))
     assert lags_at({}, lanes, 40.0) == Lags({"dn_1": None, "dn_2": None})
+
+
+def test_a_job_that_has_ended_lags_by_what_has_passed_since_its_last_frame() -> None:
+    found = lags_of(FRAME, AT + timedelta(seconds=4), ended=True)
+    assert found.known == {"dn_1": 32.0, "dn_2": 32.0, "dn_3": 4.0, "dn_4": None}
