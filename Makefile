@@ -12,8 +12,9 @@ PY := $(VENV)/bin/python
 # A checkout that was moved or copied is installed again: scripts and the editable install hold absolute paths.
 STAMP := $(VENV)/.installed-$(shell pwd | cksum | cut -d' ' -f1)
 ARGS ?=
-# Most tests wait for servers half of the time: three processes, one after another with ARGS="-n 0".
-BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Tests wait for servers and processes two thirds of the time, so that two cores have work for six processes; one
+# after another with ARGS="-n 0".
+BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # Of everything, or of the files alone that ARGS names.
 TESTS := $(if $(filter tests/%,$(ARGS)),,tests)
 FAST := tests/architecture tests/unit tests/contract tests/property tests/net
