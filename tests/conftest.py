@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
+import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.support.memory import memory_disk
 from tests.support.report import FOLDER_VARIABLE
 
 pytest_plugins = [
@@ -39,6 +43,8 @@ _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 
 def pytest_configure(config: pytest.Config) -> None:
     """The pages of docs/reports are those of chaos runs: a run without them keeps its own out of the tree."""
     hear_interrupts()
+    if not hasattr(config, "workerinput") and (disk := memory_disk(with_programs=True)) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(disk))  # where pytest makes the folders of tests
     if config.option.markexpr.startswith("not chaos"):
         os.environ.setdefault(FOLDER_VARIABLE, str(Path(__file__).parents[1] / ".cache" / "reports"))
 
@@ -59,16 +65,32 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["seed"] = _SEED
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark fast tests; files with Spark start first in a run of several processes: they are the longest."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without the fast tests a file that marks no other is not imported: each process of a run would do it."""
+    if "not fast" not in config.option.markexpr or not collection_path.name.startswith("test_"):
+        return None
+    if not any(collection_path.is_relative_to(Path(__file__).parent / name) for name in FAST):
+        return None
+    return not re.search(r"\b(spark|slow|chaos)\b", collection_path.read_text("utf-8")) or None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark fast tests, before -m selects. In a run of several processes files with Spark start first, the longest, and
+    every second file is none of them: they compute while others wait."""
     folder = Path(__file__).parent
     for item in items:
         is_slow = any(item.get_closest_marker(name) for name in ("spark", "slow", "chaos"))
         if not is_slow and any(item.path.is_relative_to(folder / name) for name in FAST):
             item.add_marker(pytest.mark.fast)
+    yield
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+        on_spark, others = list[list[pytest.Item]](), list[list[pytest.Item]]()
+        for _, tests in itertools.groupby(items, lambda item: item.path):
+            file = list(tests)
+            (on_spark if any(item.get_closest_marker("spark") for item in file) else others).append(file)
+        pairs = itertools.zip_longest(on_spark, others, fillvalue=list[pytest.Item]())
+        items[:] = [item for pair in pairs for file in pair for item in file]
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +35,7 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 from tests.integration.test_reset_command import Shell
 from tests.integration.test_reset_command import shell as shell
+from tests.support.waiting import until
 
 WAIT = 90.0
 KILLED_AT_ONCE = """
@@ -50,24 +50,22 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def ended(runs: Runner, id: str) -> Action:
     """The action once it is over."""
-    deadline = time.monotonic() + WAIT
-    while True:
+
+    def over() -> Action | None:
         found = runs.find(id)
-        if found is not None and found.over:
-            return found
-        assert time.monotonic() < deadline
-        os.sched_yield()
+        return found if found is not None and found.over else None
+
+    return until(over, WAIT, f"{id} to be over")
 
 
 def begun(runs: Runner, id: str) -> Action:
     """The action once its command lives, or is over."""
-    deadline = time.monotonic() + WAIT
-    while True:
+
+    def lives() -> Action | None:
         found = runs.find(id)
-        if found is not None and (found.over or found.record.command is not None):
-            return found
-        assert time.monotonic() < deadline
-        os.sched_yield()
+        return found if found is not None and (found.over or found.record.command is not None) else None
+
+    return until(lives, WAIT, f"the command of {id} to live")
 
 
 def runner(folder: Path) -> Runner:
@@ -190,9 +188,7 @@ def test_what_changes_nothing_is_broken_off_also_where_the_console_was_started_d
     finally:
         signal.signal(signal.SIGINT, before)
     begun(runs, id)
-    deadline = time.monotonic() + WAIT
-    while "on" not in runs.said(id).out:
-        assert time.monotonic() < deadline
+    until(lambda: "on" in runs.said(id).out, WAIT, "the command to say that it runs")
     assert runs.cancel(id)
     found = ended(runs, id)
     assert found.record.code == -signal.SIGINT and not runs.cancel(id), "gone already"

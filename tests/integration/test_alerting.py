@@ -163,7 +163,8 @@ def test_an_acknowledged_fault_is_not_told_and_the_acknowledgement_ends_with_it(
     jobs.start("orders", limits=OFTEN, alerts=alerts, lanes=["dn_1"], holds=str(holds))
     holds.touch()
     until(lambda: pager.kinds("lag") == ["fired"], SOON, "the lag is told")
-    (firing,) = AlertFile(jobs.store.folder).read().firing.values()
+    told_of = AlertFile(jobs.store.folder).read().firing.values()  # on a busy machine a late report is a fault as well
+    (firing,) = (one for one in told_of if one.fault.rule == "lag")
     acks = AckFile(jobs.store.folder)
     acks.put(firing.fault.ack_keys[0], Ack("li.wei", datetime.now(timezone.utc), None, "on it"))
     told = pager.kinds("lag")

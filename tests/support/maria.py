@@ -40,7 +40,8 @@ from slotkeeper.core.sources.mysql.transactions import Item, TableRows
 from slotkeeper.demo import mariadb
 from slotkeeper.demo.mariadb import SUPERUSER, MariaServer
 from slotkeeper.demo.placement import give, owner_of
-from tests.support.standin import MEMORY_DISK, MEMORY_ROOM, PREFIX
+from tests.support.memory import memory_disk
+from tests.support.standin import PREFIX
 from tests.support.tls_lines import Authority
 
 SETTINGS = {"innodb_flush_log_at_trx_commit": "0", "innodb_buffer_pool_size": "32M", "innodb_log_file_size": "16M"}
@@ -55,8 +56,7 @@ def begin(settings: dict[str, str] | None = None) -> MariaServer:
         mariadb.find_programs()
     except ConfigError as error:
         pytest.skip(f"{error.message}: {error.hint}")
-    room = MEMORY_DISK.is_dir() and shutil.disk_usage(MEMORY_DISK).free > MEMORY_ROOM
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY_DISK if room else None))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=memory_disk()))
     return mariadb.create(folder / "maria", {**SETTINGS, **(settings or {})})
 
 

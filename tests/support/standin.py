@@ -21,12 +21,10 @@ from slotkeeper.demo import mariadb, postgres
 from slotkeeper.demo.postgres import Server
 from slotkeeper.demo.switches import Switches
 from slotkeeper.demo.warehouse import Warehouse
+from tests.support import memory
 
 TEMPLATE = "standin_template"
-MEMORY_DISK = Path("/dev/shm")
 PREFIX = "slotkeeper-tests-"
-MEMORY_ROOM = 4 << 30
-"""Free bytes from which on a run's server lies there: most tests make databases, which are hundreds of files each."""
 SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -146,7 +144,7 @@ def _run_in(server: Server, database: str, *statements: pg.sql.Composable) -> No
 
 
 def _sweep() -> None:
-    for left in MEMORY_DISK.glob(f"{PREFIX}*"):
+    for left in memory.DISK.glob(f"{PREFIX}*"):
         old = time.time() - left.stat().st_mtime > 3_600
         if old and postgres.attach(left / "server") is None and not mariadb.running_pid(left / "maria"):
             postgres.discard(left / "server")
@@ -157,10 +155,9 @@ def _sweep() -> None:
 @pytest.fixture(scope="session")
 def pg_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for the whole run; gone with everything that it wrote at the end."""
-    room = shutil.disk_usage(MEMORY_DISK).free if MEMORY_DISK.is_dir() else 0
-    if room >= MEMORY_ROOM:
+    if (disk := memory.memory_disk()) is not None:
         _sweep()
-        above = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY_DISK))
+        above = Path(tempfile.mkdtemp(prefix=PREFIX, dir=disk))
     else:
         above = tmp_path_factory.mktemp("embedded")
     server = postgres.start(above / "server", "embedded", SETTINGS)

@@ -6,7 +6,6 @@ import os
 import signal
 import stat
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -23,6 +22,7 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused, SlotkeeperError
 from slotkeeper.core.launch import identity as processes
 from slotkeeper.core.state.folder import StateFolder
+from tests.support.waiting import until
 
 NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 ONE = Identity(77, "boot:1", 77, "", "host1")
@@ -36,10 +36,7 @@ def runner(folder: Path, code: str = SAYS) -> Runner:
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        os.sched_yield()
+    until(condition, 30, "the action's record to say so")
 
 
 def ended(runs: Runner, id: str) -> Action:

@@ -1,0 +1,19 @@
+"""The memory disk on which tests write, where the machine has one: a write that must reach a disk takes milliseconds,
+and a job's state, audit and servers make many."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+DISK = Path("/dev/shm")
+ROOM = 4 << 30
+"""Free bytes from which on tests write there: most make databases, which are hundreds of files each."""
+
+
+def memory_disk(with_programs: bool = False) -> Path | None:
+    """The memory disk if it has room and, on request, if a program that lies there may be executed."""
+    if not DISK.is_dir() or shutil.disk_usage(DISK).free < ROOM:
+        return None
+    return None if with_programs and os.statvfs(DISK).f_flag & os.ST_NOEXEC else DISK
