@@ -106,7 +106,7 @@ SINGLES: Mapping[str, Culprit] = {
         r"`slotkeeper jobs resume orders_rt`", root=0, seen=Seen.AT_SOURCE,
     ),
     "sink-deadlock": Culprit(
-        ("lock_waits",), (Party.LOCK,), Severity.WARNING, r"`SELECT pg_terminate_backend\(\d+\)`", root=0,
+        ("lock_waits",), (Party.LOCK,), Severity.WARNING, r"`SELECT pg_terminate_backend\(\d+\)[^`]*`", root=0,
         seen=Seen.AT_SINK,
     ),
     "credentials-rotated": Culprit(
