@@ -93,7 +93,7 @@ CAUSES = (
         "missing privilege",
         "{grant}",
         "42501 1142 1143 1227 1370",
-        "permission denied for|command denied to user|load_priv",
+        "permission denied for|command denied to user|privilege is missing|load_priv",
     ),
     _cause(
         "SK-1102",

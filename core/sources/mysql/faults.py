@@ -75,7 +75,7 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
     The error then has the number of a missing privilege, as a MySQL gives it: it is no rejected password.
     """
     if my.code_of(error) == _DENIED:
-        message = f"source {place}: {safe(my.said(error), 300)}"
+        message = f"source {place}: a replica's privilege is missing: {safe(my.said(error), 300)}"
         return AccessRefused(message, _grant(place, user, refusals.REPLICA, "*.*"), _NO_RIGHT, "source")
     return classify(error, place, user)
 

@@ -23,6 +23,7 @@ def told(text: str, code: str = "", **more: str) -> str:
     ("code", "text", "cause"),
     [
         ("42501", "permission denied for table orders", "SK-1101"),
+        ("", "a replica's privilege is missing: Access denied for user 'etl'@'h' (using password: YES)", "SK-1101"),
         ("28P01", 'password authentication failed for user "etl"', "SK-1102"),
         ("", 'FATAL:  password authentication failed for user "etl"', "SK-1102"),
         ("", "FATAL:  Invalid username/password,login denied.", "SK-1102"),
