@@ -153,23 +153,19 @@ _HIDES = {
     "vacuum-blocked": "writers at the source wait for it, and the job applies nothing",
     "sink-deadlock": "no step reaches the sink, and nobody else alters the target",
     "credentials-rotated": "no step reaches the sink",
+    "lag-grows": "each try of a step takes twice as long as the one before: what a step would find is found late",
 }
 """What comes last of a pair, the first named here the latest, because another could not be made or seen behind it."""
 _RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row", "dn-added"}
 """What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
 _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
-    frozenset(("lag-grows", "dn-added")): "a DN is added once every slot has read on, and a slow sink makes one late",
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
     frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",
     frozenset(("vacuum-blocked", "disk-full")): "the one writes at the source, where the other has locked",
     frozenset(("half-open-line", "disk-full")): "a small disk and a stopped server: neither can be seen to begin",
 }
-
-
-_STEP = 30.0
-"""Seconds after which a step is cancelled whose lane had one cancelled before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +177,6 @@ class Scene:
     @property
     def name(self) -> str:
         return " + ".join(self.names)
-
-    def late(self, number: int) -> float:
-        """Seconds from the beginning of that one until it is a fault that can be known.
-
-        What a step finds is found by the next one, and behind a slow sink that begins once this one has been cancelled.
-        """
-        one = SINGLES[self.names[number - 1]]
-        waits = "lag-grows" in self.names[: number - 1] and one.seen in (Seen.AT_SINK, Seen.AT_SOURCE)
-        return max(one.late, _STEP if waits else 0.0)
 
     def expected(self, begun: int) -> tuple[str, ...]:
         """What is wrong and can be known once so many have begun, in the order in which it is to be shown."""
