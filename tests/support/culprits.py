@@ -60,11 +60,11 @@ class Culprit:
     late: float = 0.0
     """Seconds of a named limit that has to pass before it is a fault."""
     code: str = ""
-    """SK- and four digits, where a server's answer has one."""
+    """SK- and four digits, where a server's answer has one; several with blanks between."""
 
     def is_of(self, fault: Fault) -> bool:
         """Whether a fault is this one."""
-        code = not self.code or fault.rule == "job_failed" or fault.code == self.code
+        code = not self.code or fault.rule == "job_failed" or fault.code in self.code.split()
         return fault.rule in self.rules and fault.party in self.parties and code
 
     def has_act(self, fault: Fault) -> bool:
@@ -90,7 +90,7 @@ SINGLES: Mapping[str, Culprit] = {
     ),
     "lag-grows": Culprit(  # a step that outlasts its limit is the sink's own fault, before it is one that delays
         ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING, r"(?i)take away what has become slow",
-        Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0,
+        Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0, code="SK-2105 SK-1406",
     ),
     "second-job": Culprit(
         ("job_stopped",), (Party.PROCESS,), Severity.WARNING, r"`slotkeeper jobs start orders_rt", ends=True,
