@@ -67,7 +67,7 @@ class Stage:
                 self.made.begins()
                 play.run(self.made, VERIFY)
             began = self.made.began.timestamp() - (time.time() - time.monotonic())
-            start = began + self.scene.late(number) + SETTLES
+            start = began + SINGLES[name].late + SETTLES
             expected = [SINGLES[one] for one in self.scene.expected(number)]
             self._wait(start + STAYS)
             self.tally.count([one for one in self.sampling.samples if one.at >= start], expected)

@@ -60,13 +60,13 @@ class Culprit:
     late: float = 0.0
     """Seconds of a named limit that has to pass before it is a fault."""
     code: str = ""
-    """SK- and four digits, where a server's answer has one."""
+    """SK- and four digits, where a server's answer has one; several with blanks between."""
     says: str = ""
     """A regular expression for what its cause has to name: the row, or that the cause is not known."""
 
     def is_of(self, fault: Fault) -> bool:
         """Whether a fault is this one."""
-        code = not self.code or fault.rule == "job_failed" or fault.code == self.code
+        code = not self.code or fault.rule == "job_failed" or fault.code in self.code.split()
         says = re.search(self.says, fault.cause) is not None
         return fault.rule in self.rules and fault.party in self.parties and code and says
 
@@ -93,7 +93,7 @@ SINGLES: Mapping[str, Culprit] = {
     ),
     "lag-grows": Culprit(  # a step that outlasts its limit is the sink's own fault, before it is one that delays
         ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING, r"(?i)take away what has become slow",
-        Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0,
+        Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0, code="SK-2105 SK-1406",
     ),
     "second-job": Culprit(
         ("job_stopped",), (Party.PROCESS,), Severity.WARNING, r"`slotkeeper jobs start orders_rt", ends=True,
@@ -156,13 +156,13 @@ _HIDES = {
     "vacuum-blocked": "writers at the source wait for it, and the job applies nothing",
     "sink-deadlock": "no step reaches the sink, and nobody else alters the target",
     "credentials-rotated": "no step reaches the sink",
+    "lag-grows": "each try of a step takes twice as long as the one before: what a step would find is found late",
 }
 """What comes last of a pair, the first named here the latest, because another could not be made or seen behind it."""
 _RUNS = {"second-job", "vacuum-blocked", "driver-killed", "sink-restored", "quarantine-full", "poison-row", "dn-added"}
 """What happens to a job that runs: it cannot be done to one that has ended, or would do nothing to it."""
 _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
-    frozenset(("lag-grows", "dn-added")): "a DN is added once every slot has read on, and a slow sink makes one late",
     frozenset(("poison-row", "quarantine-full")): "both add the same constraint",
     frozenset(("sink-restored", "source-restored")): "both put back the same rows",
     frozenset(("sink-deadlock", "half-open-line")): "one server is both: nobody can ask it for its locks any more",
@@ -171,10 +171,6 @@ _APART = {
     frozenset(("dead-slot", "dn-added")): "a DN is added once every slot has read on, and a dead one does not",
     frozenset(("half-open-line", "disk-full")): "a small disk and a stopped server: neither can be seen to begin",
 }
-
-
-_STEP = 30.0
-"""Seconds after which a step is cancelled whose lane had one cancelled before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +182,6 @@ class Scene:
     @property
     def name(self) -> str:
         return " + ".join(self.names)
-
-    def late(self, number: int) -> float:
-        """Seconds from the beginning of that one until it is a fault that can be known.
-
-        What a step finds is found by the next one, and behind a slow sink that begins once this one has been cancelled.
-        """
-        one = SINGLES[self.names[number - 1]]
-        waits = "lag-grows" in self.names[: number - 1] and one.seen in (Seen.AT_SINK, Seen.AT_SOURCE)
-        return max(one.late, _STEP if waits else 0.0)
 
     def expected(self, begun: int) -> tuple[str, ...]:
         """What is wrong and can be known once so many have begun, in the order in which it is to be shown."""
