@@ -89,9 +89,10 @@ class ChangePlan:
     def rows_to_type(self) -> str:
         """The most unread rows that may be lost, as consent has them; "" where none are.
 
-        Twice as many as there are now: a table that is written gains some until the command has been typed.
+        Ten times as many as there are now: a table that is written gains some until the command has been typed, and a
+        slot that began lately soon has twice as many.
         """
-        return UNKNOWN_ROWS if self.rows is None else str(2 * self.rows) if self.rows else ""
+        return UNKNOWN_ROWS if self.rows is None else str(10 * self.rows) if self.rows else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def test_registering_moves_the_slot_to_now_and_shows_what_was_observed(
     place.insert(1, 40)
     assert place.call("slots", "register", TABLE, place.slot) == 0
     shown = capsys.readouterr().out
-    assert "40 unread rows" in shown and "PROGRESS LOST" in shown and "--rows 80" in shown
+    assert "40 unread rows" in shown and "PROGRESS LOST" in shown and "--rows 400" in shown
     assert max(map(len, shown.splitlines()[:-1])) <= 80
     assert place.execute("register", place.slot, "--rows", "40", "--json") == 0
     found = json.loads(capsys.readouterr().out)
