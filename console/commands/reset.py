@@ -18,7 +18,8 @@ from slotkeeper.console.cli import completion, context, diagnostics, output, sel
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
+from slotkeeper.core.domain.job import AS_THE_JOB, RESETTABLE, JobEvent, TableReport, WantedState, transition
+from slotkeeper.core.domain.remedy import for_job, start
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.reset import (
     DONE,
@@ -59,6 +60,7 @@ class Existing(Enum):
 
 
 LOCK_SECONDS = 5.0
+BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
 UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
 UNDO_BACK = "backed up first; `slotkeeper slots undo ID` until the replay starts"
 _PASSED = {True: "pass", False: "FAIL", None: "unknown"}
@@ -264,10 +266,11 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 job,
                 store.folder,
                 lambda: at_rest(store, job.name, job.channel.source_table),
-                lambda text: _record(store, job.name, text),
+                lambda text, awaits: _record(store, job.name, text, awaits),
                 steal,
                 diagnostics.warn,
                 lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
+                len(loaded.jobs[job.name].channels) == 1,
             ) as reset_context,
         ):
             return act(reset_context)
@@ -300,7 +303,7 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     try:
         transition(view.state, JobEvent.RESET)
     except Refused:
-        return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED or FAILED")
+        return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED, FAILED or AWAITS COPY")
     return Check(name, True, f"{view.state.value}, no process lives")
 
 
@@ -309,13 +312,14 @@ def of_living(view: JobStatus, table: str) -> TableReport | None:
     return next((one for one in view.living_tables if one.source_table == table), None)
 
 
-def _record(store: Store, job: str, text: str) -> None:
-    """Note the reset; the state of a job that goes on with its other tables is left alone."""
+def _record(store: Store, job: str, text: str, awaits: bool) -> None:
+    """Note the reset, and that a copy is due; the state of a job that goes on with its other tables is left alone."""
     row = store.job(job)
     if row is None:
         return
-    if row.state in (JobState.STOPPED, JobState.FAILED):
-        store.apply(job, JobEvent.RESET, text)
+    if row.state in RESETTABLE:
+        event, do = (JobEvent.AWAITS_COPY, f"{start(job)} {BY_RESET}") if awaits else (JobEvent.RESET, "")
+        store.apply(job, event, text, "", for_job(do, job))
     store.record_event(job, JobEvent.RESET.value, text)
 
 

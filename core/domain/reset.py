@@ -138,14 +138,14 @@ class LaneSeen:
 class Swap:
     """Rows as they are expected and as they shall be, lane by lane.
 
-    One that is not as expected keeps all of them from being written, or `partly` itself alone. Rows that are emptied
-    say `on_existing` to the copy that begins next; None says nothing.
+    One that is not as expected keeps all of them from being written, or `partly` itself alone. Rows that await a copy
+    say `ordered` to the one that begins next.
     """
 
     expected: Sequence[ProgressRow]
     wanted: Sequence[ProgressRow]
     partly: bool = False
-    on_existing: str | None = None
+    ordered: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.audit import Actor, AuditLine
+from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
 from slotkeeper.core.domain.position import Kept, Position, Positions, further
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
@@ -84,11 +85,12 @@ def silent(point: str) -> None:
 class ResetContext:
     """Everything that a reset is given; `positions` reads the source's texts.
 
-    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset, `void` after which reset
-    (its id) older comparisons say nothing any more. `silence` ends the other sessions at the source that register this
-    channel, False where it is not certain; `can_copy` says whether the target is empty or absent, `count_target` counts
-    it, `shape` says how it is brought in line with the source, whose columns were those behind a fingerprint. `apart`:
-    places of one shard say nothing of another's.
+    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset and whether it awaits a
+    copy now, `void` after which reset (its id) older comparisons say nothing any more. `silence` ends the other
+    sessions at the source that register this channel, False where it is not certain; `can_copy` says whether the target
+    is empty or absent, `count_target` counts it, `shape` says how it is brought in line with the source, whose columns
+    were those behind a fingerprint. `apart`: places of one shard say nothing of another's. `alone`: the job has no
+    other table.
     """
 
     job: JobSpec
@@ -99,7 +101,7 @@ class ResetContext:
     actor: Actor
     audit: Callable[[AuditLine], object]
     at_rest: Callable[[], Check]
-    report: Callable[[str], None]
+    report: Callable[[str, bool], object]
     void: Callable[[str], object]
     silence: Callable[[], bool]
     can_copy: Callable[[TableIdentity], bool]
@@ -108,6 +110,8 @@ class ResetContext:
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]
+    consents: Consents
+    alone: bool = True
     steal: str = ""
     apart: bool = False
     probe: Probe = silent

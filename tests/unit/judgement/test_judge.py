@@ -255,3 +255,11 @@ def test_the_worst_comes_first_and_of_these_the_newest() -> None:
 def test_limits_are_the_configurations() -> None:
     late = Facts(NOW, (JobSeen(VIEW, {"dn_1": 12.0}),), limits=Limits(lag_warning=10.0))
     assert [one.rule for one in judge(late)] == ["lag"]
+
+
+def test_a_job_that_awaits_its_copy_is_a_warning_that_names_its_start() -> None:
+    do = "`slotkeeper jobs start orders` starts the copy within 24 h"
+    awaits = replace(VIEW, state=JobState.AWAITS_COPY, reason="reset R1: reset to snapshot", safe=do)
+    (one,) = told(awaits, asked_by="eve")
+    assert (one.rule, one.code, one.severity) == ("awaits_copy", "SK-2309", Severity.WARNING)
+    assert (one.name, one.do) == ("job orders", do) and "keep the old rows" in one.effect
