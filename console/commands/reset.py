@@ -277,7 +277,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
 
 
 def at_rest(store: Store, job: str, table: str) -> Check:
-    """Whether the job is STOPPED or FAILED and no process of it lives, or its driver says so of this table alone.
+    """Whether the job can be reset by its state and no process of it lives, or its driver says so of this table alone.
 
     A job that never ran is at rest too; of one that has ended its processes are waited for. A table that is only on its
     way to being paused stops for a moment.
