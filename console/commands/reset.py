@@ -60,9 +60,12 @@ class Existing(Enum):
 
 
 LOCK_SECONDS = 5.0
+EVENTS = 200
+"""How far back the last copy is looked for."""
 BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
-UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
-UNDO_BACK = "backed up first; `slotkeeper slots undo ID` until the replay starts"
+UNDO = "restores positions, not rows: backed up first; `slotkeeper slots undo ID`, the result names the ID"
+UNDO_BACK = "restores positions, not rows: backed up first; `slotkeeper slots undo ID` until the replay starts"
+UNDO_COPY = "restores positions, not rows: backed up first; `slotkeeper slots undo ID` until the copy starts"
 _PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 
 To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
@@ -271,6 +274,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 diagnostics.warn,
                 lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
                 len(loaded.jobs[job.name].channels) == 1,
+                lambda: _rate_of_last_copy(store, job.name),
             ) as reset_context,
         ):
             return act(reset_context)
@@ -305,6 +309,20 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     except Refused:
         return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED, FAILED or AWAITS COPY")
     return Check(name, True, f"{view.state.value}, no process lives")
+
+
+def _rate_of_last_copy(store: Store, job: str) -> float | None:
+    """Rows a second of the job's last copy that ended, by what its driver reported; None where none is known."""
+    row = store.job(job)
+    ends: dict[str, float] = {}
+    for one in store.events(job, EVENTS):  # the newest first
+        if one.event == JobEvent.COPY_DONE.value:
+            ends.setdefault("done", one.at.timestamp())
+        elif one.event == JobEvent.COPY_BEGAN.value and "done" in ends:
+            took = ends["done"] - one.at.timestamp()
+            rows = row.report.snapshot_rows if row is not None and row.report is not None else 0
+            return rows / took if rows and took > 0 else None
+    return None
 
 
 def of_living(view: JobStatus, table: str) -> TableReport | None:
@@ -357,7 +375,8 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
     if plan.rows:
         found["rows"] |= {"fate": plan.rows.fate.value, "truncated": plan.rows.truncated, "text": plan.rows.sentence}
-    found |= {"to_type": to_type(plan), "undo": UNDO_BACK if any(move.back for move in plan.moves) else UNDO}
+    undo = UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
+    found |= {"to_type": to_type(plan), "undo": undo}
     found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
     return found
 

@@ -28,6 +28,8 @@ DONE, ROLLED_BACK = "done", "rolled back"
 NEVER_BEGUN = "it had not begun: nothing had been written"
 """The outcome of a reset that a crash left behind as BACKED_UP: it has raised no epoch, and no start was refused."""
 
+COPIES = "the next start copies "
+"""Before the rows and the time of the copy, in a note of a plan."""
 TAKES_COPY = "target takes copy"
 """The precondition that something says what a copy does with a target that has rows."""
 

@@ -295,6 +295,9 @@ class Target(Protocol):
     def count_rows(self, identity: TableIdentity) -> RowCount:
         """The target's rows, within five seconds; unknown where it cannot be asked, none where it is not there."""
 
+    def size(self, identity: TableIdentity) -> int | None:
+        """Bytes that the target takes at the sink; None where that is unknown, or it is not there."""
+
     def copying(self, on_existing: str = "") -> str:
         """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how.
 

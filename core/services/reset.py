@@ -70,10 +70,11 @@ def reset_context(
     tell: Tell = silent_tell,
     void: Callable[[str], object] = silent,
     alone: bool = True,
+    rate: Callable[[], float | None] = lambda: None,
 ) -> Iterator[ResetContext]:
     """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside.
 
-    `alone`: the job has no other table than the one that it was narrowed to.
+    `alone`: the job has no other table than the one that it was narrowed to; `rate` is that of its last copy.
     """
     why = sinks.open(job.sink_kind).no_reset
     if why:
@@ -105,11 +106,13 @@ def reset_context(
             shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
             void=void,
             count_target=target.count_rows,
+            size_target=target.size,
             clock=clock,
             pause=time.sleep,
             new_id=lambda: f"{clock.utc():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
             consents=StoredConsents(folder, job.name),
             alone=alone,
+            copied_per_second=rate,
             steal=steal,
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,

@@ -326,6 +326,7 @@ class World:
             can_copy=lambda identity: True,
             shape=lambda identity, fingerprint: Reshape(),
             count_target=lambda identity: RowCount(sum(len(dn.target) for dn in self.dns.values())),
+            size_target=lambda identity: None,
             clock=SystemClock(),
             pause=lambda seconds: None,
             new_id=lambda: f"R{len(self.entries):03}",
