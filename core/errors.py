@@ -132,6 +132,10 @@ class Refused(SlotkeeperError):
     kind = ErrorKind.OPERATOR
 
 
+class AwaitsCopy(Refused):
+    """A copy would replace rows of the target, and no stored consent covers it."""
+
+
 class Superseded(SlotkeeperError):
     """A later start of the same job has taken over (its epoch is higher): end quietly."""
 

@@ -310,7 +310,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
     except KeyboardInterrupt:
         if options.seconds < 7 * 86_400.0:
             raise
-    if run.view().state is JobState.STOPPED:
+    if run.view().state in (JobState.STOPPED, JobState.AWAITS_COPY):
         diagnostics.note("you stopped the job; the demo starts it again to compare both tables")
         run.go_on()
     run.stop_writers()

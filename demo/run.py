@@ -26,7 +26,7 @@ from slotkeeper.core.config import handover
 from slotkeeper.core.config.load import load
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.endpoint import Endpoint
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.pg_table import over
@@ -433,7 +433,7 @@ class Demo:
     def refuse_ended(self) -> None:
         """Raise what the job has ended with, where it has."""
         view = self.view()
-        if view.state in (JobState.FAILED, JobState.STOPPED):
+        if view.state in RESETTABLE:
             raise Refused(_COMMAND.sub("", f"the job is {view.state.value}: {view.reason}"))
 
     def sessions(self) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
+from slotkeeper.core.domain.text import safe
 
 
 class Part(Enum):
@@ -80,6 +81,11 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
     return (Want(Part.NUMBER, str(len(jobs)), "how many jobs"),) if len(jobs) > 1 else ()
 
 
+def consent_wants(job: str) -> tuple[Want, ...]:
+    """What a start asks for whose copy replaces rows: who types it agrees to that copy."""
+    return Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
+
+
 def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, how many.
 
@@ -95,6 +101,18 @@ def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
     """The wants whose answer is not correct yet."""
     return [want for want in wants if not want.met(typed.get(want.part, ""))]
+
+
+def wrong(wants: Sequence[Want], typed: Mapping[Part, str]) -> str:
+    """Answers that are wrong, in words; "" where each may be one that is only half typed.
+
+    >>> name = [Want(Part.NAME, "orders_rt")]
+    >>> wrong(name, {Part.NAME: "wrong_rt"}), wrong(name, {Part.NAME: "ord"})
+    ('`wrong_rt` is not `orders_rt`', '')
+    """
+    found = [(typed.get(want.part, ""), want.answer) for want in wants if want.answer]
+    names = ((safe(text, 80), safe(answer, 80)) for text, answer in found if not answer.startswith(text))
+    return "; ".join(f"`{text}` is not `{answer}`" for text, answer in names)
 
 
 PROGRAM = "slotkeeper"

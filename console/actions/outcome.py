@@ -110,7 +110,9 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
     else:
         why, seconds = complaint(said.err)[0], took(action, now)
         level, _ = verdict(action, said, now)
-        applied = "refused" if action.record.code == REFUSED else "not applied yet"
+        now_so = job is not None and job.state is not None and verb.does.copies and job.state.has_process
+        late = shown not in (state, "?") and (now_so or shown == wanted)
+        applied = "refused" if action.record.code == REFUSED else "not applied by then" if late else "not applied yet"
         lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {seconds:.1f} s: {applied}")]
         lines += [(level, why), *_next(action, said)] if why else _next(action, said)
     if shown not in (state, "?"):

@@ -14,7 +14,7 @@ from typing import Any
 from slotkeeper.console.actions.commands import Place, Want, slot_wants
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.views.rows import UNKNOWN, short
-from slotkeeper.core.domain.reset import TAKES_COPY, Move, ResetPlan, plan_of
+from slotkeeper.core.domain.reset import COPIES, TAKES_COPY, Move, ResetPlan, plan_of
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.sources import registry
@@ -66,6 +66,8 @@ class Preview:
     expires: datetime | None = None
     warns: bool = False
     """Whether its first effect is a loss."""
+    copies: str = ""
+    """What the next start copies: rows and time; "" where the reset makes no copy due."""
 
     @property
     def failed(self) -> list[CheckLine]:
@@ -125,6 +127,7 @@ def _reset(found: Mapping[str, Any]) -> Preview:
         plan=safe(plan.id, 20),
         expires=times["expires"],
         warns=skips or _fewer(plan),
+        copies=next((safe(one.removeprefix(COPIES), 120) for one in plan.notes if one.startswith(COPIES)), ""),
     )
 
 
@@ -277,6 +280,9 @@ def tail(plan: Preview, width: int, height: int, rows: int, taken: Callable[[str
 
 
 def _tail(plan: Preview, room: int, few: bool) -> Lines:
+    if plan.failed:  # nothing else is said of what is not done
+        said = [f"{one.name}: {one.sentence}" if one.sentence else one.name for one in plan.failed]
+        return [(Level.CRITICAL, "FAIL " + short(each, room)) for each in said]
     lines: Lines = []
     lost = plan.warns or any(one.lost for one in plan.lanes)
     if few:
@@ -297,12 +303,7 @@ def _tail(plan: Preview, room: int, few: bool) -> Lines:
 
 
 def _checks(checks: tuple[CheckLine, ...], room: int) -> tuple[Level, str]:
-    """Those that fail in full; those that hold by name."""
-    failed = [one for one in checks if one.ok is False]
-    if failed:
-        return Level.CRITICAL, "Checks  " + short(
-            "   ".join(f"FAIL {one.name}: {one.sentence}" for one in failed), room
-        )
+    """Those that hold by name; what cannot be told first."""
     unsure = [one for one in checks if one.ok is None]
     words = [f"? {one.name}" for one in unsure] + [f"ok {one.name}" for one in checks if one.ok]
     return (Level.UNKNOWN if unsure else Level.FINE), "Checks  " + short("  ".join(words), room)

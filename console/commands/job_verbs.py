@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,12 @@ from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
 from slotkeeper.core.launch.view import observe
+from slotkeeper.core.redaction import masked
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import steering
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.faults import StateError
+from slotkeeper.core.state.files import StoredConsents
 from slotkeeper.core.state.sqlite import Store
 
 _Seen = TypeVar("_Seen", JobStatus, TableReport, tuple[TryAnswer, ...])
@@ -78,6 +80,25 @@ def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Ca
         raise
     _write(audit, outcome(line, state_of(seen), {"state": state_of(seen)}))
     return seen
+
+
+def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
+    """Store the consent to the copies that a job, or one table of it, awaits; audited. Refused for a wrong name."""
+    if name != job:
+        raise Refused(f"`{safe(name, 80)}` is not `{job}`", f"--confirm {typed(job)}")
+    if not reason.strip():
+        raise Refused(f"the consent to a copy of job {job} needs a reason", "--reason TEXT")
+    known = StoredConsents(store.folder, job)
+    asked = [one for one in known.known() if table in ("", one.table)]
+    if not asked:
+        diagnostics.note(f"{job}: no copy that awaits a consent is known here; the driver asks where it needs one")
+    for one in asked:
+        line = intent("copy consent", f"job {job} table {one.table}", reason, {"replaces": one.replaces})
+        audit = Audit(store.folder)
+        audit.append(line)
+        now = SystemClock().utc().timestamp()
+        known.keep(replace(one, name=name, who=line.actor.text, reason=masked(reason), at=now))
+        audit.append(outcome(line, "given: valid for 24 hours, for one copy", {}))
 
 
 def _write(audit: Audit, line: AuditLine) -> None:

@@ -23,6 +23,7 @@ from slotkeeper.core.domain import elapsed
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.last_known import past, state_text
 from slotkeeper.core.domain.remedy import first_act, for_job, until_started
+from slotkeeper.core.domain.remedy import start as start_of
 from slotkeeper.core.domain.report import Identity, JobStatus, why_of
 from slotkeeper.core.domain.row_counts import in_a_phrase
 from slotkeeper.core.domain.ttl import in_words
@@ -182,10 +183,14 @@ def start(
     no_wait: NoWait = False,
     take_over: TakeOver = False,
     table: OneTable = "",
+    confirm: ConfirmJob = "",
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
     """Start a job in the background, and wait until it runs or fails; it survives a lost connection.
+
+    A job that is AWAITS COPY replaces the target's rows only with a consent: that of the reset, which holds for 24
+    hours, or --confirm JOB with --reason TEXT.
 
     The wait ends after ten minutes without progress, and after 30 s with a job that copies or that reports what it
     waits for. A copy that has not ended by then is fine: `jobs show` has its progress. Tables that were stopped or
@@ -193,6 +198,9 @@ def start(
     """
     loaded, spec = select.starting(ctx, job)
     wait = 0.0 if no_wait else wait
+    if confirm:
+        with Store.open(loaded.state_dir, migrates=True) as store:
+            job_verbs.consent(store, job, table, confirm, reason)
     if table:
         job_verbs.refuse_take_over(take_over)
         job_verbs.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.START, _of_table(wait), reason, as_json)
@@ -305,7 +313,8 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
 
     Then what is wrong with any job is told by the command of [alerts], as supervisors do where they live.
 
-    Paused, stopped, failed and cancelled jobs stay as they are. 1: a job that is wanted could not be started.
+    Paused, stopped, failed and cancelled jobs stay as they are, and those that are AWAITS COPY, with a warning: no
+    service consents to a copy that replaces rows. 1: a job that is wanted could not be started.
     """
     from slotkeeper.core.launch.alerting import Alerting
     from slotkeeper.core.launch.control import Ensured, ensure, restarted
@@ -322,6 +331,9 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
         found = ensure(store, start_again)
         if loaded is not None:
             Alerting(store, lambda event, text: diagnostics.note(text), loaded=loaded).tick(0.0)
+    for one in found:
+        if one.state is JobState.AWAITS_COPY:
+            diagnostics.warn(f"job {one.job} is AWAITS COPY: {start_of(one.job)}, which may need a consent")
     if as_json:
         output.as_json([{"job": one.job, "outcome": one.what, "state": one.state, "why": one.why} for one in found])
     else:
@@ -452,6 +464,8 @@ def _tell(ctx: typer.Context, view: JobStatus, as_json: bool, fine: bool) -> Non
         output.as_json(_brief(view))
     else:
         output.line(f"{view.name}: {view.state.value}{_bracketed(why_of(view))}", select.ascii_only(ctx))
+    if not fine and view.state is JobState.AWAITS_COPY:
+        raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
     if not fine:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 

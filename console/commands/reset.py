@@ -18,7 +18,8 @@ from slotkeeper.console.cli import completion, context, diagnostics, output, sel
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.config.model import Loaded
-from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, WantedState, transition
+from slotkeeper.core.domain.job import AS_THE_JOB, RESETTABLE, JobEvent, TableReport, WantedState, transition
+from slotkeeper.core.domain.remedy import for_job, start
 from slotkeeper.core.domain.report import JobStatus
 from slotkeeper.core.domain.reset import (
     DONE,
@@ -59,8 +60,12 @@ class Existing(Enum):
 
 
 LOCK_SECONDS = 5.0
-UNDO = "backed up first; `slotkeeper slots undo ID`, the result names the ID"
-UNDO_BACK = "backed up first; `slotkeeper slots undo ID` until the replay starts"
+EVENTS = 200
+"""How far back the last copy is looked for."""
+BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
+UNDO = "restores positions, not rows: backed up first; `slotkeeper slots undo ID`, the result names the ID"
+UNDO_BACK = "restores positions, not rows: backed up first; `slotkeeper slots undo ID` until the replay starts"
+UNDO_COPY = "restores positions, not rows: backed up first; `slotkeeper slots undo ID` until the copy starts"
 _PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 
 To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
@@ -264,17 +269,19 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 job,
                 store.folder,
                 lambda: at_rest(store, job.name, job.channel.source_table),
-                lambda text: _record(store, job.name, text),
+                lambda text, awaits: _record(store, job.name, text, awaits),
                 steal,
                 diagnostics.warn,
                 lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
+                len(loaded.jobs[job.name].channels) == 1,
+                lambda: _rate_of_last_copy(store, job.name),
             ) as reset_context,
         ):
             return act(reset_context)
 
 
 def at_rest(store: Store, job: str, table: str) -> Check:
-    """Whether the job is STOPPED or FAILED and no process of it lives, or its driver says so of this table alone.
+    """Whether the job can be reset by its state and no process of it lives, or its driver says so of this table alone.
 
     A job that never ran is at rest too; of one that has ended its processes are waited for. A table that is only on its
     way to being paused stops for a moment.
@@ -300,8 +307,22 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     try:
         transition(view.state, JobEvent.RESET)
     except Refused:
-        return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED or FAILED")
+        return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED, FAILED or AWAITS COPY")
     return Check(name, True, f"{view.state.value}, no process lives")
+
+
+def _rate_of_last_copy(store: Store, job: str) -> float | None:
+    """Rows a second of the job's last copy that ended, by what its driver reported; None where none is known."""
+    row = store.job(job)
+    ends: dict[str, float] = {}
+    for one in store.events(job, EVENTS):  # the newest first
+        if one.event == JobEvent.COPY_DONE.value:
+            ends.setdefault("done", one.at.timestamp())
+        elif one.event == JobEvent.COPY_BEGAN.value and "done" in ends:
+            took = ends["done"] - one.at.timestamp()
+            rows = row.report.snapshot_rows if row is not None and row.report is not None else 0
+            return rows / took if rows and took > 0 else None
+    return None
 
 
 def of_living(view: JobStatus, table: str) -> TableReport | None:
@@ -309,13 +330,14 @@ def of_living(view: JobStatus, table: str) -> TableReport | None:
     return next((one for one in view.living_tables if one.source_table == table), None)
 
 
-def _record(store: Store, job: str, text: str) -> None:
-    """Note the reset; the state of a job that goes on with its other tables is left alone."""
+def _record(store: Store, job: str, text: str, awaits: bool) -> None:
+    """Note the reset, and that a copy is due; the state of a job that goes on with its other tables is left alone."""
     row = store.job(job)
     if row is None:
         return
-    if row.state in (JobState.STOPPED, JobState.FAILED):
-        store.apply(job, JobEvent.RESET, text)
+    if row.state in RESETTABLE:
+        event, do = (JobEvent.AWAITS_COPY, f"{start(job)} {BY_RESET}") if awaits else (JobEvent.RESET, "")
+        store.apply(job, event, text, "", for_job(do, job))
     store.record_event(job, JobEvent.RESET.value, text)
 
 
@@ -353,7 +375,8 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
     if plan.rows:
         found["rows"] |= {"fate": plan.rows.fate.value, "truncated": plan.rows.truncated, "text": plan.rows.sentence}
-    found |= {"to_type": to_type(plan), "undo": UNDO_BACK if any(move.back for move in plan.moves) else UNDO}
+    undo = UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
+    found |= {"to_type": to_type(plan), "undo": undo}
     found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
     return found
 

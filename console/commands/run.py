@@ -81,7 +81,7 @@ def exit_code(driver: int | None, view: JobStatus) -> diagnostics.ExitCode:
     """The exit code of a foreground run, from its driver's last exit code and the state of the job afterwards."""
     if driver == verdict.CONFIGURATION:
         return diagnostics.ExitCode.USAGE
-    if driver == verdict.SUPERSEDED or view.trouble:
+    if driver == verdict.SUPERSEDED or view.trouble or view.state is JobState.AWAITS_COPY:
         return diagnostics.ExitCode.REFUSED
     if driver in (verdict.ENDED, verdict.TERMINATED) or view.state in (JobState.STOPPED, JobState.FINISHED):
         return diagnostics.ExitCode.FINE

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import RESETTABLE, JobState
 
 if TYPE_CHECKING:
     from slotkeeper.core.state.frames import Frame
@@ -109,7 +109,7 @@ def sample_of(frame: Frame) -> Sample:
     return Sample(frame.at.timestamp(), f"{report.run}/{'copy' if copying else 'stream'}", lags, events, faults)
 
 
-_KNOWN = frozenset(JobState) - {JobState.STOPPED, JobState.FAILED, JobState.CANCELLED, JobState.DEAD}
+_KNOWN = frozenset(JobState) - {*RESETTABLE, JobState.CANCELLED, JobState.DEAD}
 """A job in another state applies nothing: what its last report said is not what is."""
 
 

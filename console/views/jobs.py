@@ -30,7 +30,7 @@ from slotkeeper.console.views.rows import (
     seconds,
     yes,
 )
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS
 
@@ -247,7 +247,7 @@ def what_is_safe(job: JobFacts) -> str:
         return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"
     if job.only_quarantined:
         return f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
-    if job.state is None or job.state in (JobState.STOPPED, JobState.FAILED):
+    if job.state is None or job.state in RESETTABLE:
         return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
     if job.state is JobState.PAUSED and job.alive:
         return f"`slotkeeper jobs resume {name}` lets it apply again from where it is"

@@ -26,7 +26,7 @@ from slotkeeper.console.views.rows import (
     rank,
     seconds,
 )
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
@@ -283,7 +283,7 @@ def counters(job: JobFacts) -> str:
 
 def next_risk(job: JobFacts, now: datetime) -> str:
     """The next limit that it reaches, as far as the state store knows; the slot's expiry is on its screen."""
-    if job.state in (JobState.STOPPED, JobState.FAILED, JobState.PAUSED) or job.alive is False:
+    if job.state in (*RESETTABLE, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
         return f"next risk: no job reads its binlog{still}; {_meanwhile(job)}"
     retrying = [lane.name for lane in (job.report.lanes if job.report else ()) if lane.retry]

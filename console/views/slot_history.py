@@ -30,6 +30,7 @@ _SHORT = {
     JobState.FAILED: "ERR",
     JobState.FINISHED: "END",
     JobState.CANCELLED: "CANCEL",
+    JobState.AWAITS_COPY: "AWAITS",
     JobState.DEAD: "DEAD",
 }
 ONLY_READS = "By hand, to look:"

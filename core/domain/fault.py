@@ -72,6 +72,7 @@ RULES = {
     "reset_open": Rule("SK-2202", Urgency.BLOCKS, 1),
     "job_paused": Rule("SK-2301", Urgency.BLOCKS, 1),
     "job_stopped": Rule("SK-2302", Urgency.BLOCKS, 1),
+    "awaits_copy": Rule("SK-2309", Urgency.BLOCKS, 1),
     "job_refused": Rule("SK-2303", Urgency.BLOCKS, 1),
     "job_failed": Rule("SK-2304", Urgency.BLOCKS, 1),
     "job_dead": Rule("SK-2305", Urgency.BLOCKS, 1),

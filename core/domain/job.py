@@ -31,6 +31,8 @@ class JobState(Enum):
     FAILED = "FAILED"
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
+    AWAITS_COPY = "AWAITS COPY"
+    """A reset has emptied its progress rows: its next start copies, and where that replaces rows needs a consent."""
     DEAD = "DEAD"
     """Seen, never stored: it is meant to have a driver, and neither that nor its supervisor lives."""
 
@@ -62,6 +64,7 @@ class JobEvent(Enum):
     FAILED = "failed"
     FINISHED = "finished"
     RESET = "slot reset"
+    AWAITS_COPY = "copy awaited"
     CANCELLED = "cancelled"
 
 
@@ -77,7 +80,10 @@ _S = JobState
 _STREAMING = (_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP, _S.RUNNING)
 WITH_PROCESS = frozenset({*_STREAMING, _S.PAUSED})
 """States in which a driver is meant to live; the others are left by a person only."""
-_AT_REST = (_S.STOPPED, _S.FAILED, _S.FINISHED)
+_AT_REST = (_S.STOPPED, _S.FAILED, _S.FINISHED, _S.AWAITS_COPY)
+
+RESETTABLE = (_S.STOPPED, _S.FAILED, _S.AWAITS_COPY)
+"""States in which a slot of the job can be reset."""
 
 
 def _same(*states: JobState) -> dict[JobState, JobState]:
@@ -102,7 +108,8 @@ _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
     JobEvent.GONE: _all(WITH_PROCESS | {_S.DEAD}, _S.STOPPED),
     JobEvent.FAILED: {**_all(WITH_PROCESS, _S.FAILED), **_same(_S.FAILED)},
     JobEvent.FINISHED: _all((_S.PENDING, _S.SNAPSHOT, _S.FINISHED), _S.FINISHED),
-    JobEvent.RESET: _all((_S.STOPPED, _S.FAILED), _S.STOPPED),
+    JobEvent.RESET: _all(RESETTABLE, _S.STOPPED),
+    JobEvent.AWAITS_COPY: _all((*WITH_PROCESS, *RESETTABLE), _S.AWAITS_COPY),
     JobEvent.CANCELLED: _all(_AT_REST, _S.CANCELLED),
 }
 
@@ -120,7 +127,8 @@ _WHY: dict[JobEvent, str] = {
     JobEvent.GONE: "it is not meant to have a process",
     JobEvent.FAILED: "it has no process that could fail",
     JobEvent.FINISHED: "only a full copy without a stream (`binlog = false`) comes to an end",
-    JobEvent.RESET: "slots are reset while their job is STOPPED or FAILED; stop it first",
+    JobEvent.RESET: "slots are reset while their job is STOPPED, FAILED or AWAITS COPY; stop it first",
+    JobEvent.AWAITS_COPY: "it has no copy to wait for",
     JobEvent.CANCELLED: "a job is cancelled at rest; stop it first",
 }
 
@@ -175,8 +183,8 @@ class TableReport:
         return self.state in RESTING
 
 
-RESTING = (JobState.FAILED.value, JobState.STOPPED.value)
-_AMISS = (JobState.FAILED, JobState.STOPPED, JobState.PAUSED)
+RESTING = (JobState.FAILED.value, JobState.AWAITS_COPY.value, JobState.STOPPED.value)
+_AMISS = (JobState.FAILED, JobState.AWAITS_COPY, JobState.STOPPED, JobState.PAUSED)
 """States that a table is in by itself, the worst first."""
 
 

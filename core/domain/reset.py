@@ -28,6 +28,8 @@ DONE, ROLLED_BACK = "done", "rolled back"
 NEVER_BEGUN = "it had not begun: nothing had been written"
 """The outcome of a reset that a crash left behind as BACKED_UP: it has raised no epoch, and no start was refused."""
 
+COPIES = "the next start copies "
+"""Before the rows and the time of the copy, in a note of a plan."""
 TAKES_COPY = "target takes copy"
 """The precondition that something says what a copy does with a target that has rows."""
 
@@ -138,14 +140,14 @@ class LaneSeen:
 class Swap:
     """Rows as they are expected and as they shall be, lane by lane.
 
-    One that is not as expected keeps all of them from being written, or `partly` itself alone. Rows that are emptied
-    say `on_existing` to the copy that begins next; None says nothing.
+    One that is not as expected keeps all of them from being written, or `partly` itself alone. Rows that await a copy
+    say `ordered` to the one that begins next.
     """
 
     expected: Sequence[ProgressRow]
     wanted: Sequence[ProgressRow]
     partly: bool = False
-    on_existing: str | None = None
+    ordered: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

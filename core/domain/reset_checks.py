@@ -96,7 +96,7 @@ def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
     return [_catching_up(row, row.position) if row.state is LaneState.RUNNING and row.position else row for row in rows]
 
 
-def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str) -> Check:
+def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "DN") -> Check:
     """The slot is there on every DN (`there` says so); a lost one has dropped changes: only a copy makes up for it."""
     name, lanes = "slot is there", list(lanes)
     if not any(seen.kept.marks for seen in lanes):
@@ -104,7 +104,7 @@ def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str) -> Check:
     lost = [seen.row.key.shard for seen in lanes if seen.lost]
     if not lost:
         return Check(name, True, there)
-    words = f"lost on {', '.join(lost)}"
+    words = f"the slot is lost on {len(lost)} of {len(lanes)} {part}s ({', '.join(lost)})"
     if goal.kind is TargetKind.SNAPSHOT:
         return Check(name, True, f"{words}; a snapshot makes it anew")
     if goal.kind is TargetKind.BACKUP:

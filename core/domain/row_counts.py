@@ -99,6 +99,11 @@ class CopyRows:
         return Fate.SHRINKS if source < target and not self.source.at_least else Fate.UNTOLD
 
     @property
+    def replaces(self) -> bool:
+        """Whether the copy replaces rows that are there, as far as is known."""
+        return self.way == "replace" and (self.target.number != 0 or self.target.at_least)
+
+    @property
     def at_stake(self) -> int:
         """Rows that the target loses, at least; all of it that were counted where that cannot be told."""
         target = self.target.number or 0

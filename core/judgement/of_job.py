@@ -46,6 +46,7 @@ _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
 """So many crashes within `crashes` are a loop: a driver that was restarted once is no proof that it stays up."""
+OLD_ROWS = "nothing is applied; readers of the target keep the old rows until the copy is complete"
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 
@@ -76,7 +77,7 @@ def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     elif view.state is JobState.CANCELLED or view.state is JobState.FINISHED:
         return
     elif not view.state.has_process:
-        if view.trouble or (view.state is JobState.STOPPED and view.run):
+        if view.trouble or (view.state is JobState.STOPPED and view.run) or view.state is JobState.AWAITS_COPY:
             yield _at_rest(seen)
     elif view.elsewhere and not view.lives:
         yield _of_process("job_elsewhere", seen, Severity.UNKNOWN, view.reason, "how it stands cannot be told here")
@@ -146,10 +147,11 @@ def _at_rest(seen: JobSeen) -> Fault:
     cause = view.reason or view.trouble or f"{view.state.value} as asked"
     do = until_started(view.safe, view.name)
     party = Party.PERSON if not view.trouble else Party.PROCESS
-    called = _by(seen, "stopped") if not view.trouble else f"job {safe(view.name, 60)}"
+    awaits = view.state is JobState.AWAITS_COPY
+    called = f"job {safe(view.name, 60)}" if view.trouble or awaits else _by(seen, "stopped")
     return Fault(
-        "job_stopped", party, called, Severity.WARNING, safe(cause, 400), _stands(view), do, began(view),
-        view.name, value=view.state.value,
+        "awaits_copy" if awaits else "job_stopped", party, called, Severity.WARNING, safe(cause, 400),
+        OLD_ROWS if awaits else _stands(view), do, began(view), view.name, value=view.state.value,
     )  # fmt: skip
 
 
@@ -337,7 +339,7 @@ def _of_tables(seen: JobSeen) -> Iterator[Fault]:
 def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
     name = safe(table.source_table, 80)
     asked = f"{name} was asked to be {table.state}; the other tables of the job go on"
-    rule = f"table_{table.state.lower()}"
+    rule = "awaits_copy" if table.state == JobState.AWAITS_COPY.value else f"table_{table.state.lower()}"
     since = None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
     party = Party.TABLE if table.state == JobState.FAILED.value else Party.PERSON
     cause = safe(table.reason.removeprefix(f"{table.source_table}: ") or asked, 300)

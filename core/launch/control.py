@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.job import JobEvent, JobState, WantedState, transition
 from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.domain.text import typed
@@ -29,7 +30,7 @@ from slotkeeper.core.launch.launch import FOREGROUND, START_LOCK, SUPERVISOR_LOC
 from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.launch.view import Waiting, observe, observe_all, settled, waits
 from slotkeeper.core.state.faults import StateError
-from slotkeeper.core.state.files import marks
+from slotkeeper.core.state.files import StoredConsents, marks
 from slotkeeper.core.state.sqlite import Store
 
 _LOCK_SECONDS = 30.0
@@ -163,6 +164,7 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     if take_over:
         launch = replace(launch, extra=(*launch.extra, TAKE_OVER))
     refuse_open_reset(store, job)
+    refuse_unconsented(store, job)
     store.register_job(job, config)
     _make_way(store, job, take_over)
     run = uuid.uuid4().hex
@@ -181,6 +183,18 @@ def refuse_open_reset(store: Store, job: str) -> None:
         if mark.job == job:
             what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end"
             raise Refused(what, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
+
+
+def refuse_unconsented(store: Store, job: str) -> None:
+    """Raise AwaitsCopy where the job's one table awaits a copy that needs a consent, and none is stored here.
+
+    The driver asks again, whoever has started it, and also where this host knows of no reset.
+    """
+    row, now = store.job(job), SystemClock().utc().timestamp()
+    if row is not None and row.state is JobState.AWAITS_COPY:
+        for one in StoredConsents(store.folder, job).known():
+            if one.alone and not one.valid(now):
+                raise one.missing
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:

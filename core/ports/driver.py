@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slotkeeper.core.domain.consent import Ordered
 from slotkeeper.core.domain.locks import LockOwner
 from slotkeeper.core.domain.position import Kept, Position
 from slotkeeper.core.domain.progress import Decided, LaneKey, ProgressRow
@@ -213,8 +214,8 @@ class Store(Rows, Protocol):
     def end_others(self) -> None: ...
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
-    def on_existing(self) -> str:
-        """What a reset has said for the copy that begins next; "" where none has, or that copy has begun."""
+    def ordered(self) -> Ordered:
+        """What is said for the copy that begins next; nothing once it has begun."""
 
     def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
     def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
@@ -296,6 +297,9 @@ class Target(Protocol):
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
         """The target's rows, within five seconds; unknown where it cannot be asked, none where it is not there."""
+
+    def size(self, identity: TableIdentity) -> int | None:
+        """Bytes that the target takes at the sink; None where that is unknown, or it is not there."""
 
     def copying(self, on_existing: str = "") -> str:
         """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how.

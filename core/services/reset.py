@@ -25,7 +25,7 @@ from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent
 from slotkeeper.core.sources import registry
 from slotkeeper.core.state import observed
 from slotkeeper.core.state.audit import actor
-from slotkeeper.core.state.files import ResetFiles
+from slotkeeper.core.state.files import ResetFiles, StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
@@ -65,12 +65,17 @@ def reset_context(
     job: JobSpec,
     folder: StateFolder,
     at_rest: Callable[[], Check],
-    report: Callable[[str], None],
+    report: Callable[[str, bool], object],
     steal: str = "",
     tell: Tell = silent_tell,
     void: Callable[[str], object] = silent,
+    alone: bool = True,
+    rate: Callable[[], float | None] = lambda: None,
 ) -> Iterator[ResetContext]:
-    """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside."""
+    """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside.
+
+    `alone`: the job has no other table than the one that it was narrowed to; `rate` is that of its last copy.
+    """
     why = sinks.open(job.sink_kind).no_reset
     if why:
         cure = "with the job stopped: slots drop, delete its slotkeeper_progress rows, start with on_existing"
@@ -101,9 +106,13 @@ def reset_context(
             shape=lambda identity, fingerprint: target.reshape(identity, resets.noted_columns(fingerprint)),
             void=void,
             count_target=target.count_rows,
+            size_target=target.size,
             clock=clock,
             pause=time.sleep,
             new_id=lambda: f"{clock.utc():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
+            consents=StoredConsents(folder, job.name),
+            alone=alone,
+            copied_per_second=rate,
             steal=steal,
             apart=registry.open(job.source_kind).traits.apart,
             probe=probe,

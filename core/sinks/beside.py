@@ -127,6 +127,9 @@ class BesideTarget(ABC, Generic[L]):
         except SlotkeeperError as error:
             return RowCount(None, why=error.message)
 
+    def size(self, identity: TableIdentity) -> int | None:
+        return None
+
     def half_done(self, way: str) -> Refused | None:
         """Chunks are written by key, so one that was begun may be written again."""
         return None

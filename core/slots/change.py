@@ -33,7 +33,9 @@ SINK_SILENT = (
     "the sink of job {job} does not answer: whether it has progress rows, and so how it starts next, is not known"
 )
 
-AT_REST = frozenset({JobState.STOPPED, JobState.FAILED, JobState.FINISHED, JobState.CANCELLED})
+AT_REST = frozenset({
+    JobState.STOPPED, JobState.FAILED, JobState.FINISHED, JobState.CANCELLED, JobState.AWAITS_COPY,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from slotkeeper.core.domain.audit import AuditLine, Phase
+from slotkeeper.core.domain.consent import Consent, Ordered
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.position import Kept
-from slotkeeper.core.domain.progress import ProgressRow
+from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.reset import (
     BACKED_UP,
     BEGUN,
@@ -221,6 +222,12 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     counted = {"rows at the source": rows.source.text, "rows in the target": rows.target.text} if rows else {}
     say(ctx, entry, Phase.INTENT, result=asked | counted)
     ctx.probe("after_intent")
+    if rows is not None and rows.replaces:
+        # who types the name beside a plan that counts the rows agrees to the copy that replaces them
+        what = f"{rows.target.text} rows of {ctx.job.channel.target}"
+        copy = Consent(plan.id, plan.job, plan.table, plan.slot, what, ctx.alone)
+        now = ctx.clock.utc().timestamp()
+        ctx.consents.keep(replace(copy, name=order.confirm, who=entry.who, reason=entry.reason, at=now))
     ctx.files.save(MARKS, entry.id, entry.mark.text)
     ctx.probe("after_mark")
     ctx.resets.step(entry.id, BEGUN)
@@ -266,7 +273,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(ctx, entry)
-        swap = Swap(before, after, on_existing=plan.goal.on_existing or None)
+        swap = Swap(before, after, ordered=Ordered(plan.id, plan.goal.on_existing).text)
         moved = ctx.resets.write(entry.id, WRITTEN, swap, epoch, undone=plan.goal.backup)
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
@@ -314,7 +321,7 @@ def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, e
     """
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
-        swap = Swap(after, before, partly=True)
+        swap = Swap(after, before, partly=True, ordered=Ordered(plan.id).text)
         why = _said(error)
         left = ctx.resets.write(entry.id, GOING_BACK, swap, epoch, plan.goal.backup, entry.id, why)
     except SlotkeeperError as problem:
@@ -351,6 +358,8 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
     ctx.probe("after_outcome")
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
+    # those of resets before are taken back with what they were given for: an undo ends it, another snapshot is its own
+    ctx.consents.drop(entry.table, entry.plan_id if result.outcome == DONE else "")
     if result.outcome == DONE:
         tell_job(ctx, entry, result.sentence)
     ctx.probe("after_reported")
@@ -360,9 +369,10 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
 
 def tell_job(ctx: ResetContext, entry: ResetEntry, sentence: str) -> None:
     """The job is told that its slot was reset, and where that voids them its comparisons are."""
-    if plan_from(entry.plan, ctx.positions).voids:
+    plan = plan_from(entry.plan, ctx.positions)
+    if plan.voids:
         ctx.void(entry.id)
-    ctx.report(f"reset {entry.id}: {sentence}")
+    ctx.report(f"reset {entry.id}: {sentence}", any(move.to.state is LaneState.CREATING for move in plan.moves))
 
 
 def say(

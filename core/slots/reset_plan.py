@@ -12,11 +12,13 @@ from typing import Protocol
 
 from slotkeeper.core.clock import Clock
 from slotkeeper.core.domain.audit import Actor, AuditLine
+from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.locks import end_it, explain_lease, is_stranger
 from slotkeeper.core.domain.position import Kept, Position, Positions, further
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.query_report import AFTER_A_MOVE, WHERE_TO_ACT
 from slotkeeper.core.domain.reset import (
+    COPIES,
     DONE,
     EVERY,
     TAKES_COPY,
@@ -59,6 +61,7 @@ from slotkeeper.core.domain.row_counts import CopyRows, RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import NO_COPY, RESNAPSHOT, JobSpec, start_at
+from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import Retention
@@ -84,11 +87,13 @@ def silent(point: str) -> None:
 class ResetContext:
     """Everything that a reset is given; `positions` reads the source's texts.
 
-    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset, `void` after which reset
-    (its id) older comparisons say nothing any more. `silence` ends the other sessions at the source that register this
-    channel, False where it is not certain; `can_copy` says whether the target is empty or absent, `count_target` counts
-    it, `shape` says how it is brought in line with the source, whose columns were those behind a fingerprint. `apart`:
-    places of one shard say nothing of another's.
+    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset and whether it awaits a
+    copy now, `void` after which reset (its id) older comparisons say nothing any more. `silence` ends the other
+    sessions at the source that register this channel, False where it is not certain; `can_copy` says whether the target
+    is empty or absent, `count_target` counts it, `shape` says how it is brought in line with the source, whose columns
+    were those behind a fingerprint. `size_target` is in bytes, None where it is unknown, as is `copied_per_second`, the
+    rate of the job's last copy. `apart`: places of one shard say nothing of another's. `alone`: the job has no
+    other table.
     """
 
     job: JobSpec
@@ -99,15 +104,19 @@ class ResetContext:
     actor: Actor
     audit: Callable[[AuditLine], object]
     at_rest: Callable[[], Check]
-    report: Callable[[str], None]
+    report: Callable[[str, bool], object]
     void: Callable[[str], object]
     silence: Callable[[], bool]
     can_copy: Callable[[TableIdentity], bool]
     shape: Callable[[TableIdentity, str], Reshape]
     count_target: Callable[[TableIdentity], RowCount]
+    size_target: Callable[[TableIdentity], int | None]
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]
+    consents: Consents
+    alone: bool = True
+    copied_per_second: Callable[[], float | None] = lambda: None
     steal: str = ""
     apart: bool = False
     probe: Probe = silent
@@ -133,6 +142,7 @@ def load_backup(ctx: ResetContext, name: str) -> Backup:
     return backup
 
 
+MIB = 1_048_576
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
 Places = Mapping[str, Position]
@@ -213,7 +223,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     pasts = _pasts(ctx, goal)
     moves = [_counted(ctx, move) for move in _moves(ctx, goal, seen, backup, resolved, pasts)]
     rows = count_rows(ctx, goal, seen)
-    notes = _row_notes(ctx, rows) + _notes(ctx, goal, moves, resolved)
+    notes = _row_notes(ctx, rows, seen.identity) + _notes(ctx, goal, moves, resolved)
     archived = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
     if archived:
         rows_there = "1 row" if archived == 1 else f"{archived} rows"
@@ -284,10 +294,21 @@ def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None
     return CopyRows(ctx.retention.count_rows(), ctx.count_target(seen.identity), way, cleared)
 
 
-def _row_notes(ctx: ResetContext, rows: CopyRows | None) -> list[str]:
+def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity) -> list[str]:
     if rows is None:
         return []
     found = [rows.sentence]
+    if rows.replaces:
+        size = ctx.size_target(identity) if rows.target.number is not None else None
+        large, disk = "size unknown", "as much again as the new rows take"
+        if size is not None:
+            large, disk = f"{size / MIB:,.1f} MiB", f"about {size / MIB:,.1f} MiB more"
+        target = f"{rows.target.text} rows of {ctx.job.channel.target} ({large})"
+        found.append(f"replaces {target} when the copy is complete")
+        found.append(f"readers keep the old rows until the copy is complete; until then the sink needs {disk}")
+    rate, number = ctx.copied_per_second(), rows.source.number
+    takes = f"about {in_words(number / rate)}" if rate and number is not None else "time unknown: no copy was measured"
+    found.append(f"{COPIES}{rows.source.text} rows, {takes}")
     if rows.truncated:
         ddl = ctx.retention.words.ddl
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
@@ -450,7 +471,7 @@ def _checks(
         open_reset_check(ctx),
         table_check(goal, seen.identity.text, known, ctx.retention.words.identity),
         nodes_check(goal, saved, seen.shards, ctx.retention.words.part),
-        slot_check(goal, seen.lanes, ctx.retention.words.there),
+        slot_check(goal, seen.lanes, ctx.retention.words.there, ctx.retention.words.part),
         retained_check(goal, moves, within, ctx.retention.words.part),
         changed_check(goal, ctx.job.channel.target, ctx.resets.target_changed()),
         writable_check(ctx),

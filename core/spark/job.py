@@ -46,7 +46,7 @@ from slotkeeper.core.spark.cluster import CLUSTER_GONE
 from slotkeeper.core.spark.narrator import SlotWatch, StoreNarrator
 from slotkeeper.core.spark.runner import SparkRunner, open_runner
 from slotkeeper.core.state import files, steering
-from slotkeeper.core.state.files import points_proven
+from slotkeeper.core.state.files import StoredConsents, points_proven
 from slotkeeper.core.state.sqlite import StateError, Store
 from slotkeeper.core.state.steering import StoredTries
 from slotkeeper.core.wiring.driver import WiredSessions, locks_at, pinged, source_waits_at
@@ -227,6 +227,7 @@ def _drive(
             tries=StoredTries(store, job.name),
             recorded=_recorded(store, job),
             audit=DriverAudit(store.folder, lambda: store_session(job, "audit"), _say),
+            consents=StoredConsents(store.folder, job.name),
         )
         end = run_job(wired)
         narrator.event(JobEvent.FINISHED if end is JobEnd.FINISHED else JobEvent.STOPPED, end.value)

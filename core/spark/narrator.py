@@ -21,7 +21,7 @@ from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.explain import act_of, explained
 from slotkeeper.core.engine.driver.narration import of_lanes
-from slotkeeper.core.errors import Busy, Refused, SlotkeeperError
+from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import ChunkCounts, TaskRunner
 from slotkeeper.core.services.binlog_rows import slot_poller
 from slotkeeper.core.slots.status import StatusPoller, sights
@@ -220,11 +220,13 @@ class StoreNarrator:
     def failed(self, error: SlotkeeperError) -> None:
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
         job, act = self._report.job, act_of(error, self._job)
+        event = JobEvent.AWAITS_COPY if isinstance(error, AwaitsCopy) else JobEvent.FAILED
         # on a full disk the exit code tells it
         with suppress(Busy, StateError):
-            self._store.record_error(job, error.where, error.code, str(error))
-            self._store.apply(job, JobEvent.FAILED, str(error), trouble, act)
-            self._store.record_event(job, JobEvent.FAILED.value, str(error))
+            if event is JobEvent.FAILED:
+                self._store.record_error(job, error.where, error.code, str(error))
+            self._store.apply(job, event, str(error), trouble, act)
+            self._store.record_event(job, event.value, str(error))
 
     def _record_error(self, place: str, text: str, side: str = "") -> None:
         if text and self._errors.get(place) != text:

@@ -1,4 +1,4 @@
-"""Named files of the state folder: plans, backups and marks of resets, a run's configuration, records of probes.
+"""Named files of the state folder: what resets leave there, a run's configuration, records of probes.
 
 The mark of a reset lies there from before its first change until after its last, so that every command can tell
 without a network that the reset is unfinished.
@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from slotkeeper.core.bounded import text_in
+from slotkeeper.core.clock import SystemClock
+from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.reset_files import MARKS
 from slotkeeper.core.errors import SlotkeeperError
@@ -28,6 +30,8 @@ from slotkeeper.core.state.folder import StateFolder, opened
 PROBES = "probes"
 """The folder of the probes' records, one file a source."""
 ProbeRecord = Mapping[str, object]
+CONSENTS = "consents"
+"""The folder of consents to copies, one file a plan."""
 _OWN = 0o600
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -83,6 +87,35 @@ def marks(folder: Path) -> list[OpenReset]:
             text = text_in(stream)
         found.append(OpenReset.parse(name, text))
     return found
+
+
+class StoredConsents:
+    """The consents of one job; implements `slotkeeper.core.domain.consent.Consents`.
+
+    Each question reads the files: people give them while a driver runs, other users of a team's folder among them.
+    """
+
+    def __init__(self, folder: StateFolder, job: str) -> None:
+        self._files, self._job = ResetFiles(folder), job
+
+    def known(self) -> list[Consent]:
+        found = (Consent.parse(self._files.load(CONSENTS, name) or "") for name in self._files.names(CONSENTS))
+        return [one for one in found if one is not None and one.job == self._job]
+
+    def given(self, plan: str) -> bool:
+        """False too where the file cannot be read: what destroys rows is never guessed."""
+        try:
+            return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
+        except StateError:
+            return False
+
+    def keep(self, one: Consent) -> None:
+        self._files.save(CONSENTS, one.plan, one.text)
+
+    def drop(self, table: str, but: str = "") -> None:
+        for one in self.known():
+            if one.table == table and one.plan != but:
+                self._files.remove(CONSENTS, one.plan)
 
 
 def keep_config(folder: StateFolder, run: str, text: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from slotkeeper.console.actions.preview import preview_from
 from slotkeeper.console.actions.preview import words as in_full
-from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.core.wiring import worker
 from slotkeeper.demo.warehouse import Warehouse
@@ -278,7 +278,7 @@ def test_only_a_stopped_or_failed_job_is_reset_by_any_entry(shell: Shell) -> Non
     with Store.open(shell.state_dir) as store:
         store.register_job(job, str(shell.config))
     for state in JobState:
-        if state in (JobState.STOPPED, JobState.FAILED, JobState.CANCELLED):
+        if state in (*RESETTABLE, JobState.CANCELLED):
             continue
         in_state(shell, state, plan)
     in_state(shell, JobState.FAILED, "")
@@ -299,7 +299,7 @@ def in_state(shell: Shell, state: JobState, plan: str) -> None:
         store.set_state(job, state)
     if not plan:
         return
-    words = f"job {job} is {state.value}; a reset needs it STOPPED or FAILED"
+    words = f"job {job} is {state.value}; a reset needs it STOPPED, FAILED or AWAITS COPY"
     refused(shell.execute(plan, "--rows", "0"), words)
     refused(shell.call("slots", "reset", *shell.place, "--resume"), words)
     refused(shell.call("slots", "reset", *shell.place, "--resume", "--json"), words)

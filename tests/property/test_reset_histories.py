@@ -21,6 +21,7 @@ import pytest
 
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.audit import Actor
+from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.endpoint import Endpoint
 from slotkeeper.core.domain.position import NOTHING_KEPT, nothing_of
 from slotkeeper.core.domain.progress import STREAMING, LaneKey, LaneState, ProgressRow
@@ -319,15 +320,17 @@ class World:
             actor=Actor("somebody", "here", 1),
             audit=lambda line: None,
             at_rest=lambda: Check("job at rest", True, "it is"),
-            report=lambda text: None,
+            report=lambda text, awaits: None,
             void=lambda reset: None,
             silence=lambda: True,
             can_copy=lambda identity: True,
             shape=lambda identity, fingerprint: Reshape(),
             count_target=lambda identity: RowCount(sum(len(dn.target) for dn in self.dns.values())),
+            size_target=lambda identity: None,
             clock=SystemClock(),
             pause=lambda seconds: None,
             new_id=lambda: f"R{len(self.entries):03}",
+            consents=MemoryConsents(),
         )
 
     # -- the store of resets ----------------------------------------------------------------------------------------
@@ -404,6 +407,20 @@ class MemoryFiles:
 
     def names(self, kind: str) -> list[str]:
         return [name for its, name in self._files if its == kind]
+
+
+class MemoryConsents:
+    """Consents of a job whose target is in memory: no copy of it asks for one."""
+
+    def known(self) -> list[Consent]:
+        return []
+
+    def given(self, plan: str) -> bool:
+        return False
+
+    def keep(self, one: Consent) -> None: ...
+
+    def drop(self, table: str, but: str = "") -> None: ...
 
 
 class MemoryRetention:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.clock import Clock, SystemClock
+from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
@@ -150,6 +151,7 @@ class Mirror:
         self.of_tables: dict[str, TableWanted] = {}
         self.until_caught_up = False
         self.audit: JobAudit | None = None
+        self.consents: Consents | None = None
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)
@@ -183,6 +185,7 @@ class Mirror:
             take_over=self.take_over,
             asked=lambda: dict(self.of_tables),
             audit=self.audit,
+            consents=self.consents,
             recorded=self.recorded,
         )
         try:

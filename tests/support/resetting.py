@@ -31,6 +31,7 @@ from slotkeeper.core.slots.reset_apply import ResetOrder, Result
 from slotkeeper.core.slots.reset_plan import Probe, ResetContext, silent
 from slotkeeper.core.sources.dws.position import DwsPosition, ours
 from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.files import StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 from tests.support.mirror import Mirror, no_lingering
@@ -74,7 +75,13 @@ class Resetting:
     def on(self, act: Callable[[ResetContext], Any], probe: Probe = silent, steal: str = "") -> Any:
         """Do something with a bench of its own, as one command would."""
         folder = StateFolder.open(self.folder)
-        with reset_service.reset_context(self.mirror.job, folder, self.at_rest, self.events.append, steal) as ctx:
+        # a start of the same host reads what is consented here
+        self.mirror.consents = StoredConsents(folder, self.mirror.job.name)
+
+        def report(text: str, awaits: bool) -> None:
+            self.events.append(text)
+
+        with reset_service.reset_context(self.mirror.job, folder, self.at_rest, report, steal) as ctx:
             ctx.probe, ctx.void = probe, self.voided.append
             return act(ctx)
 

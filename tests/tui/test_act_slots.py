@@ -140,7 +140,7 @@ async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is
         "holder job orders_rt STOPPED",
         "! dn_2              88120441/3   88512330/-1 12,403,118 skipped       88120441",
         "Effect  12,403,125 changes on 2 lanes are SKIPPED: they never reach the target",
-        "Undo    backed up first",
+        "Undo    restores positions, not rows: backed up first",
         "Safer   --to snapshot",
         "Checks  ok job at rest",
         "Rows    12403125",

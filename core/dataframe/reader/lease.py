@@ -295,6 +295,9 @@ class NoTarget:
     def count_rows(self, identity: TableIdentity) -> RowCount:
         return RowCount(None)
 
+    def size(self, identity: TableIdentity) -> int | None:
+        return None
+
     def copying(self, on_existing: str = "") -> str:
         return "spark"
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.domain.audit import AuditLine
+from slotkeeper.core.domain.consent import Consents
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import JobEvent, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Curve, Lane, RecordTtls
@@ -111,6 +112,8 @@ class JobContext:
     """Whether the run before this one has FAILED: it is RUNNING only once its first steps were answered."""
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
+    consents: Consents | None = None
+    """Without them no copy after a reset replaces rows."""
     recorded: Mapping[str, Position] = field(default_factory=dict)
     """Where each lane stood by the last report of an earlier run on this machine; it decides nothing but a name."""
     whole: JobSpec | None = None

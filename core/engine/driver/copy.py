@@ -276,6 +276,11 @@ def _copy_of(begun: Begun) -> _Copy:
         chunks = part.sessions.source("start").plan_chunks(part.job.binlog.full_sync_binlog_batch_read_size)
         turn = Turn(begun.epoch, len(begun.rows), (LaneState.CREATING,), LaneState.COPYING)
         part.sessions.target().begin_copy(part.sessions.store(), turn, chunks, begun.copying)
+        part.probe("after_copy_began")
+        if part.consents is not None:
+            # the rows name no plan any more, so that it is used up by then; what is dropped here is a file
+            with suppress(SlotkeeperError):
+                part.consents.drop(part.job.channel.source_table)
     store = part.sessions.store()
     return _Copy(begun, store.chunks_left(), store.chunk_counts().total)
 

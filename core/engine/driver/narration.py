@@ -14,7 +14,7 @@ from slotkeeper.core.domain.report import Condition, merged, server_of
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.engine.driver.context import Narrator
 from slotkeeper.core.engine.driver.explain import act_of
-from slotkeeper.core.errors import SlotkeeperError, Trouble
+from slotkeeper.core.errors import AwaitsCopy, SlotkeeperError, Trouble
 from slotkeeper.core.ports.driver import ChunkCounts
 
 _STATES = {
@@ -75,7 +75,8 @@ class Telling:
         name = error.name.value if isinstance(error, Trouble) else ""
         with self._lock:
             self._keep(table, lanes, error.message)
-            self._say(table, JobState.FAILED, str(error), name, act_of(error, self._job))
+            state = JobState.AWAITS_COPY if isinstance(error, AwaitsCopy) else JobState.FAILED
+            self._say(table, state, str(error), name, act_of(error, self._job))
 
     def without(self, group: GroupNarrator) -> dict[str, Lane]:
         """A group has ended; returns its lanes as they were told last."""

@@ -69,7 +69,7 @@ class Changed:
     @property
     def way(self) -> str:
         """What the copy does with the target's rows: as a reset has said, else as the job is configured."""
-        return self.part.sessions.store().on_existing() or self.part.job.on_existing
+        return self.part.sessions.store().ordered().way or self.part.job.on_existing
 
 
 def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from slotkeeper.core.domain.consent import REPLACE, Consent
 from slotkeeper.core.domain.position import Kept as Registered
 from slotkeeper.core.domain.position import confirmable
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
@@ -26,7 +27,7 @@ from slotkeeper.core.engine.driver.registration import KeepAlive, Kept
 from slotkeeper.core.engine.driver.reshape import refuse_outdated
 from slotkeeper.core.engine.driver.topology import refuse
 from slotkeeper.core.engine.driver.waits import pause, wait_for_open_transactions
-from slotkeeper.core.errors import Busy, Refused, Trouble, TroubleName
+from slotkeeper.core.errors import AwaitsCopy, Busy, Refused, Trouble, TroubleName
 from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 LEASE_WAIT = 30.0
 OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
+REPLACING = "shadow"
+"""The way of a copy that replaces the target's rows."""
 EVERYWHERE = Shard("*", 0)
 """The one lane of a job that only copies: it has no slot and no DN of its own."""
 
@@ -145,12 +148,29 @@ class _Opening:
             source.admit()
         self.identity = source.identify()
         if not self.first:
+            # before the epoch is raised: an undo of the reset takes a later epoch for that of a start that has copied
+            unconsented = self._unconsented()
+            if unconsented and not target.takes_copy(self.identity):
+                raise unconsented
             return
         there = target.admit(self.identity)
         if self._at.kind is not StartKind.INITIAL:
             start_point.check(self.part, self._at)
         elif there:
             target.copying()
+
+    def _unconsented(self) -> AwaitsCopy | None:
+        """What to raise where a copy after a reset would replace rows, and no stored consent covers that reset."""
+        ordered, part = self.store.ordered(), self.part
+        job, consents = part.job, part.consents
+        replaces = (ordered.way or job.on_existing) == REPLACE
+        if not ordered.plan or not replaces or (consents is not None and consents.given(ordered.plan)):
+            return None
+        table, rows = job.channel.source_table, f"the rows of {job.channel.target}"
+        asked = Consent(ordered.plan, job.name, table, job.slot, rows, part.alone)
+        if consents is not None and all(one.plan != ordered.plan for one in consents.known()):
+            consents.keep(asked)
+        return asked.missing
 
     def make(self) -> None:
         """The target of a new channel, where it is to be made."""
@@ -235,7 +255,10 @@ class _Opening:
             return replace(begun, rows=tuple(self.store.rows()), state=LaneState.RUNNING)
         if self._action is StartAction.CREATE:
             rows = _create(self.part, self.store, self.identity, epoch)
-            way = target.copying(self.store.on_existing())
+            way = target.copying(self.store.ordered().way)
+            unconsented = self._unconsented() if way == REPLACING else None
+            if unconsented:
+                raise unconsented
             return replace(begun, rows=tuple(rows), state=LaneState.CREATING, copying=way)
         way = self.store.way_of_copy() if self._action is StartAction.COPY else ""
         refused = target.half_done(way) if self._action is StartAction.COPY else None

@@ -140,8 +140,8 @@ SELECT DISTINCT copying, chunks FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: ordered
--- What a reset has said for the next copy ('next replace'), by each row that waits for it: it stands where the way of a
--- copy will.
+-- What a reset has said for the next copy ('plan ID replace'), or a changed table ('next replace'), by each row that
+-- waits for it: it stands where the way of a copy will.
 SELECT DISTINCT copying FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND state = 'creating'
 

@@ -16,7 +16,7 @@ from slotkeeper.core.domain.target_seen import image_of
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
-from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
 from slotkeeper.core.ports.driver import Store
 from slotkeeper.core.ports.sink import Asked
 from slotkeeper.core.ports.source import Chunk
@@ -33,6 +33,8 @@ from slotkeeper.core.sqltext import dotted
 _OLD_VALUES = ("22", "42846", "42804")
 """SQLSTATE of values and types that a cast refuses (class 22: data exception)."""
 LOCK_WAIT = "2s"
+SIZE_MS = 2_000
+"""What the size of a target may take, which is for people."""
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
@@ -86,6 +88,22 @@ class PostgresTarget:
     def count_rows(self, identity: TableIdentity) -> RowCount:
         target = targets.seen(self._session, targets.target_of(self._job.channel, identity))
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
+
+    def size(self, identity: TableIdentity) -> int | None:
+        # PostgreSQL, "Database Object Management Functions": with indexes and TOAST, each partition or child by itself
+        sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.oid = to_regclass(%s)"
+        parts = " OR c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass(%s))"
+        name = dotted(self._job.channel.target)
+        try:
+            with self._session.transaction() as cursor:
+                pg.limit_transaction(cursor, SIZE_MS)
+                cursor.execute(sizes + parts, (name, name))
+                found = cursor.fetchone()
+        except SlotkeeperError as error:
+            if error.kind is ErrorKind.TRANSIENT:
+                raise
+            return None  # what cannot be asked, or waits for somebody's lock, is no reason to refuse a plan
+        return None if not found or found[0] is None else int(found[0])
 
     def copying(self, on_existing: str = "") -> str:
         target, wanted = self._known(), on_existing or self._job.on_existing

@@ -201,6 +201,9 @@ class SqliteTarget:
     def takes_copy(self, identity: TableIdentity) -> bool:
         return not self._session.query("SELECT 1 FROM rows WHERE target = ? LIMIT 1", self._target)
 
+    def size(self, identity: TableIdentity) -> int | None:
+        return None
+
     def count_rows(self, identity: TableIdentity) -> RowCount:
         return RowCount(self._session.query("SELECT count(*) FROM rows WHERE target = ?", self._target)[0][0])
 

@@ -284,3 +284,11 @@ def test_a_job_that_was_taken_over_is_applied_by_the_later_start_and_one_whose_s
     (lost,) = told(replace(VIEW, state=JobState.FAILED, trouble="SLOT LOST", reason="SLOT LOST: dn_1: gone"))
     assert lost.effect.endswith("nothing is applied, and what it had not read is lost")
     assert "TTL" not in lost.effect
+
+
+def test_a_job_that_awaits_its_copy_is_a_warning_that_names_its_start() -> None:
+    do = "`slotkeeper jobs start orders` starts the copy within 24 h"
+    awaits = replace(VIEW, state=JobState.AWAITS_COPY, reason="reset R1: reset to snapshot", safe=do)
+    (one,) = told(awaits, asked_by="eve")
+    assert (one.rule, one.code, one.severity) == ("awaits_copy", "SK-2309", Severity.WARNING)
+    assert (one.name, one.do) == ("job orders", do) and "keep the old rows" in one.effect

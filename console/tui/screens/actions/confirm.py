@@ -15,12 +15,14 @@ from textual.widgets import Input
 from slotkeeper.console.actions.commands import (
     Part,
     Want,
+    consent_wants,
     entry_wants,
     entry_words,
     job_wants,
     job_words,
     missing,
     with_placeholders,
+    wrong,
 )
 from slotkeeper.console.actions.menu import entries_in_words
 from slotkeeper.console.actions.runner import Order
@@ -31,6 +33,7 @@ from slotkeeper.console.tui.screens.actions.progress import EntryProgress, JobPr
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
+from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.text import safe
 
 
@@ -105,10 +108,12 @@ class Confirm(FieldsScreen):
     def action_do(self) -> None:
         if not self.may_change():
             return
-        left = missing(self.wants, self.query_one(Fields).typed)
+        typed = self.query_one(Fields).typed
+        left = missing(self.wants, typed)
         if left:
+            known = "; ".join(filter(None, ["nothing was done", wrong(self.wants, typed)]))
             names = ", ".join(want.part.value.lower() for want in left)
-            self.console.say(f"nothing was done; not typed as asked: {names}", Level.WARNING)
+            self.console.say(f"{known}; not typed as asked: {names}", Level.WARNING)
         else:
             self.begin(self.why() | self.query_one(Fields).typed)
 
@@ -134,15 +139,19 @@ class Confirm(FieldsScreen):
 class JobConfirm(Confirm):
     """The last question before jobs are acted upon; the names are those of the key press.
 
-    One key for one job; for several their number is typed, for the final one its name.
+    One key for one job; for several their number is typed, for the final one its name, and so for one whose copy would
+    replace rows (`unconsented`).
     """
 
-    def __init__(self, verb: JobVerb, names: Sequence[str]) -> None:
+    def __init__(self, verb: JobVerb, names: Sequence[str], unconsented: Sequence[Consent] = ()) -> None:
         what = f"JOB {safe(names[0], 60)}" if len(names) == 1 else f"{len(names)} JOBS"
         does = f"{verb.does.name.capitalize()} {len(names)} job{'s' if len(names) > 1 else ''}"
-        super().__init__(job_wants(names, final=verb.does.final), verb.does.name, what, does)
+        asked = [one for one in unconsented if verb.does.copies and len(names) == 1]
+        wants = consent_wants(names[0]) if asked else job_wants(names, final=verb.does.final)
+        super().__init__(wants, verb.does.name, what, does)
         self._verb = verb
         self.names = tuple(names)
+        self._unconsented = tuple(asked)
 
     def lines(self) -> Lines:
         for name in self.names:
@@ -152,6 +161,9 @@ class JobConfirm(Confirm):
             if job is not None and len(self.names) == 1:
                 yield Level.FINE, f"wrong   {what_is_wrong(job)}"
                 yield Level.FINE, f"do      {what_is_safe(job)}"
+        for one in self._unconsented:
+            yield Level.WARNING, f"copies  {safe(one.table, 80)}: replaces {safe(one.replaces, 120)}"
+            yield Level.FINE, "readers keep the old rows until the copy is complete"
         yield Level.FINE, f"means   {self._verb.does.means}"
         if self._verb is JobVerb.RESTART and self.console.services.loaded:
             yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"

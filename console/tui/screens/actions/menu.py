@@ -25,8 +25,13 @@ from slotkeeper.console.tui.screens.actions.progress import ActionsScreen, JobPr
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.console.views.quarantine import Choice
 from slotkeeper.console.views.rows import both_ends
+from slotkeeper.console.views.slot_history import is_lost, jobs_of
 from slotkeeper.console.views.slots import SlotFacts
+from slotkeeper.core.domain.consent import Consent
+from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
+from slotkeeper.core.state.files import StoredConsents
+from slotkeeper.core.state.folder import StateFolder
 
 _TARGETS = {
     "e": ("earliest", "all that is still kept is applied again; skips nothing"),
@@ -41,6 +46,7 @@ _ASKS = {
     "time": "a time with its offset, as 2026-01-31T08:30:00+01:00 or with Z",
     "backup": "the backup's id",
 }
+LOST = "not possible: the slot is lost, changes may be gone"
 _OTHERS = "Esc  the other targets, each with its letter: a place, a backup, a snapshot"
 
 
@@ -49,17 +55,17 @@ class TargetForm(ActScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"choose('{name}')", name, id=f"act-to-{name}") for key, (name, _) in _TARGETS.items()),
-        Binding(
-            "enter", "choose('earliest')", "the first, which is the safest", id="act-to-first", key_display="Enter"
-        ),
+        Binding("enter", "choose('')", "the first, which is the safest", id="act-to-first", key_display="Enter"),
     ]
     its_place = "reset > to?   a plan is made next; nothing is done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-to-first")
 
-    def __init__(self, place: Place, wanted: str = "") -> None:
+    def __init__(self, place: Place, wanted: str = "", lost: bool = False) -> None:
         super().__init__()
         self.place = place
         self.wanted = wanted
+        self._lost = lost
+        """Whether the job has ended by SLOT LOST: then only a copy, or a backup, is of any use."""
 
     def body(self) -> Iterator[Widget]:
         yield Line("act-title")
@@ -81,10 +87,13 @@ class TargetForm(ActScreen):
         for key, (name, means) in _TARGETS.items():
             if name == self.wanted:  # a value is typed: no letter acts, so none is listed
                 lines += self.wrapped([(Level.FINE, f"> {name:<9} {means}"), (Level.REST, f"  {_OTHERS}")])
+            elif not self.wanted and name in self._not_possible:
+                lines += self.wrapped([(Level.REST, f"- {key}  {name:<9} {LOST}")])
             elif not self.wanted:
-                mark = ">" if name == "earliest" else " "
+                mark = ">" if name == self._first else " "
                 level = Level.WARNING if name == "latest" else Level.FINE
-                lines += self.wrapped([(level, f"{mark} {key}  {name:<9} {means}")])
+                better = "recommended: " if self._lost and name == self._first else ""
+                lines += self.wrapped([(level, f"{mark} {key}  {name:<9} {better}{means}")])
         self.sheet.fill("targets", lines)
         self.say("act-head", self.text(f" {_ASKS.get(self.wanted, '')}"))
 
@@ -94,8 +103,20 @@ class TargetForm(ActScreen):
             return not isinstance(self.focused, Input)
         return super().check_action(action, parameters)
 
+    @property
+    def _first(self) -> str:
+        """What Enter chooses."""
+        return "snapshot" if self._lost else "earliest"
+
+    @property
+    def _not_possible(self) -> frozenset[str]:
+        return frozenset({"earliest", "point", "time", "latest"} if self._lost else ())
+
     def action_choose(self, name: str) -> None:
-        if name in _ASKS:
+        name = name or self._first
+        if name in self._not_possible:
+            self.console.say(f"{name}: {LOST}", Level.WARNING)
+        elif name in _ASKS:
             self._show(name)
         else:
             self._plan(Target(name))
@@ -204,7 +225,11 @@ class JobMenu(Menu):
         """A confirmation; draining and comparing change nothing and begin at once."""
         verb = JobVerb(entry.what)
         if verb.does.means:
-            self.app.switch_screen(JobConfirm(verb, self.names))
+            asked: list[Consent] = []
+            if verb.does.copies and any(job.state is JobState.AWAITS_COPY for job in self.jobs()):
+                now, folder = self.console.now_real().timestamp(), StateFolder.looked_at(self.console.services.folder)
+                asked = [one for one in StoredConsents(folder, self.names[0]).known() if not one.valid(now)]
+            self.app.switch_screen(JobConfirm(verb, self.names, asked))
             return
         words = job_words(self.origin, verb, self.names[0])
         id = self.set_going(Order(words, f"{verb.value} job {self.names[0]}", self.names[0]))
@@ -244,7 +269,9 @@ class SlotMenu(Menu):
         if entry.key == "s":
             self.app.switch_screen(JobConfirm(JobVerb.STOP, [self.facts.slot.job or ""]))
         elif entry.what in (SlotVerb.RESET.value, "time"):
-            self.app.switch_screen(TargetForm(self.place, "time" if entry.what == "time" else ""))
+            jobs = jobs_of(self.console.shown.local)
+            lost = is_lost(self.facts.seen.table, self.facts.slot, jobs)
+            self.app.switch_screen(TargetForm(self.place, "time" if entry.what == "time" else "", lost))
         elif entry.what == "end":
             self.app.switch_screen(SlotPreview(Doing(SlotVerb.RESET, self.place, ending=True)))
         elif entry.what == SlotVerb.PREFLIGHT.value:

@@ -15,7 +15,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from slotkeeper.console.actions import preview
-from slotkeeper.console.actions.commands import ON_EXISTING, Doing, Part, Typed, missing, slot_words, with_placeholders
+from slotkeeper.console.actions.commands import (
+    ON_EXISTING,
+    Doing,
+    Part,
+    Typed,
+    missing,
+    slot_words,
+    with_placeholders,
+    wrong,
+)
 from slotkeeper.console.actions.outcome import complaint, took
 from slotkeeper.console.actions.preview import Preview, parsed, preview_from
 from slotkeeper.console.actions.record import Action, Said
@@ -287,7 +296,8 @@ class SlotPreview(FieldsScreen):
         if plan.expired(self.console.now_real()):
             return "the plan has expired: Tab to it, n plans again"
         left = [want.part.value.lower() for want in missing(plan.wants, self._in_fields())]
-        return f"nothing is changed yet; to be typed as asked: {', '.join(left)}" if left else ""
+        known = wrong(plan.wants, self._in_fields()) or "nothing is changed yet"
+        return f"{known}; to be typed as asked: {', '.join(left)}" if left else ""
 
     def enable(self) -> None:
         for fields in self.query(Fields):
@@ -305,4 +315,4 @@ class SlotPreview(FieldsScreen):
             verb = "end reset of" if self.doing.ending else self.doing.verb.value
             id = self.set_going(Order(words, f"{verb} slot {self.doing.place.text}", self._key))
             if id is not None:
-                self.app.switch_screen(SlotProgress(self.doing, id, self._kept()))
+                self.app.switch_screen(SlotProgress(self.doing, id, self._kept(), plan.copies))

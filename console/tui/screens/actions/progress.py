@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from slotkeeper.console.actions import outcome
-from slotkeeper.console.actions.commands import Doing, Part, shell_text
+from slotkeeper.console.actions.commands import Doing, Part, job_words, shell_text
 from slotkeeper.console.actions.outcome import (
     how_far,
     job_lines,
@@ -26,6 +26,7 @@ from slotkeeper.console.actions.outcome import (
     verified_lines,
 )
 from slotkeeper.console.actions.record import Action, Said
+from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import ActScreen
@@ -158,12 +159,16 @@ class SlotProgress(Cancelled):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "again", "plan again", id="act-again"),
         Binding("u", "undo", "undo", id="act-undo-this", tooltip="this reset: its way back is planned first"),
+        Binding("g", "start", "start", id="act-start-next", tooltip="the job whose slot was reset"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this", "act-undo-this", "act-again")
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "back", "act-start-next", "act-cancel-this", "act-undo-this", "act-again",
+    )  # fmt: skip
 
-    def __init__(self, doing: Doing, id: str, typed: Mapping[Part, str] | None = None) -> None:
+    def __init__(self, doing: Doing, id: str, typed: Mapping[Part, str] | None = None, copies: str = "") -> None:
         super().__init__([id])
         self.doing = doing
+        self._copies = copies
         self._typed = dict(typed or {})
         """What stays true of the way back, and of another plan: it was typed for this slot just now."""
 
@@ -171,13 +176,24 @@ class SlotProgress(Cancelled):
         return self.doing.verb is SlotVerb.PREFLIGHT
 
     def lines(self) -> outcome.Lines:
-        return self.gathered(slot_lines)
+        """What became of it; then the next step, where it was done."""
+        what = f"start copy now: {self._copies}" if self._copies else "start the job now"
+        following: outcome.Lines = [(Level.FINE, f"next: g  {what}")] if self._reset and self.doing.place.job else []
+        return [*following, *self.gathered(slot_lines)] if following else self.gathered(slot_lines)
+
+    def action_start(self) -> None:
+        """Without another question: the name was typed a moment ago, beside the plan of this very copy."""
+        job = self.doing.place.job
+        if self.may_change():
+            id = self.set_going(Order(job_words(self.origin, JobVerb.START, job), f"start job {job}", job))
+            if id is not None:
+                self.app.switch_screen(JobProgress(JobVerb.START, [id]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "again":
             return self.over and self.doing.verb is not SlotVerb.PREFLIGHT
-        if action == "undo":
-            return bool(self._reset)
+        if action in ("undo", "start"):
+            return bool(self._reset) and (action == "undo" or bool(self.doing.place.job))
         return super().check_action(action, parameters)
 
     @property

@@ -83,7 +83,7 @@ class PostgresResets(PostgresProgress):
             for was, row in hit:
                 before = parameters_of(was)
                 expected = {"was_position": before["position"], "was_state": before["state"]}
-                values = {**parameters_of(row), **expected, "epoch": epoch, "on_existing": swap.on_existing}
+                values = {**parameters_of(row), **expected, "epoch": epoch, "ordered": swap.ordered}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
                     raise Superseded(f"{row.key.shard}: the row moved under its lock")
             _step(self.session, cursor, reset, step, outcome)

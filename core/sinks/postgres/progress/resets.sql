@@ -29,13 +29,14 @@ WHERE id = %(id)s
 -- name: write
 -- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is
 -- emptied forgets how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the
--- target. There it says instead what the reset wants for the next copy, which an undo forgets. What was decided at a sink beside is given up; the sink may have it, so it counts as repeated.
+-- target. There it says instead which plan
+-- has emptied it, without whose consent no copy replaces rows, and what that wants for the copy, which an undo forgets. What was decided at a sink beside is given up; the sink may have it, so it counts as repeated.
 -- What is known of the target stays: only a copy renews it, and an undo finds it as it was.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
     registered = %(registered)s, channel = %(channel)s, fingerprint = %(fingerprint)s, updated_at = now(),
     repeats = repeats + coalesce(decided_rows, 0), decided = NULL, decided_token = NULL, decided_rows = NULL,
-    copying = CASE WHEN %(state)s = 'creating' THEN 'next ' || %(on_existing)s
+    copying = CASE WHEN %(state)s = 'creating' THEN %(ordered)s
                    WHEN state <> 'creating' THEN copying END,
     chunks = CASE WHEN %(state)s <> 'creating' THEN chunks END
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
+from slotkeeper.core.domain.consent import Ordered
 from slotkeeper.core.domain.finding import refuse
 from slotkeeper.core.domain.locks import LockOwner, explain_writer
 from slotkeeper.core.domain.position import Kept, Position, Positions
@@ -59,9 +60,6 @@ DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
 
 STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 """The statements on what Spark queries write."""
-
-ORDERED = "next "
-"""Before what a reset has said for the next copy, where a row will have the way of that copy."""
 
 
 def _nothing(cursor: pg.Cursor) -> None:
@@ -225,15 +223,14 @@ class PostgresProgress(LaneRows):
         """Exchange rows in state creating for `rows`, in one transaction under the epoch."""
         rows = list(rows)
         with self.session.transaction() as cursor:
-            ordered = self.session.run(cursor, "ordered", self._all).fetchall()
+            ordered = Ordered.of(str(text) for (text,) in self.session.run(cursor, "ordered", self._all).fetchall())
             record, _ = seen.recorded(self.session, cursor, self._lane)
             if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
                 raise Superseded("the rows of this start are gone or another start has taken over")
             self._insert(cursor, rows, len(rows))
             if record is not None:
                 seen.write(self.session, cursor, self._lane, record)
-            if len(ordered) == 1:
-                self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered[0][0]})
+            self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered.text})
 
     def known_dns(self) -> int | None:
         """How many lanes the slot has by all of its rows; None where a row does not tell or they differ."""
@@ -370,11 +367,8 @@ class PostgresProgress(LaneRows):
         found = self.session.fetched("copy_record", self._all)
         return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
 
-    def on_existing(self) -> str:
-        """What a reset has said for the copy that begins next; rows that are not emptied for one say nothing of it."""
-        found = self.session.fetched("ordered", self._all)
-        text = str(found[0][0]) if len(found) == 1 else ""
-        return text.removeprefix(ORDERED) if text.startswith(ORDERED) else ""
+    def ordered(self) -> Ordered:
+        return Ordered.of(str(text) for (text,) in self.session.fetched("ordered", self._all))
 
     def chunks_left(self) -> list[Chunk]:
         """Chunks that are planned and not done."""

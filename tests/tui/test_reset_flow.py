@@ -1,0 +1,120 @@
+"""A reset as one flow: what is not possible says why, the result offers the start, and a copy is consented to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
+from slotkeeper.console.tui.screens.actions.menu import TargetForm
+from slotkeeper.core.domain.consent import Consent
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.state.files import StoredConsents
+from tests.tui.filled import Filled, drive, press, screen
+from tests.tui.planted import Planted, arm, snapshot_plan, typed, until
+from tests.tui.test_act_jobs import retained
+from tests.tui.test_act_slots import SLOT, in_history, made_with, opened, planned
+
+ASKED = Consent("4f2c", "orders_rt", "ods.orders", SLOT, "175,700 rows of mart.orders", True)
+DONE: dict[str, Any] = {"reset": "B7", "outcome": "done", "sentence": "reset", "lanes": {}, "start": None}
+
+
+def test_the_result_of_a_snapshot_offers_the_copy_and_its_key_starts_it(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(snapshot_plan("replace", 175_700, 175_700, "")))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "s")
+        await until(pilot, made.app, "plan 7f3a")
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        await press(pilot, "g")
+        assert len(runs.done) == 1, "nothing is done yet that could be started"
+        runs.end(list(runs.actions)[-1], 0, DONE)
+        await until(pilot, made.app, "next: g  start")
+        await press(pilot, "g")
+        assert runs.done[-1].words[1:] == ("jobs", "start", "--json", "orders_rt")
+
+    drive(made, do)
+
+
+def test_of_a_lost_slot_the_menu_recommends_a_snapshot_and_says_why_nothing_else_is_possible(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(in_history()))
+    made.store.set_state("orders_rt", JobState.FAILED, "dn_1: gone", "SLOT LOST", "copy it again")
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r")
+        shown = screen(made.app)
+        assert "> s  snapshot  recommended: " in shown
+        assert shown.count("not possible: the slot is lost") == 4
+        await press(pilot, "e")
+        assert isinstance(made.app.screen, TargetForm) and "earliest: not possible" in screen(made.app)
+        await press(pilot, "enter")
+        assert "--to=snapshot" in runs.orders[-1].words
+
+    drive(made, do)
+
+
+def test_beside_a_check_that_fails_nothing_reassures(tmp_path: Path) -> None:
+    said = "the slot is lost on 4 of 4 DNs (dn_1, dn_2, dn_3, dn_4): changes may be gone"
+    checks = [
+        {"name": "slot is there", "ok": False, "sentence": said},
+        {"name": "sink writable", "ok": True, "sentence": "it is"},
+    ]
+    made, _ = made_with(tmp_path, planned(in_history(checks=checks), code=3))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await opened(pilot, made.app, "r", "enter")
+        shown = await until(pilot, made.app, "the slot is lost on 4 of 4 DNs")
+        assert not [word for word in ("Undo", "Safer", "Effect", "ok sink") if word in shown], shown
+
+    drive(made, do)
+
+
+def awaiting(folder: Path, consent: Consent) -> tuple[Filled, Planted]:
+    made, runs = made_with(folder, planned(in_history()))
+    made.store.set_state("orders_rt", JobState.AWAITS_COPY, "reset B7")
+    StoredConsents(made.store.folder, "orders_rt").keep(consent)
+    return made, runs
+
+
+def test_a_start_without_a_consent_asks_for_the_name_and_gives_it(tmp_path: Path) -> None:
+    made, runs = awaiting(tmp_path, ASKED)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "INC-1")
+        await press(pilot, "r")
+        retained(made.app, "orders_rt")
+        await press(pilot, "a", "g")
+        assert isinstance(made.app.screen, JobConfirm)
+        shown = screen(made.app)
+        assert "replaces 175,700 rows of mart.orders" in shown and "readers keep the old rows" in shown
+        await typed(pilot, "wrong_rt")
+        await press(pilot, "enter", "enter")
+        assert not runs.orders and "`wrong_rt` is not `orders_rt`" in screen(made.app)
+        made.app.screen.query_one("#act-name", Input).value = "orders_rt"
+        await press(pilot, "enter")
+        assert runs.done[0].words[1:] == (
+            *("jobs", "start", "--json"), "--reason=INC-1", "--confirm=orders_rt", "orders_rt",
+        )  # fmt: skip
+
+    drive(made, do)
+
+
+def test_a_start_within_a_day_of_the_reset_asks_for_a_key_alone(tmp_path: Path) -> None:
+    made, runs = awaiting(tmp_path, ASKED)
+    given = replace(ASKED, name=SLOT, who="dba@h1", reason="INC-1", at=made.clock.at.timestamp())
+    StoredConsents(made.store.folder, "orders_rt").keep(given)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app, "INC-1")
+        await press(pilot, "r")
+        retained(made.app, "orders_rt")
+        await press(pilot, "a", "g", "y")
+        assert "--confirm=orders_rt" not in runs.done[0].words
+
+    drive(made, do)
