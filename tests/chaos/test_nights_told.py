@@ -58,7 +58,7 @@ def test_a_night_is_told_with_whose_it_is_and_stays_told_until_its_cure(
         world(incident, warehouse, tmp_path, monkeypatch, capsys, seed) as made,
         Terminal(console(made.config, "--ascii")) as terminal,
     ):
-        terminal.shows("no faults")
+        terminal.shows("No problems")
         with Beside(terminal, made.state, made.config) as beside:
             _play(incident, made, beside, page)
 
