@@ -28,7 +28,7 @@ _THEME = TerminalTheme(
 def wrong(text: str, size: tuple[int, int]) -> list[str]:
     """What a picture of that size must not hold.
 
-    >>> wrong(" x  RO \\n  JOB   STA..", (12, 2))
+    >>> wrong(" x  read-only \\n  JOB   STA..", (12, 2))
     ['wider than 12: JOB   STA..', 'a cut header: JOB   STA..']
     """
     width, height = size
@@ -42,7 +42,7 @@ def wrong(text: str, size: tuple[int, int]) -> list[str]:
     found += [f"it says {bad!r}" for bad in _BAD if bad in text]
     raw = {c for c in text.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cn")}
     found += [f"control characters: {sorted(map(ascii, raw))}"] if raw else []
-    if " RO " not in lines[0] and " RW " not in lines[0]:
+    if " read-only " not in lines[0] and " WRITE " not in lines[0]:
         found.append("the first row does not say whether it only reads")
     return found
 

@@ -58,6 +58,8 @@ class Track:
     def __init__(self) -> None:
         self._near: deque[Sample] = deque()
         self._cells: dict[int, tuple[int, float]] = {}
+        self._level: int | None = None
+        """Where it was when it had nothing to do last."""
 
     def see(self, sample: Sample) -> None:
         """The next sample; one that does not follow the last begins anew."""
@@ -69,6 +71,9 @@ class Track:
         ):
             self._near.clear()
             last = None
+            self._level = None
+        if sample.point is not None and sample.latest is not None and sample.point >= sample.latest:
+            self._level = sample.point
         self._near.append(sample)
         while sample.at - self._near[0].at > _TREND_WINDOW:
             self._near.popleft()
@@ -97,6 +102,20 @@ class Track:
         newest = int(now // CELL_SECONDS)
         found = (self._cells.get(number) for number in range(newest - CELLS + 1, newest + 1))
         return tuple(cell[0] / cell[1] if cell and cell[1] else None for cell in found)
+
+    def applied(self) -> float | None:
+        """The share of what has waited since it was level last that is applied; None where that moment is not known.
+
+        >>> track = Track()
+        >>> for at, point, latest in ((0.0, 5, 5), (5.0, 6, 9)): track.see(Sample(at, "run", 0, point, latest))
+        >>> track.applied()
+        0.25
+        """
+        last = self._near[-1] if self._near else None
+        if last is None or last.point is None or last.latest is None or self._level is None:
+            return None
+        waited = last.latest - self._level
+        return (last.point - self._level) / waited if waited > 0 else 1.0
 
     def eta(self, now: float) -> float | None:
         """Seconds until the lane is at its latest, as it goes now; None where it does not come nearer."""

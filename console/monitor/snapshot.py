@@ -52,6 +52,8 @@ class LanePace:
     rate: float | None = None
     spark: tuple[float | None, ...] = ()
     eta: float | None = None
+    applied: float | None = None
+    """The share of what has waited since it was level last that is applied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,7 @@ class Throughput:
         lags = dict.fromkeys(lags) if unstored else lags
         tracks = followed.tracks
         throughput = {
-            dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment))
+            dn: LanePace(lags.get(dn), track.rate(moment), track.spark(moment), track.eta(moment), track.applied())
             for dn, track in tracks.lanes.items()
         }
         throughput |= {dn: LanePace(lag) for dn, lag in lags.items() if dn not in throughput}

@@ -23,6 +23,7 @@ from slotkeeper.console.tui.base_app import Shell
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.jobs import JobsScreen, OverviewScreen
 from slotkeeper.console.tui.services import Host, Services, services_for
+from slotkeeper.console.tui.theme import ANSI
 from slotkeeper.console.views.rows import STALE_SECONDS
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import is_older
@@ -167,6 +168,8 @@ class Place:
 
     environments: tuple[str, ...] = ()
     has_sources: bool = False
+    sources: tuple[str, ...] = ()
+    sinks: tuple[str, ...] = ()
 
 
 class ConsoleApp(Navigation):
@@ -192,6 +195,7 @@ class ConsoleApp(Navigation):
         super().__init__(services, ascii_only, mono, read_only)
         self._environments = frozenset(place.environments)
         self.has_sources = place.has_sources
+        self.ends = (place.sources, place.sinks)
         self.shown = MonitorState()
         self.paused = False
         self._latest = self.shown
@@ -376,13 +380,17 @@ def place_of(loaded: Loaded | None) -> Place:
     if loaded is None:
         return Place()
     words = {entry.environment for entry in loaded.sources.values() if entry.environment}
-    return Place(tuple(sorted(words)), bool(loaded.jobs))
+    jobs = loaded.jobs.values()
+    ends = ({job.source.name for job in jobs}, {job.sink.name for job in jobs})
+    return Place(tuple(sorted(words)), bool(jobs), *(tuple(sorted(each)) for each in ends))
 
 
 def open_console(shared: Invocation) -> int:
     """Open the console on this terminal and stay until it is left; the exit code. Raises what ended it by a defect."""
     services = services_for(shared)
     app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
+    if not shared.mono and app.console.color_system == "standard":
+        app.wear_first(ANSI)  # 16 colours: the person's own are better than what is nearest to ours
     code = app.run(mouse=False)
     if app.defect is not None:
         raise app.defect

@@ -118,7 +118,7 @@ class Shell(PatchedApp):
         ),
         Binding("minus", "interval(-1)", "faster", id="faster", key_display="-", tooltip="poll more often"),
         Binding("m", "mouse", "mouse", id="mouse", tooltip="on or off; it is off at first"),
-        Binding("T", "theme", "theme", id="theme", tooltip="dark, light, mono"),
+        Binding("T", "theme", "theme", id="theme", tooltip="dark, light, contrast, ansi, mono"),
         Binding("colon,ctrl+p", "palette", "command", id="palette", key_display=":", tooltip="typed, Tab completes"),
         Binding(
             "question_mark", "keys", "help", id="help", key_display="?", tooltip="the keys of this screen; runs them"

@@ -57,6 +57,8 @@ class Host(Protocol):
     ascii_only: bool
     read_only: bool
     has_sources: bool
+    ends: tuple[tuple[str, ...], tuple[str, ...]]
+    """The names of the configured sources and sinks."""
     every: float
     said: Said | None
     """What the line of messages says."""

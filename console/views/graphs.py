@@ -1,8 +1,9 @@
-"""Graphs as lines of text (braille dots, or an ASCII form with three heights a row), and what happened as letters on
+"""Graphs as lines of text (filled blocks, or an ASCII form with three heights a row), and what happened as letters on
 their axis of time. Pure.
 
-What is unknown is `?` on the ground line and never a line that goes on; nothing at all is a dot, or `_`. Every scale
-begins at 0 and ends at a round figure that stands beside it, so that neither a colour nor a guess is needed.
+What was not recorded is a dim dotted ground line, "no record" on it where there is room, and never a line that goes
+on; nothing at all is the lowest block, or `_`. Every scale begins at 0 and ends at a round figure that stands beside
+it, so that neither a colour nor a guess is needed.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import groupby
 
 from slotkeeper.console.monitor.series import BEGAN, ENDED, WHOLE, Happened, JobSeries
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.lanes import speed
 from slotkeeper.console.views.rows import UNKNOWN
+from slotkeeper.console.views.signs import LATE, Parts, joined, lag_role
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.text import safe
@@ -24,19 +27,22 @@ from slotkeeper.core.domain.ttl import in_words
 GUTTER = 7
 """Cells in front of a graph: a figure of its scale, and the axis."""
 LEAST_ROWS = 2
-"""A graph has at least so many rows of dots."""
+"""A graph has at least so many rows."""
 AROUND = 4
 """Lines that two graphs take besides their rows: two titles, the time, and what happened."""
+_BELOW = 2
+"""Lines below a graph: the time, and what happened."""
 SPANS = (600, 3_600, 21_600, 86_400)
 """Seconds that graphs can show: frames are kept for a day."""
 SAID = ("10 min", "1 h", "6 h", "24 h")
-Parts = list[tuple[str, str]]
-"""A line as (text, role of `slotkeeper.console.tui.theme`) from left to right."""
 _LAGS = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 _TICKS = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600)
-_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""The dots of a braille cell from the ground up, left and right (Unicode chapter 21.1, U+2800)."""
+_BLOCKS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _HEIGHTS = " .:#"
+_NO_RECORD = " no record "
+_GAPS = ("\u00b7", "-")
+"""The ground where nothing was recorded, and that in ASCII."""
+_LIMITS = ("\u254c", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class Shape:
     @property
     def points(self) -> int:
         """The number of values that fit."""
-        return self.columns * (1 if self.ascii_only else 2)
+        return self.columns
 
 
 def even(rows: int) -> int:
@@ -79,17 +85,26 @@ def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", new
 
     `newest` is what the last figure is called: "last" where the job has no process.
     """
+    lag, rate = apart(series, lane, shape, unit, newest)
+    return [*lag[:-_BELOW], *rate]
+
+
+def apart(
+    series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now"
+) -> tuple[list[Parts], list[Parts]]:
+    """The same as two graphs, each with an axis of time."""
     line = series.lines.get(lane) or series.lines[WHOLE]
     lags, rates = spread(line.lags, shape.points), spread(line.rates, shape.points)
     most = max((one for one in lags if one is not None), default=0.0)
     top = next((float(one) for one in _LAGS if one >= most), math.ceil(most / 86_400) * 86_400.0)
-    lines = [_head("lag ", line.lags, series, in_words, "", newest), *_graph(lags, top, shape, _scale, "busy")]
+    lag = [_head("lag ", line.lags, series, in_words, "", newest), *_graph(lags, top, shape, _scale, lag_role, LATE)]
     most = max((one for one in rates if one is not None), default=0.0)
-    lines += [
+    rate = [
         _head("rate", line.rates, series, speed, f" {unit}", newest),
-        *_graph(rates, _round(most), shape, speed, "accent"),
+        *_graph(rates, _round(most), shape, speed, lambda value: ""),
     ]
-    return [*lines, _time_axis(series, shape), [(" " * GUTTER, ""), *marks_row(series, shape.columns)]]
+    below = [_time_axis(series, shape), [(" " * GUTTER, ""), *marks_row(series, shape.columns)]]
+    return [*lag, *below], [*rate, *below]
 
 
 def spread(values: Sequence[float | None], points: int) -> list[float | None]:
@@ -102,8 +117,8 @@ def spread(values: Sequence[float | None], points: int) -> list[float | None]:
 
 
 def strip(values: Sequence[float | None], columns: int, ascii_only: bool) -> str:
-    """One row of dots on a scale of its own."""
-    shown = spread(values, columns * (1 if ascii_only else 2))
+    """One row of blocks on a scale of its own."""
+    shown = spread(values, columns)
     top = max((one for one in shown if one is not None), default=0.0) or 1.0
     return _rows(shown, top, 1, ascii_only)[0]
 
@@ -131,24 +146,34 @@ def _scale(seconds: float) -> str:
 
 
 def _round(most: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50 and so on.
+    """The next of 1, 2, 2.5, 5, 10, 20 and so on.
 
-    >>> [_round(most) for most in (0.0, 0.3, 1.0, 3.0, 47.0, 612.0)]
-    [1.0, 1.0, 1.0, 5.0, 50.0, 1000.0]
+    >>> [_round(most) for most in (0.0, 0.3, 1.0, 3.0, 47.0, 612.0, 2_108.0)]
+    [1.0, 1.0, 1.0, 5.0, 50.0, 1000.0, 2500.0]
     """
     if most <= 1.0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))
-    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= most)
+    return next(step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * power >= most)
 
 
 def _graph(
-    values: Sequence[float | None], top: float, shape: Shape, words: Callable[[float], str], role: str
+    values: Sequence[float | None],
+    top: float,
+    shape: Shape,
+    words: Callable[[float], str],
+    role: Callable[[float | None], str],
+    limit: float = 0.0,
 ) -> list[Parts]:
-    """The rows of a graph with the figures of its scale: at its top, at the middle, and 0."""
+    """The rows of a graph with the figures of its scale: at its top, at the middle, and 0.
+
+    Each value has the colour of its `role`; at the height of `limit` a line stands behind them.
+    """
     axis = "|" if shape.ascii_only else "\u2502"
     drawn = _rows(values, top, shape.rows, shape.ascii_only)
+    roles = [role(value) or "busy" for value in values]
     middle = shape.rows // 2 if shape.rows >= 4 else -1
+    limited = shape.rows - 1 - int(limit / top * shape.rows) if 0 < limit < top else -1
     found: list[Parts] = []
     for row, text in enumerate(drawn):
         scale = ""
@@ -158,19 +183,12 @@ def _graph(
             scale = "0"
         elif row == middle:
             scale = words(top * (shape.rows - row) / shape.rows)
-        found.append([(f"{scale[: GUTTER - 1]:>{GUTTER - 1}}{axis}", "dim"), *_unknown_apart(text, role)])
-    return found
-
-
-def _unknown_apart(text: str, role: str) -> Parts:
-    """Stretches of `?` are dim."""
-    found: Parts = []
-    for character in text:
-        its = "dim" if character == UNKNOWN else role
-        if found and found[-1][1] == its:
-            found[-1] = found[-1][0] + character, its
-        else:
-            found.append((character, its))
+        line = _LIMITS[shape.ascii_only] if row == limited else " "
+        cells = [
+            (line, "frame") if one == " " and value is not None else (one, "dim" if value is None else its)
+            for one, value, its in zip(text, values, roles, strict=True)
+        ]
+        found.append(joined([(f"{scale[: GUTTER - 1]:>{GUTTER - 1}}{axis}", "dim"), *cells]))
     return found
 
 
@@ -178,46 +196,42 @@ def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: boo
     """The area under the values, the top row first.
 
     >>> _rows([None, 0, 1, 4, 8], 8.0, 2, True)
-    ['   .#', '?_:##']
-    >>> _rows([None, None, 0, 8], 8.0, 1, False) == ['?' + chr(0x2800 + 0x40 + 0x80 + 0x20 + 0x10 + 0x08)]
-    True
+    ['   .#', '-_:##']
+    >>> _rows([None] * 13, 1.0, 1, True), _rows([0, 8], 8.0, 1, False) == ["\u2581\u2588"]
+    (['- no record -'], True)
     """
-    each = 3 if ascii_only else 4
+    each = len(_HEIGHTS if ascii_only else _BLOCKS) - 1
     heights = [_height(value, top, each * rows) for value in values]
-    lines = []
-    for row in range(rows - 1, -1, -1):
-        ground = row == 0
-        if ascii_only:
-            lines.append("".join(_sign(height, row, ground) for height in heights))
-        else:
-            pairs = zip(heights[::2], [*heights[1::2], None], strict=False)
-            lines.append("".join(_dots(left, right, row, ground) for left, right in pairs))
-    return lines
+    lines = ["".join(_sign(height, row, ascii_only) for height in heights) for row in range(rows - 1, 0, -1)]
+    ground = "".join(_GAPS[ascii_only] if one is None else _sign(one, 0, ascii_only) for one in heights)
+    return [*lines, _said(ground, heights)]
+
+
+def _said(ground: str, heights: Sequence[int | None]) -> str:
+    """The ground line with "no record" in each stretch of it that has room for that."""
+    for unknown, stretch in groupby(range(len(heights)), key=lambda place: heights[place] is None):
+        places = list(stretch)
+        if unknown and len(places) >= len(_NO_RECORD):
+            start = places[0] + (len(places) - len(_NO_RECORD)) // 2
+            ground = ground[:start] + _NO_RECORD + ground[start + len(_NO_RECORD) :]
+    return ground
 
 
 def _height(value: float | None, top: float, most: int) -> int | None:
-    """Nothing at all is 1 where a dot is the least that can be drawn; anything more is 2 and up."""
+    """Nothing at all is 1, which is the least that can be drawn; anything more is 2 and up."""
     if value is None:
         return None
     return 1 if value <= 0 else min(most, 1 + max(1, math.ceil(value / top * (most - 1))))
 
 
-def _sign(height: int | None, row: int, ground: bool) -> str:
+def _sign(height: int | None, row: int, ascii_only: bool) -> str:
     if height is None:
-        return UNKNOWN if ground else " "
-    if height == 1:
-        return "_" if ground else " "
-    return _HEIGHTS[max(0, min(3, height - row * 3))]
-
-
-def _dots(left: int | None, right: int | None, row: int, ground: bool) -> str:
-    if left is None and right is None:
-        return UNKNOWN if ground else " "
-    found = 0
-    for side, height in enumerate((left, right)):
-        for dot in range(max(0, min(4, (height or 0) - row * 4))):
-            found |= _DOTS[side][dot]
-    return chr(0x2800 + found) if found else " "
+        return " "
+    if ascii_only and height == 1:
+        return " " if row else "_"
+    signs = _HEIGHTS if ascii_only else _BLOCKS
+    each = len(signs) - 1
+    return signs[max(0, min(each, height - row * each))]
 
 
 def _time_axis(series: JobSeries, shape: Shape) -> Parts:

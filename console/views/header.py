@@ -1,6 +1,7 @@
 """The first row: where we are, who we are, whether anything can be changed, how old this is, what time it is. Pure.
 
-Environment, RO or RW, age and clock are never left out; the rest goes where there is no room for it.
+Environment, read-only or WRITE, age and clock are never left out; the rest goes where there is no room for it, the
+name of the product first.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from slotkeeper.console.views.rows import WIDE
+from slotkeeper.console.views.rows import NARROW, WIDE
 from slotkeeper.core.domain.text import safe
 
 CALM = ("DEMO", "DEV", "TEST")
 STAGE = ("STAGE", "STAGING", "UAT", "PREPROD")
 _BADGE = 24
 _LEAST_BADGE = 8
+BRAND = " slotkeeper "
 Part = tuple[str, str]
 """A role of `slotkeeper.console.tui.theme` ("" for none) and the text in it."""
 
@@ -34,6 +36,8 @@ class Identity:
     paused: bool = False
     stand_in: bool = False
     history: bool = False
+    route: str = ""
+    """From which source to which sink."""
 
 
 def badge_role(environments: Sequence[str]) -> str:
@@ -51,7 +55,8 @@ def badge_role(environments: Sequence[str]) -> str:
 def parts(one: Identity, width: int) -> list[Part]:
     """The texts from left to right, together as wide as the row."""
     wide = width >= WIDE
-    armed = ("armed", f" RW {one.armed} ") if one.armed else ("", " RO ")
+    write, read = ("WRITE", "read-only") if width >= NARROW else ("RW", "RO")
+    armed = ("armed", f" {write} {one.armed} ") if one.armed else ("safe", f" {read} ")
     stamp = f"{one.now:%Y-%m-%d %H:%M:%S} UTC " if wide else f"{one.now:%H:%M:%S}Z "
     stamp = f"  HISTORY {stamp}" if one.history else f"  paused {stamp}" if one.paused else f"  {stamp}"
     age = f" data {one.seen}" + (" old" if wide and not one.stale else "") + (" STALE" if one.stale else "")
@@ -66,8 +71,15 @@ def parts(one: Identity, width: int) -> list[Part]:
     every = every if len(every) <= room else ""
     room -= len(every)
     who = f" {_cut(one.who, min(28, room - 2))}" if one.who and room >= _LEAST_BADGE + 2 else ""
-    gap = " " * max(0, room - len(who))
+    room -= len(who)
+    route = [("strong", f" {one.route} ")] if one.route and len(one.route) + 2 <= room else []
+    room -= len(one.route) + 2 if route else 0
+    brand = [("brand", BRAND)] if len(BRAND) <= room else []
+    room -= len(BRAND) if brand else 0
+    gap = " " * max(0, room)
     return [
+        *brand,
+        *route,
         (badge_role(one.environments), f" {badge} "),
         ("", stand_in + who + " " * bool(gap)),
         armed,

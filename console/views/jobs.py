@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
-from slotkeeper.console.views.lanes import is_stopped, speed, worst_lane
+from slotkeeper.console.views.lanes import is_stopped, lane_level, speed, worst_lane
 from slotkeeper.console.views.queries import cells as query_cells
 from slotkeeper.console.views.rows import (
     FAULTS,
@@ -30,6 +30,21 @@ from slotkeeper.console.views.rows import (
     seconds,
     yes,
 )
+from slotkeeper.console.views.signs import (
+    COPIES,
+    MANY,
+    MOVES,
+    NONE,
+    SIGNS,
+    dn_sign,
+    heat,
+    lag_role,
+    sign,
+    since,
+    span,
+    state_role,
+    unrecorded,
+)
 from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS
@@ -40,22 +55,23 @@ if TYPE_CHECKING:
 JOB_COLUMNS = (
     Column("mark", "", 1),
     Column("job", "JOB", 0, name=True),
-    Column("table", "SOURCE TABLE", 14, least=WIDE, name=True),
+    Column("table", "SOURCE TABLE", 14, least=140, name=True),
+    Column("dot", "", 1),
     Column("state", "STATE", 11),
-    Column("lag", "LAG", 6, right=True),
-    Column("behind", "BEHIND", 7, right=True),
-    Column("worst", "WORST DN", 12, name=True),
-    Column("its", "ITS LAG", 7, right=True, least=WIDE),
+    Column("lag", "LAG", 8, right=True),
+    Column("behind", "BEHIND", 7, right=True, least=WIDEST),
     Column("rate", "ROWS/S", 6, right=True),
     Column("spark", "10 MIN", 8),
-    Column("sync", "IN SYNC", 7, right=True),
-    Column("synced", "OF DNS", 8, least=160),
-    Column("pid", "PID", 7, right=True, least=WIDEST),
-    Column("wrong", "WHAT IS WRONG", 20, least=130, grows=True),
+    Column("dns", "DNS", 9),
+    Column("worst", "WORST DN", 12, least=WIDE, name=True),
+    Column("verified", "VERIFIED", 8, right=True),
+    Column("pid", "PID", 7, right=True, least=160),
+    Column("wrong", "PROBLEM", 20, least=130, grows=True),
 )
 PROCESS_COLUMNS = (
     Column("mark", "", 1),
     Column("job", "JOB", 0, name=True),
+    Column("dot", "", 1),
     Column("state", "STATE", 11),
     Column("wanted", "WANTED", 6),
     Column("alive", "ALIVE", 5),
@@ -74,6 +90,9 @@ AUDIT_COLUMNS = (
     Column("what", "WHAT", 0, name=True),
     Column("said", "SAID", 18, least=NARROW),
 )
+
+HEAT_CELLS = 8
+"""The cells of a heat strip in a list."""
 
 
 def parts(jobs: Iterable[JobFacts]) -> set[str]:
@@ -102,7 +121,9 @@ def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) 
         return rank(job.level), lives, -(job.lag_seconds or 0.0), -(job.behind or 0), job.name
 
     found = sorted(jobs, key=badness)
-    return [Row(one.name, one.level, _job_cells(one, now, ascii_only), _job_order(one, now)) for one in found]
+    return [
+        Row(one.name, one.level, _job_cells(one, now, ascii_only), _job_order(one, now), _tints(one)) for one in found
+    ]
 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
@@ -130,13 +151,52 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
         "behind": job.behind,
         "rate": job.rate,
         "spark": sum(known) if known else None,
+        "dns": in_sync(job),
         "sync": in_sync(job),
-        "synced": in_sync(job),
+        "verified": None if job.verified is None else (now - job.verified.at).total_seconds(),
         "events": report.changes if report else None,
         "lanes": len(report.lanes) if report else None,
         "report": None if job.reported_at is None else (now - job.reported_at).total_seconds(),
         "up": (now - job.started_at).total_seconds() if job.alive and job.started_at else None,
     }
+
+
+def _tints(job: JobFacts) -> dict[str, str]:
+    """The colours of its cells; all dim where no process of it is known to be there."""
+    role, here = state_role(job), job.state is not None and job.state.has_process and not job.last_known
+    known = {"dot": role, "state": f"{role}-word", "job": "strong", "verified": "dim", "dns": SIGNS}
+    if not here:
+        return known | dict.fromkeys(("behind", "rate", "spark", "dns", "worst", "lag"), "dim")
+    lag = "busy-word" if copied(job) is not None else lag_role(job.lag_seconds)
+    return known | {"lag": lag, "spark": lag if lag in ("warn", "crit") else "busy"}
+
+
+def copied(job: JobFacts) -> float | None:
+    """The share of a copy that is done; None where none is under way."""
+    report = job.report if job.current and not job.last_known else None
+    return in_sync(job) if report is not None and not report.lanes and report.chunks_total else None
+
+
+def dn_signs(job: JobFacts, ascii_only: bool) -> str:
+    """A sign for each DN, or a heat strip of many, and how many of them are in sync."""
+    report = job.report if job.current and not job.last_known else None
+    if job.state is None or not job.state.has_process or report is None or not report.lanes:
+        return sign(COPIES, ascii_only) if copied(job) is not None else sign(NONE, ascii_only)
+    lanes = sorted(report.lanes, key=lambda lane: lane.name)
+    shown = "".join(dn_sign(lane_level(lane), ascii_only)[0] for lane in lanes)
+    if len(lanes) >= MANY:
+        shown = heat(lags_of(job), HEAT_CELLS, ascii_only)
+    synced = in_sync(job)
+    number = sign(NONE, ascii_only) if synced is None else str(round(synced * len(lanes)))
+    return f"{shown} {number}/{len(lanes)}"
+
+
+def lags_of(job: JobFacts) -> list[float | None]:
+    """The lags of its DNs in the order of their names; one that does not follow has none that is known."""
+    lanes = sorted(job.report.lanes if job.report else (), key=lambda lane: lane.name)
+    fine = (Level.FINE, Level.UNKNOWN)
+    moving = [job.throughput.get(lane.name) if lane_level(lane) in fine else None for lane in lanes]
+    return [None if pace is None else pace.lag for pace in moving]
 
 
 def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]:
@@ -148,7 +208,10 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
         "pid": safe(job.holder.removeprefix("pid "), 10) if job.alive else "-",
         "mark": job.level.value,
         "job": safe(job.name, 80),
+        "dot": _dot(job, ascii_only),
         "state": job.state_text,
+        "dns": dn_signs(job, ascii_only),
+        "verified": since(job.verified.at if job.verified else None, now, ascii_only),
         "wanted": safe(job.wanted or "-", 10),
         "alive": "-" if job.state is None else yes(job.alive),
         "behind": count(None if job.last_known else job.behind) if job.state else "-",
@@ -162,21 +225,33 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
     }
 
 
+def _dot(job: JobFacts, ascii_only: bool) -> str:
+    if job.state is None or not job.state.has_process or job.last_known:
+        return sign(NONE, ascii_only)
+    return sign(COPIES if copied(job) is not None else MOVES, ascii_only)
+
+
 def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
     """What moves; `-` where a job has nothing that could."""
     here = job.state is not None and job.state.has_process and not job.last_known
     lags = job.state is not JobState.FINISHED and job.report is not None and bool(job.report.lanes)
     worst = worst_lane(job)
     its = job.throughput[worst].lag if worst is not None and worst in job.throughput else None
-    spark = bars(job.spark, ascii_only)
-    synced = in_sync(job)
+    recorded, share = bars(job.spark, ascii_only), copied(job)
+    spark = unrecorded(recorded, ascii_only) if recorded.strip("?") else ""
+    if share is not None:
+        spark = bar(share, 8, ascii_only, up=False)
+    synced, none = in_sync(job), sign(NONE, ascii_only)
     return {
-        "lag": seconds(job.lag_seconds) if lags else "-",
+        "lag": f"{share:.0%}".replace("%", " %")
+        if share is not None
+        else span(job.lag_seconds, ascii_only)
+        if lags
+        else none,
         "worst": worst_dn(job, worst),
         "its": seconds(its) if lags else "-",
-        "rate": speed(job.rate) if here else "-",
-        "spark": spark if spark.strip("?") else UNKNOWN if here else "-",
-        "synced": bar(synced, 8, ascii_only, up=False) if here else "",
+        "rate": speed(job.rate) if here and job.rate is not None else none,
+        "spark": spark or none,
         "sync": "-" if not here else UNKNOWN if synced is None else _in_sync(job, synced),
     }
 
@@ -263,7 +338,7 @@ def acts(job: JobFacts) -> list[str]:
     """
     others = dict.fromkeys(safe(f"{one.do} ({one.code})", TYPED) for one in job.faults[1:] if one.do)
     first = what_is_safe(job)
-    return [f"do     {first}", *(f"do {number}   {one}" for number, one in enumerate(others, 2) if one != first)]
+    return [first, *(one for one in others if one != first)]
 
 
 def audit_lines(line: AuditLine) -> list[str]:

@@ -19,6 +19,7 @@ from slotkeeper.console.views.rows import (
     Later,
     Row,
     age,
+    bar,
     bars,
     clock,
     count,
@@ -26,6 +27,7 @@ from slotkeeper.console.views.rows import (
     rank,
     seconds,
 )
+from slotkeeper.console.views.signs import LATE, NONE, dn_sign, lag_role, sign, span, unrecorded
 from slotkeeper.core.domain.job import RESETTABLE, JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
@@ -38,16 +40,18 @@ if TYPE_CHECKING:
 LANE_COLUMNS = (
     Column("mark", "", 1),
     Column("table", "TABLE", 16, name=True),
-    Column("dn", "DN", 12, name=True),
+    Column("dn", "DN", 9, name=True),
+    Column("dot", "", 1),
     Column("doing", "DOING", 11),
-    Column("lag", "LAG", 6, right=True),
+    Column("bar", "PROGRESS", 8),
+    Column("lag", "LAG", 8, right=True),
     Column("rate", "RATE/S", 6, right=True),
-    Column("spark", "10 MIN", 8),
+    Column("spark", "10 MIN", 8, least=WIDE),
     Column("position", "POSITION", 0, right=True),
     Column("latest", "LATEST", 10, right=True, least=WIDE),
     Column("behind", "BEHIND", 7, right=True),
-    Column("registered", "CONFIRMED", 10, right=True, least=WIDE),
     Column("eta", "ETA", 6, right=True),
+    Column("registered", "CONFIRMED", 10, right=True, least=WIDEST),
     Column("state", "STATE", 11, least=WIDEST),
     Column("commit", "COMMIT", 6, right=True, least=WIDEST),
 )
@@ -73,6 +77,7 @@ def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
             lane_level(lane),
             Later(partial(_cells, lane, pace, ascii_only, not job.last_known)),
             Later(partial(_order, lane, pace)),
+            Later(partial(_tints, lane, pace, not job.last_known)),
         )
         for lane, pace in found
     ]
@@ -138,6 +143,23 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
     }
 
 
+def _tints(lane: LaneReport, pace: LanePace, moves: bool) -> dict[str, str]:
+    """The colours of a DN's cells; all dim where no process of its job is known to be there."""
+    if not moves:
+        return dict.fromkeys(("dot", "doing", "bar", "lag", "rate", "spark"), "dim")
+    role = dn_sign(lane_level(lane), True)[1]
+    late = lag_role(pace.lag)
+    return {"dn": "strong", "dot": role, "doing": role, "bar": late or role, "lag": late, "spark": "busy"}
+
+
+def progress(lane: LaneReport, pace: LanePace, cells: int, ascii_only: bool) -> str:
+    """What is applied of what has waited since the DN was level with its source; "" where it has no backlog, or where
+    the moment at which it was level is not known.
+    """
+    waits = pace.lag is None or pace.lag >= LATE or lane_level(lane) is not Level.FINE
+    return bar(pace.applied if waits else None, cells, ascii_only, up=False)
+
+
 def _place(lane: LaneReport) -> str:
     return UNKNOWN if lane.shown is None else safe(lane.shown, 20)
 
@@ -145,12 +167,14 @@ def _place(lane: LaneReport) -> str:
 def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool, moves: bool) -> dict[str, str]:
     return {
         "mark": lane_level(lane).value,
+        "dot": dn_sign(lane_level(lane), ascii_only)[0] if moves else sign(NONE, ascii_only),
+        "bar": progress(lane, pace, 8, ascii_only) if moves else "",
         "table": safe(lane.source_table, 60),
         "dn": safe(lane.shard, 40),
         "doing": safe(lane.activity, 20),
-        "lag": seconds(pace.lag),
-        "rate": speed(pace.rate) if moves else "-",
-        "spark": bars(pace.spark, ascii_only) or UNKNOWN,
+        "lag": span(pace.lag, ascii_only),
+        "rate": speed(pace.rate) if moves and pace.rate is not None else sign(NONE, ascii_only),
+        "spark": unrecorded(bars(pace.spark, ascii_only), ascii_only) or sign(NONE, ascii_only),
         "position": _place(lane),
         "latest": lane.latest or UNKNOWN,
         "behind": count(lane.known_behind),

@@ -8,54 +8,17 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
-from slotkeeper.console.views.rows import FAULTS, age, beside, both_ends, rank
+from slotkeeper.console.views.rows import age, beside, both_ends
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 
 LATELY = timedelta(minutes=10)
 
 
-def summary(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """The first lines above the jobs of the overview."""
-    jobs = local.jobs
-    if not jobs:
-        return [(Level.UNKNOWN, "no job is known here; `slotkeeper demo` tries everything without a warehouse")]
-    return [_states(local), trust(jobs, now), *_of_no_job(local, now)]
-
-
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
     """A line on who is working on it and on the bottlenecks; none without either."""
     said = [*who_is_on_it(local, now), *sides(local.jobs)]
     return [(Level.WARNING, "   ".join(said))] if said else []
-
-
-def _of_no_job(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """The worst fault that is no job's, as of this host's disk or a slot of another consumer, and how many more."""
-    from slotkeeper.console.monitor.health import LEVELS  # the first frame is seen without it
-
-    found = [one for one in local.faults if not one.job]
-    if not found:
-        return []
-    more = f"   and {len(found) - 1} more (6 Alerts)" if found[1:] else ""
-    return [(LEVELS[found[0].severity], f"{safe(found[0].said(now), 300)}{more}")]
-
-
-def _states(local: Local) -> tuple[Level, str]:
-    from slotkeeper.console.monitor.health import LEVELS
-
-    jobs = local.jobs
-    states: dict[str, int] = {}
-    for job in jobs:
-        word = job.state_text if job.state else "never started"
-        states[word] = states.get(word, 0) + 1
-    words = ", ".join(f"{number} {word}" for word, number in sorted(states.items()))
-    away = sum(job.elsewhere for job in jobs)
-    levels = [LEVELS[one.severity] for one in local.faults]
-    worst = min((job.judged for job in jobs), key=rank) if not levels else min(levels, key=rank)
-    bad = [levels.count(level) for level in FAULTS]
-    faults = "  ".join(f"{level.value} {number}" for level, number in zip(FAULTS, bad, strict=True) if number)
-    elsewhere = f"; {away} started elsewhere" if away else ""
-    return worst if worst in FAULTS else Level.FINE, f"{faults or 'no faults'}   jobs {len(jobs)}: {words}{elsewhere}"
 
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:

@@ -77,7 +77,7 @@ def named_by(
     return found
 
 
-_OF_PARTS = ("dn", "dns", "worst", "synced")
+_OF_PARTS = ("dn", "dns", "worst")
 
 
 def part_of(parts: Collection[str]) -> str:
@@ -121,13 +121,15 @@ class Later(Mapping[str, T]):
 class Row:
     """One row: a text per column key; `level` is its severity, also shown as a glyph in the column `mark`.
 
-    `order` holds what a column is sorted by where its text does not sort as it should; None there is unknown.
+    `order` holds what a column is sorted by where its text does not sort as it should; None there is unknown. `tints`
+    holds the role of a column's colour where it is not that of the severity.
     """
 
     key: str
     level: Level
     cells: Mapping[str, str]
     order: Mapping[str, float | None] = field(default_factory=dict)
+    tints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -140,8 +142,12 @@ def rank(level: Level) -> int:
     return WORST_FIRST.index(level)
 
 
-def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_full: bool = True) -> tuple[Column, ...]:
+def columns_for(
+    columns: Iterable[Column], width: int, wide: bool = False, in_full: bool = True, sides: int = 0
+) -> tuple[Column, ...]:
     """The columns that a terminal of that width shows, with the room that is left given to the flexible one.
+
+    `sides` are the cells that a frame takes.
 
     `wide` shows those too that this width hides. What does not fit is dropped from the right, never the flexible one.
     `in_full`: labels are whole where there is room for that.
@@ -155,6 +161,7 @@ def columns_for(columns: Iterable[Column], width: int, wide: bool = False, in_fu
     [24, 174]
     """
     shown = [one for one in columns if wide or one.least <= width]
+    width -= sides
     whole = [replace(one, label=one.whole, width=max(one.width, len(one.whole))) if one.whole else one for one in shown]
     shown = whole if in_full and _least(whole) <= width else shown
     while len(shown) > 1 and _least(shown) > width:

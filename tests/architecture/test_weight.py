@@ -32,14 +32,16 @@ MOST_LINES = {
     "console/commands": 5_500,
     "console/monitor": 2_100,
     "console/tui": 8_100,
-    "console/views": 4_600,
+    "console/views": 5_100,
 }
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
-commit says why. `demo` is no part of the product, so it has no ceiling.
+commit says why. `demo` is no part of the product, so it has no ceiling. Verdict, figures, what a row means, signs and
+bars of DNs are views of 650 lines.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 475, 25, 75, 200
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 480, 25, 75, 206
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
+Boxes, signs, the verdict and what a row means have a file each, with a helper per figure of the verdict.
 Who waits at a source has a file per kind of source with its SQL, and one each for the values and for the judgement.
 """
 

@@ -47,7 +47,7 @@ def test_a_night_is_told_with_whose_it_is_and_stays_told_until_its_cure(
         make_world(incident) as made,
         Terminal(console(made.config, "--ascii")) as terminal,
     ):
-        terminal.shows("no faults")
+        terminal.shows("No problems")
         with Beside(terminal, made.state, made.config) as beside:
             _play(incident, made, beside, page)
 

@@ -42,7 +42,7 @@ def test_a_healthy_job_is_told_to_be_healthy(tmp_path: Path, seed: int) -> None:
         end, told, samples, things = time.monotonic() + MINUTES * 60, dict[str, int](), 0, dict[str, int]()
         while time.monotonic() < end:
             with Terminal(console(job.config, "--ascii")) as terminal:
-                terminal.shows("no faults")
+                terminal.shows("No problems")
                 watcher = Watcher(terminal, product.store, job.config)
                 for _ in range(4):
                     thing = chance.choice(("idle", "steady", "burst", "pause"))

@@ -92,7 +92,7 @@ def desk(server: Server, database: str) -> str:
     )
 
 
-CALM = "no faults"
+CALM = "No problems"
 _TAB = re.compile(r"[ \[](\d) Alerts")
 _RULE = re.compile(r"^[-\u2500] .* [-\u2500]+$")
 _SCROLL = re.compile(r" (\d+)-(\d+) of (\d+) Tab ")

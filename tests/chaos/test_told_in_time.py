@@ -226,7 +226,7 @@ def night(product: Product, row: Row) -> Iterator[Night]:
     job.wait_state(JobState.RUNNING)
     with ExitStack() as ends, Terminal(console(job.config, "--ascii")) as terminal:
         watcher = Watcher(terminal, product.store, job.config)
-        terminal.shows("no faults")
+        terminal.shows("No problems")
         product.write(rate=60.0)
         yield Night(product, job, watcher, ends)
     product.quiet()
@@ -288,14 +288,14 @@ def test_a_console_that_is_armed_is_told_by_another_one_until_it_only_reads_agai
     with Terminal(console(job.config, "--ascii")) as terminal, Terminal(other) as armed:
         watcher = Watcher(terminal, product.store, job.config)
         for one in (terminal, armed):
-            one.shows("no faults")
+            one.shows("No problems")
         armed.send(":rw told in time\r")
-        armed.shows(" RW ")
+        armed.shows(" WRITE ")
         t0 = time.monotonic()
         first = watcher.until(lambda one: "ARMED: " in one.screen, 60, "the other console's arming")
         after = watcher.during(STAYS)
         silent = [one for one in after if "told in time" not in one.screen]
-        page.add("another console is armed", f"{max(0.0, first.at - t0):.1f}", "RW is shown there", len(after),
+        page.add("another console is armed", f"{max(0.0, first.at - t0):.1f}", "WRITE is shown there", len(after),
                  len(silent), 0)  # fmt: skip
         assert not silent
         assert first.at - t0 <= TOLD_WITHIN

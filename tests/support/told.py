@@ -34,7 +34,7 @@ class Sample:
     @property
     def screen_calm(self) -> bool:
         """Whether the Overview's first line counts no fault, or there is no such line."""
-        return "no faults" in self.screen
+        return "No problems" in self.screen
 
     def told(self, rule: str, words: str) -> bool:
         """Whether a fault of that rule is told by both, with these words on the screen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -336,6 +337,12 @@ def lines(app: ConsoleApp) -> list[str]:
 
 def screen(app: ConsoleApp) -> str:
     return "\n".join(line.rstrip() for line in lines(app)) + "\n"
+
+
+def flowing(shown: str) -> str:
+    """The words of a screen one after the other, without the sides of frames between them."""
+    whole = re.sub(r"\\ *[|\u2502]\n[|\u2502] +", "", shown)  # a word that goes on in the next row
+    return " ".join(re.sub(r"(?m)[|\u2502] *$|^[|\u2502] ", "", whole).split())
 
 
 def on_screen(app: ConsoleApp, kind: type[Kind]) -> Kind:

@@ -76,7 +76,7 @@ async def test_opening_the_screen_asks_nobody_and_enter_asks_once_from_where_the
 async def test_updates_are_paired_and_what_changed_is_marked(made: Filled, _: object, pilot: Pilot[int]) -> None:
     shown = await rows_screen(made, pilot)
     text = screen(made.app)
-    assert [line[0] for line in lines(made.app)[5:12]] == ["+", "<", ">", "+", "<", ">", "-"]
+    assert [line[2] for line in lines(made.app)[5:11]] == ["+", "<", ">", "+", "<", ">"]
     assert "(pk only)" in text and "''" in text and "NULL" in text
     await press(pilot, "G", "k")
     text = screen(made.app)

@@ -47,7 +47,7 @@ class Walk:
 
     async def order(self) -> None:
         """Sorted, turned, faults only, wide."""
-        await self.pilot.press(self.chance.choice("sSzw"))
+        await self.pilot.press(self.chance.choice("sSZw"))
 
     async def move(self) -> None:
         """A person moves the cursor, or marks and so moves it."""

@@ -10,7 +10,7 @@ from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
-from tests.tui.filled import Filled, begin, console, driven, lane, press, screen
+from tests.tui.filled import Filled, begin, console, driven, flowing, lane, press, screen
 
 
 def _acks(made: Filled) -> dict[str, str]:
@@ -47,7 +47,7 @@ async def test_an_error_is_acknowledged_for_every_console_and_taken_back(made: F
 async def test_alerts_fire_worst_first_and_enter_opens_the_thing(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "6", "r")
     shown = screen(made.app).splitlines()
-    assert [line.split()[2] for line in shown if line.startswith(("x crit", "! warn"))][:3] == [
+    assert [line.split()[3] for line in shown if line[2:].startswith(("\u2716 crit", "\u25b2 warn"))][:3] == [
         "job_failed",
         "slot_ttl",
         "dn_fails",
@@ -84,7 +84,7 @@ async def test_what_became_of_a_chosen_alert_that_ended_is_said(made: Filled, pi
 async def test_printed_commands_name_the_configuration_that_was_typed(made: Filled, pilot: Pilot[int]) -> None:
     made.app.services.config = "/srv/my etl/c.toml"
     await press(pilot, "4")
-    assert "slotkeeper --config '/srv/my etl/c.toml' verify stock_rt" in " ".join(screen(made.app).split())
+    assert "slotkeeper --config '/srv/my etl/c.toml' verify stock_rt" in flowing(screen(made.app))
 
 
 def _several_errors(folder: Path) -> Filled:
@@ -101,7 +101,7 @@ async def test_the_worst_error_is_chosen_at_once_and_a_row_stays_chosen(made: Fi
     table = made.app.screen.query_one(LiveTable)
     assert table.row_count == 2 and "fatal" in " ".join(table.words(0)) and table.cursor_row == 0
     chosen = table.cursor_key
-    for key in ("z", "z", "slash", "S", "escape", "escape"):
+    for key in ("Z", "Z", "slash", "S", "escape", "escape"):
         await press(pilot, key)
         assert table.cursor_key == chosen is not None, key
     assert "no row is chosen" not in screen(made.app) and "SLOT LOST" in screen(made.app)

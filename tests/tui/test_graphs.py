@@ -54,7 +54,7 @@ async def test_h_shows_lag_and_rate_with_figures_times_and_what_happened(made: F
     shown = await until(pilot, made.app, READ)
     assert "lag " in shown and "rate" in shown and "events/s" in shown and "UTC" in shown
     assert "failed: gave up" in shown and "X" in shown
-    assert any(0x2800 < ord(character) < 0x2900 for character in shown)
+    assert any("\u2581" <= character <= "\u2588" for character in shown)
 
 
 @driven(lambda folder: just_ended(folder, ascii_only=True))
@@ -62,7 +62,7 @@ async def test_the_ascii_form_has_a_scale_with_units_times_and_letters(made: Fil
     made.app.open("graphs", "orders_rt", "2")
     shown = await until(pilot, made.app, READ)
     assert shown.isascii()
-    assert "10m|" in shown and "#" in shown and "?" in shown and "+02:30" in shown
+    assert "10m|" in shown and "#" in shown and "no record" in shown and "+02:30" in shown
 
 
 @driven(just_ended)
@@ -99,7 +99,7 @@ def test_graphs_fill_the_width_and_nothing_is_cut(size: tuple[int, int], ascii_o
         assert len(shown) == size[1] and all(len(line) == size[0] for line in shown)
         assert not ascii_only or screen(made.app).isascii()
         if size[1] >= 24:
-            axis = [line for line in shown if line.startswith("  UTC ")]
+            axis = [line for line in shown if "  UTC " in line[:8]]
             assert len(axis) == 1 and len(axis[0].rstrip()) >= size[0] - 1
             assert sum("0|" in line or "0\u2502" in line for line in shown) >= 2
 

@@ -166,7 +166,7 @@ async def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(made: Filled,
     await until(pilot, made.app, "a moment is 02:28")
 
 
-@driven(recorded)
+@driven(recorded, size=(80, 50))
 async def test_the_detail_of_a_job_is_that_of_the_moment(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"at", "space", *"02:35", "enter")
     await until(pilot, made.app, "HISTORY 02:35:00Z")

@@ -120,7 +120,7 @@ def test_twenty_hostile_texts_are_shown_and_do_nothing(tmp_path: Path, few: bool
         shown["fault"] = screen(made.app)
         assert made.app.is_running and not made.app.paused
 
-    drive(made, do, (130, 50))
+    drive(made, do, (130, 60))
     assert {name: _raw(text) for name, text in shown.items() if _raw(text)} == {}
     for number, payload in enumerate(PAYLOADS):
         assert f"RAW{_begins(payload)}" in shown["overview"], number

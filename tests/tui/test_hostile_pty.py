@@ -255,7 +255,7 @@ def test_a_job_whose_name_nobody_checked_is_shown_and_its_log_refused_in_words(t
     config = tmp_path / "slotkeeper.toml"
     config.write_text(VALID.replace("[state]", f'[state]\ndir = "{state}"'), encoding="utf-8")
     with Terminal(console(config)) as terminal:
-        terminal.shows("Overview", "x Z")
+        terminal.shows("Overview", "\u2716 Z")
         for key in "247612":
             terminal.send(key)
             terminal.shows(f"[{key} ")

@@ -36,9 +36,9 @@ def test_the_worst_dn_is_on_top_with_its_lag_and_rate(tmp_path: Path, size: tupl
     async def do(pilot: Pilot[int]) -> None:
         shown = await at_its_job(made, pilot)
         first = next(line for line in shown.splitlines() if "dn_2 " in line and "idle" in line)
-        assert "1m00s    500 \u2585\u2585\u2585\u2585\u2585\u2585\u2585\u2585" in first
+        assert "1 m 0 s    500 " in first and (size == SMALL or "\u2585" * 8 in first)
         assert "2400" in first
-        assert first.rstrip().endswith("-")
+        assert first.rstrip(" \u2502").endswith("-")
         assert "busy with: source 16 % / sink 81 % / registration 3 %   bottleneck: sink" in shown
         assert "RUNNING since 11-21 02:31:07 (11m00s)" in shown
         assert "next risk: slot orders_slot: if nobody registers" in shown
@@ -59,7 +59,7 @@ def test_lanes_of_several_tables_say_their_table_and_those_of_one_do_not(tmp_pat
     async def do(pilot: Pilot[int]) -> None:
         shown = await at_its_job(made, pilot)
         assert " TABLE " in shown
-        assert [line.split()[:2] for line in shown.splitlines() if " dn_" in line and "idle" in line] == [
+        assert [line.split()[1:3] for line in shown.splitlines() if " dn_" in line and "idle" in line] == [
             ["ods.lines", "dn_1"],
             ["ods.lines", "dn_2"],
             ["ods.orders", "dn_1"],
@@ -74,7 +74,7 @@ async def test_lanes_of_one_table_do_not_say_it(made: Filled, pilot: Pilot[int])
     assert " TABLE " not in await at_its_job(made, pilot)
 
 
-@driven(lambda folder: running(folder, ascii_only=True))
+@driven(lambda folder: running(folder, ascii_only=True), size=LARGE)
 async def test_sparklines_are_ascii_where_the_terminal_is(made: Filled, pilot: Pilot[int]) -> None:
     shown = await at_its_job(made, pilot)
     assert shown.isascii()

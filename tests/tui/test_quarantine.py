@@ -21,7 +21,7 @@ from slotkeeper.console.tui.screens.quarantine import PAGE, QuarantineEntryScree
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.core.domain.quarantine import EntryState
 from slotkeeper.core.errors import Unreachable
-from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, lines, press, screen
+from tests.tui.filled import LARGE, SMALL, Filled, console, drive, driven, flowing, lines, press, screen
 from tests.tui.planted import arm, plant, typed, until, until_asked
 from tests.tui.quarantined import PlantedQuarantines, entries, entry, holding, retained, tell
 
@@ -76,8 +76,8 @@ async def test_the_first_screens_say_that_a_target_lacks_rows_without_asking_a_s
         await pilot.pause()
         text = screen(made.app)
         assert "the target: 3 rows in quarantine, which it lacks" in text
-        assert "do `slotkeeper errors list orders_rt` has the rows (in the console 4, Enter)" in " ".join(text.split())
-        assert "target mart.orders  never verified, apart from 3 rows in quarantine" in text
+        assert "Action `slotkeeper errors list orders_rt` has the rows (in the console 4, Enter)" in flowing(text)
+        assert "Target   mart.orders, never verified, apart from 3 rows in quarantine" in text
     await press(pilot, "enter")
     assert "3 rows in quarantine" in screen(made.app)
     assert quarantines.asked == []
@@ -106,8 +106,8 @@ async def test_an_alert_fires_and_enter_opens_the_rows(made: Filled, _: object, 
     found.table.move_to(key)
     await pilot.pause()
     text = screen(made.app)
-    assert "3 rows in quarantine, which it lacks: the target" in " ".join(text.split())
-    assert "with more than 100 of a table" in " ".join(text.split())
+    assert "3 rows in quarantine, which it lacks: the target" in flowing(text)
+    assert "with more than 100 of a table" in flowing(text)
     await press(pilot, "x")
     assert "1 acknowledged" in screen(made.app)
     tell(made, 4)
@@ -181,9 +181,9 @@ async def test_A_lists_what_is_over_and_filter_and_order_work(
     await press(pilot, "A")
     await until(pilot, made.app, "superseded", " 4713 ")
     assert quarantines.asked[-1].states == ()  # type: ignore[attr-defined]
-    await press(pilot, "z")
+    await press(pilot, "Z")
     assert len(found.table.keys()) == 4, "only what is held is in trouble"
-    await press(pilot, "z", "G")
+    await press(pilot, "Z", "G")
     text = screen(made.app)
     assert "does nothing: it is superseded" in text and "superseded 11-21 02:31:07 UTC by 88512329/2" in text
     await press(pilot, "slash", *"4809", "enter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -80,21 +81,21 @@ def reason(made: Filled) -> str | None:
 async def test_a_reason_arms_for_ten_minutes_which_are_counted_down_even_while_paused(
     made: Filled, pilot: Pilot[int]
 ) -> None:
-    assert " RO " in first_row(made) and reason(made) is None
+    assert " read-only " in first_row(made) and reason(made) is None
     await typed(pilot, "rw INC-2304")
     assert reason(made) == "INC-2304"
-    assert " RW 10:00 " in first_row(made)
+    assert " WRITE 10:00 " in first_row(made)
     await later(made, pilot, seconds=19)
-    assert " RW 9:41 " in first_row(made)
+    assert " WRITE 9:41 " in first_row(made)
     await press(pilot, "p")
     await later(made, pilot, minutes=1)
-    assert " RW 8:41 " in first_row(made) and "paused 02:31:27Z" in first_row(made)
+    assert " WRITE 8:41 " in first_row(made) and "paused 02:31:27Z" in first_row(made)
     for _ in range(8):
         await press(pilot, "j")
         await later(made, pilot, minutes=1)
-    assert " RW 0:41 " in first_row(made)
+    assert " WRITE 0:41 " in first_row(made)
     await later(made, pilot, seconds=41)
-    assert reason(made) is None and " RO " in first_row(made) and "ten minutes are over" in place(made)
+    assert reason(made) is None and " read-only " in first_row(made) and "ten minutes are over" in place(made)
 
 
 @driven()
@@ -108,7 +109,7 @@ async def test_nobody_at_the_keys_for_five_minutes_disarms(made: Filled, pilot: 
     assert reason(made) is None  # at once, not at the next tick
     made.app.tick()
     await pilot.pause()
-    assert " RO " in first_row(made) and "no key for five minutes" in place(made)
+    assert " read-only " in first_row(made) and "no key for five minutes" in place(made)
 
 
 @driven()
@@ -117,7 +118,7 @@ async def test_a_short_reason_does_not_arm_and_ro_disarms(made: Filled, pilot: P
     assert made.app.armed is None and "at least 3 characters" in place(made)
     await typed(pilot, "rw INC-2304")
     await typed(pilot, "ro")
-    assert made.app.armed is None and " RO " in first_row(made) and "read-only again" in place(made)
+    assert made.app.armed is None and " read-only " in first_row(made) and "read-only again" in place(made)
 
 
 def test_a_console_that_is_read_only_cannot_be_armed(tmp_path: Path) -> None:
@@ -154,15 +155,15 @@ async def test_plus_and_minus_change_how_often_the_store_is_read_and_when_values
 async def test_T_goes_through_the_themes_and_the_cursor_stays(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "j")
     before, worn = screen(made.app).splitlines()[:-2], []
-    for _ in range(3):
+    for _ in range(5):
         await press(pilot, "T")
         worn.append(made.app.theme)
         assert screen(made.app).splitlines()[:-2] == before
-    assert worn == ["slotkeeper-light", "slotkeeper-mono", "slotkeeper-dark"]
+    assert worn == [f"slotkeeper-{name}" for name in ("light", "contrast", "ansi", "mono", "dark")]
     await typed(pilot, "theme light")
     assert made.app.theme == "slotkeeper-light"
     await typed(pilot, "theme pink")
-    assert made.app.theme == "slotkeeper-light" and "one of dark, light, mono" in place(made)
+    assert made.app.theme == "slotkeeper-light" and "one of dark, light, contrast, ansi, mono" in place(made)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
@@ -170,12 +171,12 @@ def test_the_severity_of_the_row_under_the_cursor_keeps_its_colour(width: int, t
     made = console(tmp_path)
 
     async def do(pilot: Pilot[int]) -> None:
-        for theme in ("slotkeeper-dark", "slotkeeper-light"):
+        for theme in ("slotkeeper-dark", "slotkeeper-light", "slotkeeper-contrast", "slotkeeper-ansi"):
             made.app.wear(theme)
             await pilot.pause()
             row = made.app.screen.query_one("#table").region.y + 1
             strip = made.app.screen._compositor.render_strips()[row]
-            glyph = next(one for one in strip if one.text.startswith("x"))
+            glyph = next(one for one in strip if one.text.startswith("\u2716"))
             name = next(one for one in strip if "st" in one.text)
             assert glyph.style is not None and name.style is not None
             assert glyph.style.color != name.style.color and glyph.style.bgcolor == name.style.bgcolor
@@ -262,8 +263,9 @@ def test_the_counts_of_the_tabs_have_the_colour_of_the_worst(critical: bool, rol
         assert isinstance(frame, Frame)
         made.app.counts, made.app.critical = {"6": 4, "4": 1}, {"job_failed"} if critical else set()
         tabs = frame._tabs()
-        styles = {tabs.plain[span.start : span.end]: str(span.style) for span in tabs.spans}
-        assert styles["4"] == str(frame.style(role)) and styles["1"] == str(frame.style("warn"))
+        styles = [(tabs.plain[span.start : span.end], str(span.style)) for span in tabs.spans]
+        badges = [style for (label, _), (_, style) in pairwise(styles) if label in ("Alerts", "Errors")]
+        assert badges == [str(frame.style("warn-word")), str(frame.style(f"{role}-word"))]
         assert str(frame.style("crit")) != str(frame.style("warn")) != str(frame.style("dim"))
 
     drive(made, do)

@@ -40,7 +40,7 @@ def test_the_console_says_that_a_source_does_not_answer_and_is_left_at_once(mode
         terminal.send(SLOTS)
         assert place.source.asked.wait(60)
         terminal.send("?")
-        terminal.shows("leave")  # it draws while a source hangs
+        terminal.shows("Help: Slots")  # it draws while a source hangs
         terminal.send("\x1b[27u")
         terminal.shows("does not answer within")
         terminal.shows("no source has answered yet")

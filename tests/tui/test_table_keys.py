@@ -14,7 +14,7 @@ from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.core.domain.job import JobState
-from tests.tui.filled import LARGE, Filled, console, drive, driven, press, screen
+from tests.tui.filled import LARGE, Filled, console, drive, driven, flowing, press, screen
 from tests.tui.things import thing, things
 
 
@@ -164,7 +164,7 @@ async def test_brackets_go_to_the_neighbours_of_the_list_that_was_left(made: Fil
     first = list(_table(made.app).table.keys())
     await press(pilot, "right_square_bracket")
     assert made.app.screen is made.app.screen_stack[0]  # a list has no neighbours
-    await press(pilot, "enter", "z", "s", "right_square_bracket")
+    await press(pilot, "enter", "Z", "s", "right_square_bracket")
     assert f"> {first[1]}" in screen(made.app)
     assert _table(made.app).faults_only and _table(made.app).order.column
     await press(pilot, "left_square_bracket", "left_square_bracket")
@@ -208,7 +208,7 @@ async def test_e_writes_all_rows_that_the_filter_leaves_in_the_order_that_is_sho
 ) -> None:
     await things(made, pilot)
     await press(pilot, "slash", *"a|c|d", "enter", "s", "s", "e")
-    shown = " ".join(screen(made.app).split())
+    shown = flowing(screen(made.app))
     assert "exported 3 rows" in shown
     written = next((made.app.services.folder / "exports").glob("things-*.json"))
     assert [one["key"] for one in json.loads(written.read_text("utf-8"))["rows"]] == ["c", "d", "a"]

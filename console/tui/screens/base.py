@@ -22,13 +22,16 @@ from textual.widgets import Input
 
 from slotkeeper.console.cli.context import with_config
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.boxes import AROUND, framed
 from slotkeeper.console.tui.keymap import bindings_of, shown_key
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import Line as Line
-from slotkeeper.console.tui.widgets.live_table import ROLES
+from slotkeeper.console.views.detail import split
 from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.header import Identity, parts
-from slotkeeper.console.views.rows import NARROW, WIDE, age, plain
+from slotkeeper.console.views.rows import WIDE, age, plain
+from slotkeeper.console.views.signs import ROLES
+from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
@@ -44,6 +47,8 @@ LEAST_TABLE = 3
 LEAST_PANEL = 3
 _AROUND = 4
 """The rows that every table has around it: identity, its title, the place, the keys."""
+_FOOTS = 2
+"""And the lower edges of two frames."""
 MOST_ABOVE = 8
 """The most rows above a table, also in console.tcss."""
 _WRAPPED = 1
@@ -71,13 +76,13 @@ def has_tabs(width: int, height: int) -> bool:
 def share(width: int, height: int, rows: int, above: tuple[int, int], least_panel: int) -> Share:
     """The rows of a screen whose table has so many rows; `above`: the least and the most that stands above it.
 
-    >>> share(80, 24, 6, (3, 4), 7), share(80, 24, 40, (3, 4), 7)
+    >>> share(80, 24, 4, (3, 4), 7), share(80, 24, 40, (3, 4), 7)
     (Share(above=4, panel=7), Share(above=4, panel=7))
     >>> share(80, 23, 2, (3, 4), 7), share(60, 15, 2, (3, 4), 7), share(60, 15, 40, (3, 4), 7)
-    (Share(above=4, panel=10), Share(above=3, panel=4), Share(above=1, panel=3))
+    (Share(above=4, panel=8), Share(above=3, panel=4), Share(above=1, panel=3))
     """
     needed = max(LEAST_TABLE, rows + 1)
-    free = height - _AROUND - has_tabs(width, height)
+    free = height - _AROUND - has_tabs(width, height) - _FOOTS * framed(width, height)
     if not is_small(width, height):
         panel = least_panel + max(0, (height - USUAL_ROWS) // 2)
         taken = min(above[1], MOST_ABOVE, above[0] + max(_WRAPPED, free - 1 - panel - needed - above[0]))
@@ -292,12 +297,17 @@ class Frame(Screen[None]):
         style = self.style(role) if role else ""
         return Text(plain(words, self.console.ascii_only), style=style, no_wrap=True, overflow="crop", end="")
 
-    def wrapped(self, lines: Lines) -> list[Text]:
-        """Several lines, wrapped to the width of the screen."""
+    def wrapped(self, lines: Lines, boxed: bool = False, width: int = 0) -> list[Text]:
+        """Several lines, wrapped to the width of the screen, or to that of their box."""
         made: list[Text] = []
+        width, first = (width or self.inner, "") if boxed and self.framed else (self._width - 1, " ")
         for level, words in lines:
             shown = plain(with_config(words, self.console.services.config), self.console.ascii_only)
-            made += [self.text(line, level) for line in wrapped(shown, self._width - 1, " ", "   ")]
+            label, said = split(shown)
+            rows = wrapped(said, width, first + label, first + " " * (len(label) or 2))
+            made += [self.text(line, level) for line in rows]
+            if label and rows:
+                made[-len(rows)].stylize(self.style("dim"), 0, len(first + label))
         return made
 
     def paragraph(self, lines: Lines, most: int) -> Text:
@@ -319,16 +329,26 @@ class Frame(Screen[None]):
         self._line(id).say(text, layout)
 
     @property
+    def framed(self) -> bool:
+        """Whether there is room for frames."""
+        return framed(*self.app.size)
+
+    @property
+    def inner(self) -> int:
+        """The cells of a line of the panel, inside its frame where it has one."""
+        return self._width - (AROUND if self.framed else 0)
+
+    @property
     def _width(self) -> int:
         return max(SMALLEST[0], self.app.size.width)
 
-    def cut(self, words: str) -> str:
-        """Words as wide as the screen at most; where they are cut there are two dots."""
-        shown = plain(words, self.console.ascii_only)
-        if cell_len(shown) <= self._width:
+    def cut(self, words: str, most: int = 0) -> str:
+        """Words as wide as the screen, or as `most`, at most; where they are cut there are two dots."""
+        shown, most = plain(words, self.console.ascii_only), most or self._width
+        if cell_len(shown) <= most:
             return shown
-        while cell_len(shown) > self._width - 2:
-            shown = shown[: min(len(shown) - 1, self._width)]
+        while cell_len(shown) > most - 2:
+            shown = shown[: min(len(shown) - 1, most)]
         return shown + ".."
 
     def _line(self, id: str) -> Line:
@@ -353,27 +373,31 @@ class Frame(Screen[None]):
             paused=app.paused,
             history=app.in_history,
             stand_in=app.stand_in,
+            route=self._route(),
         )
         text = Text(no_wrap=True, end="")
         for role, words in parts(one, self._width):
             text.append(plain(words, app.ascii_only), style=self.style(role) if role else "")
         return text
 
+    def _route(self) -> str:
+        """From where to where, by the names of the configuration; of several how many."""
+        kinds = zip(("sources", "sinks"), self.console.ends, strict=True)
+        ends = [safe(names[0], 16) if len(names) == 1 else f"{len(names)} {kind}" for kind, names in kinds if names]
+        return (" -> " if self.console.ascii_only else " \u2192 ").join(ends)
+
     def _tabs(self) -> Text:
         text = Text(no_wrap=True, end="")
-        gap = "  " if self._width >= NARROW else " "
-        app = self.console
+        app, wide = self.console, self._width >= WIDE
         for number, (_, label) in app.SCREEN_KEYS.items():
-            mine = number == self.number
-            some = app.counts.get(number, 0)
-            words = f"{number} {label} {min(some, 99)}" if some else f"{number} {label}"
-            words = f"[{words}]" if mine else f" {words} "
-            shown = Text(words, self.style("here") if mine else "", end="")
+            mine, some = number == self.number, app.counts.get(number, 0)
+            left, right = ("[", "]") if mine else (" ", " ")
+            text.append(left, self.style("frame")).append(number, self.style("key" if mine else "dim")).append(" ")
+            text.append(label, self.style("here" if mine else "strong" if some else "dim"))
             if some:
-                role, end = "crit" if number == ALERTS and app.critical else "warn", len(words) - 1
-                shown.stylize(self.style(role), end - len(str(min(some, 99))), end)
-            text.append_text(shown)
-            text.append(gap if int(number) < 7 and self._width >= WIDE else "")
+                role = "crit" if number == ALERTS and app.critical else "warn"
+                text.append(" ").append(str(min(some, 99)), self.style(f"{role}-word"))
+            text.append(right, self.style("frame")).append("  " if wide and int(number) < len(app.SCREEN_KEYS) else "")
         return text
 
     def keys_now(self) -> Mapping[str, str]:
@@ -388,7 +412,7 @@ class Frame(Screen[None]):
             key, does = shown_key(binding), said[str(binding.id)] or binding.description
             if cell_len(text.plain) + len(key) + 1 + len(does) > self._width:
                 break
-            text.append(key, style=self.style("accent")).append(f" {does}  ")
+            text.append(key, style=self.style("key")).append(f" {does}  ")
         return text
 
 

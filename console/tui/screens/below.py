@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.message import Message
 
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.boxes import AROUND, Box
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import BETWEEN, TableScreen
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
     from slotkeeper.console.monitor.series import JobSeries
-    from slotkeeper.console.views.graphs import Parts, Shape
+    from slotkeeper.console.views.graphs import Shape
+    from slotkeeper.console.views.signs import Parts
 
 MOST_ROWS = 14
 """A graph below a panel is never higher: what is wrong is the panel's matter."""
@@ -53,29 +56,56 @@ class GraphBelow(TableScreen):
         job, lane = self.graphed(key)
         if room < LEAST_ROOM or not job:
             return []
-        from slotkeeper.console.monitor.series import Wanted
-        from slotkeeper.console.views.graphs import AROUND, SAID, SPANS, Shape, even, first_span
+        from slotkeeper.console.views.graphs import AROUND, Shape, both, even
 
-        rows, console = even(min(MOST_ROWS, (room - BETWEEN - AROUND) // 2)), self.console
-        span = first_span(console.shown.job(job), console.now)
-        shape = Shape(self.app.size.width, rows, console.ascii_only)
+        rows = even(min(MOST_ROWS, (room - BETWEEN - AROUND) // 2))
+        shape = Shape(self.inner, rows, self.console.ascii_only)
+        found = self._series(job, shape)
+        if found is None:
+            return []
+        series, said, newest = found
+        title = self.text(f"lag and rate {self._of(job, lane)}, last {said}   h graphs", Level.REST)
+        return [self.text(""), title, *parts_of(self, both(series, lane, shape, newest=newest))]
+
+    def graph_boxes(self, key: str | None, room: int) -> list[Box]:
+        """The two graphs side by side in so many rows; none before they are read."""
+        job, lane = self.graphed(key)
+        if room < LEAST_ROOM // 2 or not job:
+            return []
+        from slotkeeper.console.views.graphs import Shape, apart
+
+        width = self.app.size.width // 2 - AROUND
+        shape = Shape(width, min(MOST_ROWS, room - 3), self.console.ascii_only)
+        found = self._series(job, shape)
+        if found is None:
+            return []
+        series, said, newest = found
+        boxes = zip(("Lag", "Rows/s"), apart(series, lane, shape, newest=newest), strict=True)
+        hint = f"{self._of(job, lane)}, last {said}, h graphs"
+        return [Box(name, parts_of(self, lines), hint) for name, lines in boxes]
+
+    def _series(self, job: str, shape: Shape) -> tuple[JobSeries, str, str] | None:
+        """What was recorded of a job, of which time, and what its newest figure is called; None before it is read."""
+        from slotkeeper.console.monitor.series import Wanted
+        from slotkeeper.console.views.graphs import SAID, SPANS, first_span
+
+        console = self.console
+        found = console.shown.job(job)
+        span = first_span(found, console.now)
         wanted = Wanted(job, console.now, timedelta(seconds=SPANS[span]), shape.points)
         feed = console.services.graphs
         if not feed.knows(wanted) and (left := RESTED - console.instant().since(console.touched)) > 0:
             self.set_timer(left + 0.01, self._read)
-            return []
+            return None
         series = feed.ask(wanted, lambda: self.post_message(GraphRead()))
-        return [] if series is None else self._drawn(series, lane, shape, SAID[span], job)
+        newest = "last" if found is not None and found.last_known else "now"
+        return None if series is None else (series, SAID[span], newest)
 
-    def _drawn(self, series: JobSeries, lane: str, shape: Shape, said: str, job: str) -> list[Text]:
-        from slotkeeper.console.views.graphs import both
+    def _of(self, job: str, lane: str) -> str:
         from slotkeeper.console.views.jobs import part_in
 
         found = self.console.shown.job(job)
-        name = f"of {safe(lane, 40)}" if lane else f"of all {part_in(found) if found else 'lane'}s"
-        newest = "last" if found is not None and found.last_known else "now"
-        title = self.rule(f"lag and rate {name}, last {said}", "h graphs")
-        return [self.text(""), title, *parts_of(self, both(series, lane, shape, newest=newest))]
+        return f"of {safe(lane, 40)}" if lane else f"of all {part_in(found) if found else 'lane'}s"
 
     def on_graph_read(self) -> None:
         self._read()

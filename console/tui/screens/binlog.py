@@ -172,7 +172,7 @@ class BinlogRowsScreen(AskingScreen):
         """As many of the table's columns as fit: they are known once there is a page."""
         if self.page is None:
             return (Column("mark", "", 1), Column("point", "POINT", 0))
-        return models.binlog_columns(self.page, self._rows, self.app.size.width)
+        return models.binlog_columns(self.page, self._rows, self.app.size.width - self._sides)
 
     def heading(self) -> str:
         return f"Binlog {safe(self.its_table, 60)}"
@@ -206,7 +206,7 @@ class BinlogRowsScreen(AskingScreen):
             ]
         row = next((one for one in page.rows if one.key == key), None)
         keyed = models.key_of(page, row) if row else {}
-        lines = models.image_lines(models.images(page, key, self.hidden), self.app.size.width - 2)
+        lines = models.image_lines(models.images(page, key, self.hidden), self.inner - 2)
         if keyed:
             net = models.net_effect(models.history(page, keyed))
             lines.append((Level.FINE, f"Key {models.key_words(keyed)}   {net}"))

@@ -14,10 +14,10 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.series import WHOLE, JobSeries, Line, Wanted
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.boxes import Box
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import GraphRead, parts_of
 from slotkeeper.console.tui.screens.table import TableScreen
-from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.views.graphs import (
     AROUND,
     LEAST_ROWS,
@@ -79,14 +79,14 @@ class GraphsScreen(TableScreen):
         series = self._known
         marks = min(_MARKS, len(mark_lines(series.happened))) if series is not None else 0
         rows = (self.panel_rows - AROUND - marks) // 2
-        return Shape(self.app.size.width, even(max(LEAST_ROWS, rows)), self.console.ascii_only)
+        return Shape(self.inner, even(max(LEAST_ROWS, rows)), self.console.ascii_only)
 
     @property
     def series(self) -> JobSeries | None:
         """The lines as far as they were read; an hour at first, or as long as the job has been there."""
         if self._span < 0:
             self._span = first_span(self.console.shown.job(self.job), self.console.now)
-        points = Shape(self.app.size.width, LEAST_ROWS, self.console.ascii_only).points
+        points = Shape(self.inner, LEAST_ROWS, self.console.ascii_only).points
         wanted = Wanted(self.job, self.console.now, timedelta(seconds=SPANS[self._span]), points)
         self._known = self.console.services.graphs.ask(wanted, lambda: self.post_message(GraphRead()))
         return self._known
@@ -137,17 +137,14 @@ class GraphsScreen(TableScreen):
 
     def draw_panel(self) -> None:
         key, series = self.table.cursor_key, self._known
-        title, _ = self.panel(key)
-        panel = self.query_one(Panel)
-        panel.fill((key, self._span), self._drawn(key, series))
-        if self.focused is panel and not panel.too_long:
-            self.table.focus()
-        self.say("subtitle", self.rule(title, panel.where, self.style("here") if self.focused is panel else ""))
+        self.put_panel((key, self._span), [[Box(self.panel(key)[0], self._drawn(key, series))]])
 
     def _drawn(self, key: str | None, series: JobSeries | None) -> list[Text]:
         fault = self.console.services.graphs.fault
         if fault:
-            return self.wrapped([(Level.UNKNOWN, f"the recorded frames cannot be read: {safe(fault, 300)}")])
+            return self.wrapped(
+                [(Level.UNKNOWN, f"the recorded frames cannot be read: {safe(fault, 300)}")], boxed=True
+            )
         if series is None:
             return self.wrapped([(Level.UNKNOWN, "reading the recorded frames ...")])
         job = self.console.shown.job(self.job)
@@ -155,7 +152,7 @@ class GraphsScreen(TableScreen):
         newest = "last" if job is not None and job.last_known else "now"
         lane = WHOLE if key in (ALL, None) else str(key)
         marks = mark_lines(series.happened) or [(Level.REST, "nothing happened to this job in this time")]
-        return [*parts_of(self, both(series, lane, self.shape, unit, newest)), *self.wrapped(marks)]
+        return [*parts_of(self, both(series, lane, self.shape, unit, newest)), *self.wrapped(marks, boxed=True)]
 
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from the recorded frames"

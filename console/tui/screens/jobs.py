@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
-from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.below import GraphBelow
-from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.boxes import AROUND, Box, padded, shares
+from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
+from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
+from slotkeeper.console.tui.screens.table import DOT, TableScreen
+from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
-    acts,
     job_rows,
     parts,
     sync_line,
@@ -27,7 +30,6 @@ from slotkeeper.console.views.jobs import (
 from slotkeeper.console.views.lanes import (
     LANE_COLUMNS,
     counters,
-    figures,
     host_line,
     lane_columns,
     lane_gtids,
@@ -36,22 +38,30 @@ from slotkeeper.console.views.lanes import (
     log_lines,
     next_risk,
     process,
-    proof,
     since,
     work,
 )
-from slotkeeper.console.views.overview import at_work, event_lines, summary
+from slotkeeper.console.views.lanes import figures as figures_of
+from slotkeeper.console.views.overview import at_work, event_lines, trust
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, named_by, rank
+from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, named_by, rank, short
+from slotkeeper.console.views.signs import ROLES, verdict_sign
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
+from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
     from slotkeeper.core.domain.fault import Fault
 
+BESIDE, THREE = 140, 200
+"""From so many columns on events stand beside what a row means, and from so many its DNs between them."""
+LEAST_LINES = 8
+TOLD = 24
+"""The cells of a problem that say what it is."""
+LANES_BESIDE, EVENTS_BESIDE, MOST_GRAPH = 12, 10, 17
 _LOG_LINES = 12
 """Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
@@ -84,6 +94,21 @@ class _LeadsToLocks(GraphBelow):
     def keys_now(self) -> Mapping[str, str]:
         first, *others = self.keys_shown
         return dict.fromkeys((first, "locks", *others), "") if self.locked() else super().keys_now()
+
+    def verdict(self, one: Verdict) -> Text:
+        """A verdict, alone in its row: its sign, and what it says as far as there is room."""
+        shown, block, role = verdict_sign(one.level, self.console.ascii_only)
+        text = Text(f" {shown} ", self.style(block), no_wrap=True, end="")
+        room = self.app.size.width - cell_len(text.plain)
+        return (
+            Text("", no_wrap=True, end="")
+            .append_text(text)
+            .append(self.cut(f" {one.words}", room), self.style(f"{role}-word"))
+        )
+
+    def role_of(self, job: JobFacts | None) -> str:
+        """The colour of a job's frame."""
+        return ROLES[job.level] if job is not None and job.level in FAULTS else "frame"
 
     def locked(self) -> bool:
         """Whether a lock is at fault."""
@@ -141,17 +166,46 @@ class _OfJobs(_LeadsToLocks):
             return [(Level.REST, "no row is chosen")]
         if job.queries:
             return query_lines(job, self.console.now)
-        sync = sync_line(job, self.console.ascii_only)
-        different = job.verified is not None and job.verified.verdict == "different"
-        return [
-            _wrong(job),
-            *((Level.FINE, act) for act in acts(job)),
-            (
-                Level.CRITICAL if different else Level.FINE,
-                f"target {safe(job.tables[1] or '?', 60)}{_more(job)}  {proof(job, self.console.now)}",
-            ),
-            *([(Level.FINE, sync)] if sync else []),
-        ]
+        return lines_of(job, self.console.now)
+
+    def boxes(self, key: str | None, room: int) -> list[list[Box]]:
+        """The row under the cursor: what it means, its DNs, and what happened last; side by side where it is wide."""
+        size, ascii_only = self.app.size, self.console.ascii_only
+        job = self.console.shown.job(key) if key else None
+        wide = size.width >= BESIDE and self.framed
+        tables = size.width >= THREE and job is not None and job.report is not None and bool(job.report.lanes)
+        width = shares(size.width, 2 + tables)[0] - AROUND if wide else self.inner
+        title, lines = self.panel(key)
+        found = self.wrapped(lines, boxed=True, width=width)
+        if job is not None and not job.queries and not tables:
+            bars = parts_of(self, dn_bars(job, width, room - len(found) - 1, ascii_only))
+            found += [self.text(""), *bars] if bars else []
+        arrow = " -> " if ascii_only else " \u2192 "
+        hint = arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""
+        if not wide:
+            return [[Box(title, [*found, *self.more(key, room - len(found))], hint, self.role_of(job))]]
+        table = self._lane_lines(job) if tables and job is not None else []
+        least = max(len(found), min(len(table), LANES_BESIDE), min(len(self.console.shown.local.events), EVENTS_BESIDE))
+        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - least - 2))
+        least = max(least, room - 2 - max((len(one.lines) for one in graphs), default=0)) if graphs else room
+        events = [self.text(self.cut(one, width)) for one in event_lines(self.console.shown.local, least)]
+        row = [Box(title, found, hint, self.role_of(job)), Box("Events", padded(events, least), "all jobs, UTC")]
+        if tables:
+            row.insert(1, Box("DNs", table[:least]))
+        return [row, graphs] if graphs else [row]
+
+    def _lane_lines(self, job: JobFacts) -> list[Text]:
+        """The DNs of a job as a table for a column beside."""
+        shown = [one for one in lane_columns(job) if one.key in ("dn", "doing", "lag", "rate", "behind", "eta")]
+        head = " ".join(f"{one.label:{'>' if one.right else '<'}{one.width}}" for one in shown)
+        found = [self.text(head, Level.REST)]
+        for row in lane_rows(job, self.console.ascii_only):
+            cells = (short(row.cells.get(one.key, ""), one.width) for one in shown)
+            words = " ".join(
+                f"{cell:{'>' if one.right else '<'}{one.width}}" for cell, one in zip(cells, shown, strict=True)
+            )
+            found.append(self.text(words, row.level))
+        return found
 
 
 class OverviewScreen(_OfJobs):
@@ -165,8 +219,13 @@ class OverviewScreen(_OfJobs):
     number = "1"
     columns = JOB_COLUMNS
     has_strip = True
-    panel_height = 7
+    panel_height = 6
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "welcome", *_OfJobs.keys_shown[1:])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place = 0
+        """Which of the faults the verdict is of."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         allowed = super().check_action(action, parameters)
@@ -175,20 +234,52 @@ class OverviewScreen(_OfJobs):
     def action_welcome(self) -> None:
         self.console.open("welcome")
 
-    def strip(self) -> Lines:
-        local = self.console.shown.local
+    def action_fault(self) -> None:
+        """The verdict goes to the next fault, and the cursor to its job."""
+        faults = self.console.shown.local.faults
+        if not faults:
+            self.console.say("nothing is wrong")
+            return
+        self._place = (self._place + 1) % len(faults)
+        self.table.move_to(faults[self._place].job)
+        self.redraw()
+
+    def head(self) -> list[Text]:
+        local, now, ascii_only = self.console.shown.local, self.console.now, self.console.ascii_only
         if local.at is None:
-            return [(Level.UNKNOWN, "reading the state store ...")]
-        slots = soonest(self.console.shown.tables.values(), self.console.now, local)
+            return [self.text(" reading the state store ...", Level.UNKNOWN)]
         if local.fault:
-            return [*self.fault(), slots]
-        return [*summary(local, self.console.now), slots, *at_work(local, self.console.now)]
+            return []
+        self._place = self._place if self._place < len(local.faults) else 0
+        rows = [self.verdict(verdict(local, now, self._place, DOT[ascii_only]))]
+        size = self.app.size
+        if is_small(size.width, size.height):
+            return rows
+        found = figures(local, list(self.console.shown.tables.values()), now, size.width, ascii_only)
+        return [*rows, *parts_of(self, [*figure_lines(found, size.width)])]
+
+    def strip(self) -> Lines:
+        local, now = self.console.shown.local, self.console.now
+        if local.fault:
+            return self.fault()
+        if local.at is None or not local.jobs:
+            return []
+        trusted = trust(local.jobs, now)
+        slots = soonest(self.console.shown.tables.values(), now, local)
+        tall = self.app.size.height >= USUAL_ROWS
+        lacks = trusted[0] is Level.CRITICAL or any(job.quarantined for job in local.jobs)
+        said = [trusted, slots] if tall else [trusted] if lacks else []
+        return [
+            *((level if level is Level.CRITICAL else Level.REST, words) for level, words in said),
+            *at_work(local, now),
+        ]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        events = event_lines(self.console.shown.local, 8)
-        heading = [(Level.REST, "last events (UTC)")] if events else []
-        lines = [*self.detail_of(key), *heading, *((Level.FINE, one) for one in events)]
-        return (safe(key, 60) if key else "Job"), lines
+        return (safe(key, 60) if key else "Job"), self.detail_of(key)
+
+    def more(self, key: str | None, room: int) -> list[Text]:
+        graphs = super().more(key, room)
+        return [*graphs, *self.last_events(room - len(graphs))]
 
 
 class JobsScreen(_OfJobs):
@@ -258,14 +349,18 @@ class JobScreen(_LeadsToLocks):
             return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
         if job.queries:
             return query_strip(job, now)
-        routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
-        middle = _wrong(job) if job.level in FAULTS else (Level.FINE, work(job))
-        return [
-            (job.level, f"{job.level.value} {safe(job.name, 60)}  {since(job, now)}   {routes}".rstrip()),
-            (Level.FINE, figures(job, now, self.console.ascii_only)),
-            middle,
-            (Level.FINE, process(job, self._detail(), now)),
-        ]
+        middle = [] if job.level in FAULTS and not self.framed else [(Level.FINE, work(job))]
+        shown = [(Level.FINE, figures_of(job, now, self.console.ascii_only)), *middle]
+        return [*shown, (Level.REST, process(job, self._detail(), now))]
+
+    def head(self) -> list[Text]:
+        job, now = self.console.shown.job(self.job), self.console.now
+        if job is None or job.queries:
+            return []
+        apart = DOT[self.console.ascii_only]
+        said = f"{apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
+        level = job.level if job.level in FAULTS else Level.FINE
+        return [self.verdict(Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}"))]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job, detail = self.console.shown.job(self.job), self._detail()
@@ -273,11 +368,15 @@ class JobScreen(_LeadsToLocks):
             return "A job that runs elsewhere", query_lines(job, self.console.now)
         lines: list[tuple[Level, str]] = []
         if job is not None:
-            lines += [] if self.worst_is_whole or job.level not in FAULTS else [_wrong(job)]
-            lines += [*((Level.FINE, act) for act in acts(job)), self._risk(job)]
-            lines += [(Level.FINE, work(job))] if job.level in FAULTS and job.busy else []
+            level, risk = self._risk(job)
+            told = cell_len(f"{safe(job.name, 60)} {since(job, self.console.now)}") + TOLD <= self.app.size.width
+            wrong = [_wrong(job)] if job.level in FAULTS else []
+            acts = [*action_lines(job), (level, labelled("Impact", risk))]
+            lines += [*acts, *wrong] if told else [*wrong, *acts]  # the verdict above may have its beginning
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
+            routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
+            lines += [(Level.FINE, labelled("Target", routes))] if routes else []
             sync = sync_line(job, self.console.ascii_only)
             lines += [(Level.FINE, one) for one in (lane_gtids(job, key), sync, counters(job), host_line(job)) if one]
         if detail is None:
@@ -288,6 +387,21 @@ class JobScreen(_LeadsToLocks):
         room = max(2, min(_LOG_LINES, self.panel_rows - len(lines)))
         lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
         return f"Errors {len(detail.errors)} and the end of the log", lines
+
+    def boxes(self, key: str | None, room: int) -> list[list[Box]]:
+        """What is wrong and the log; from a width on the graphs below them, side by side."""
+        job = self.console.shown.job(self.job)
+        (row,) = super().boxes(key, room)
+        row = [replace(row[0], role=self.role_of(job))]
+        if self.app.size.width < BESIDE or not self.framed:
+            return [row]
+        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - LEAST_LINES - 2))
+        if not graphs:
+            return [row]
+        title, lines = self.panel(key)
+        above = room - 2 - max(len(one.lines) for one in graphs)
+        found = padded(self.wrapped(lines, boxed=True), above)
+        return [[replace(row[0], title=title, lines=found)], graphs]
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
         """Its slot's deadline where a look has seen it and it can expire, else what the state store tells."""
@@ -320,7 +434,7 @@ class JobScreen(_LeadsToLocks):
 
 
 def _wrong(job: JobFacts) -> tuple[Level, str]:
-    return job.level, f"wrong  {what_is_wrong(job)}"
+    return job.level, labelled("Problem", what_is_wrong(job))
 
 
 def _more(job: JobFacts) -> str:

@@ -93,7 +93,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
     columns = SLOT_COLUMNS
     panel_height = 8
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "help", "open", "filter", "sort", "faults", "act", "slot-binlog", "slot-history", "palette",
+        "help", "open", "filter", "sort", "fault", "act", "slot-binlog", "slot-history", "palette",
     )  # fmt: skip
 
     def rows(self) -> list[Row]:
@@ -123,7 +123,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
         )
         some: list[Text] = []
         if len(rows) > 1 and room >= min(len(rows), 4) + 2:
-            columns = columns_for(shard_columns(one), self.app.size.width)
+            columns = columns_for(shard_columns(one), self.app.size.width, sides=self._sides)
             some = [self.text(""), self.text("".join(_cell(column.label, column) for column in columns), Level.REST)]
             some += [
                 self.text("".join(_cell(row.cells.get(column.key, ""), column) for column in columns), row.level)
@@ -149,7 +149,7 @@ class SlotScreen(_OfSlots):
     tells_events = True
     panel_height = 10
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "help", "back", "filter", "faults", "act", "slot-binlog", "slot-history", "previous", "next", "pane",
+        "help", "back", "filter", "fault", "act", "slot-binlog", "slot-history", "previous", "next", "pane",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -18,13 +19,15 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.boxes import Box, lower, shares, stacked, upper
 from slotkeeper.console.tui.screens.base import Filtered, Line, Lines, rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
-from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.console.tui.widgets.live_table import SIDES, LiveTable
 from slotkeeper.console.views.fitting import Chosen, fitted, needs
 from slotkeeper.console.views.overview import event_lines
 from slotkeeper.console.views.rows import (
     CALM_SECONDS,
+    FAULTS,
     Column,
     Order,
     Row,
@@ -38,9 +41,13 @@ from slotkeeper.console.views.rows import (
 )
 from slotkeeper.core.domain.text import safe
 
-LEAST_EVENTS = 4
+LEAST_EVENTS = 1
 BETWEEN = 2
 """What stands between a panel's own lines and those below them."""
+DOT = (" \u00b7 ", "   ")
+"""What stands between two words of a frame's edge, and that in ASCII."""
+_HEAD = -1
+"""The rank of a row that comes before all severities."""
 _AROUND_TITLE = 6
 """The cells of a title's rule besides its words and those at its end."""
 
@@ -50,7 +57,8 @@ class TableScreen(Filtered):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter", id="filter", key_display="/", tooltip="a pattern; ! in front inverts it"),
-        Binding("z", "faults", "faults", id="faults", tooltip="only rows in trouble, or all"),
+        Binding("z", "fault", "next fault", id="fault", tooltip="the cursor goes to the next row in trouble"),
+        Binding("Z", "faults", "faults", id="faults", tooltip="only rows in trouble, or all"),
         Binding("s", "sort", "sort", id="sort", tooltip="by the next column, at last as it was"),
         Binding("S", "turn", "turn", id="turn", tooltip="the other way round"),
         Binding("w", "wide", "wide", id="wide", tooltip="the columns that this width hides"),
@@ -64,7 +72,7 @@ class TableScreen(Filtered):
         Binding("e", "export", "export", id="export", tooltip="the rows that are listed, as CSV and JSON"),
         Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this one"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "faults", "act", "pause", "palette")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "fault", "act", "pause", "palette")
     keys_work = "table"
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
@@ -124,8 +132,13 @@ class TableScreen(Filtered):
         found = event_lines(self.console.shown.local, room - BETWEEN) if room >= LEAST_EVENTS + BETWEEN else []
         if not found:
             return []
-        heading = [self.text(""), self.text(" last events (UTC)", Level.REST)]
-        return [*heading, *(self.text(self.cut(f" {one}")) for one in found)]
+        blank = " " * (not self.framed)
+        heading = [self.text(""), self.text(f"{blank}last events (UTC)", Level.REST)]
+        return [*heading, *(self.text(self.cut(f"{blank}{one}", self.inner)) for one in found)]
+
+    def head(self) -> list[Text]:
+        """Rows above all others: the verdict, and figures."""
+        return []
 
     def strip(self) -> Lines:
         """Lines above the table."""
@@ -174,8 +187,10 @@ class TableScreen(Filtered):
             yield Line("strip")
         yield Line("title")
         yield LiveTable(self.console.ascii_only, id="table")
+        yield Line("foot")
         yield Line("subtitle")
         yield Panel("panel", self.panel_rows)
+        yield Line("end")
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
 
     def on_mount(self) -> None:
@@ -196,10 +211,14 @@ class TableScreen(Filtered):
             self._sized = panel.room = rows
             panel.styles.height = rows
             panel.display = self.query_one("#subtitle").display = rows > 0
+        self.table.frame(self.framed)
+        self.query_one("#foot").display = self.framed
+        self.query_one("#end").display = self.framed and rows > 0
 
     def draw(self) -> None:
         every = self.rows()
-        parts = [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
+        parts = [(_HEAD, [line]) for line in self.head()]
+        parts += [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
         above = len(parts), sum(len(rows) for _, rows in parts)
         if (above, len(every)) != (self._above, self._every):
             self._above, self._every = above, len(every)
@@ -230,7 +249,7 @@ class TableScreen(Filtered):
         size = self.app.size
         most = share(size.width, size.height, self._every, self._above, self.panel_height).above
         shown: list[Text] = []
-        worst = min((rank for rank, _ in parts), default=0)
+        worst = min((rank for rank, _ in parts if rank != _HEAD), default=0)
         self.worst_is_whole = True
         for (level, rows), number in zip(parts, rows_of(parts, most), strict=True):
             self.worst_is_whole &= level > worst or number >= len(rows)
@@ -245,7 +264,14 @@ class TableScreen(Filtered):
         """What the table is of, and on which row the cursor is."""
         table = self.table
         row = f"{table.cursor_row + 1} of {table.row_count}" if table.show_cursor else ""
-        whole = "   ".join(filter(None, (self.order.title(self.columns, self.usual_order), row)))
+        order = self.order.title(self.columns, self.usual_order)
+        if self.framed:
+            box = Box(self._title, hint=DOT[self.console.ascii_only].join(filter(None, (order, row))))
+            edges = [self.app.size.width], self.style, self.console.ascii_only
+            self.say("title", upper([box], *edges))
+            self.say("foot", lower([box], *edges))
+            return
+        whole = "   ".join(filter(None, (order, row)))
         room = self.app.size.width - cell_len(self._title) - _AROUND_TITLE
         self.say("title", self.rule(self._title, whole if len(whole) <= room else row))
 
@@ -256,7 +282,11 @@ class TableScreen(Filtered):
     def columns_now(self, in_full: bool = True) -> tuple[Column, ...]:
         """The columns that are shown at this width, as they were chosen, their labels whole where there is room."""
         chosen = self.console.services.columns.get(type(self).__name__, Chosen())
-        return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide, in_full)
+        return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide, in_full, self._sides)
+
+    @property
+    def _sides(self) -> int:
+        return SIDES if self.framed else 0
 
     def _fitted(self, rows: Sequence[Row]) -> tuple[Column, ...]:
         """Those columns, each as wide as what is in it as far as there is room."""
@@ -275,13 +305,31 @@ class TableScreen(Filtered):
     def draw_panel(self) -> None:
         """What the row under the cursor means."""
         key = self.table.cursor_key
+        self.put_panel((key, self.subject_of(key)), self.boxes(key, self.query_one(Panel).room))
+
+    def boxes(self, key: str | None, room: int) -> list[list[Box]]:
+        """What the panel shows in so many rows: boxes side by side, and such rows below each other."""
         title, lines = self.panel(key)
-        panel = self.query_one(Panel)
-        texts = self.wrapped(lines)
-        panel.fill((key, self.subject_of(key)), [*texts, *self.more(key, panel.room - len(texts))])
+        texts = self.wrapped(lines, boxed=True)
+        return [[Box(title, [*texts, *self.more(key, room - len(texts))])]]
+
+    def put_panel(self, about: object, rows: list[list[Box]]) -> None:
+        """Show boxes, side by side and below each other, in the panel; about another thing from their beginning."""
+        panel, ascii_only, width = self.query_one(Panel), self.console.ascii_only, self.app.size.width
+        lines = list(rows[0][0].lines)
+        if self.framed:
+            lines = stacked(rows, width, panel.room, self.style, ascii_only)
+        panel.fill(about, lines)
         if self.focused is panel and not panel.too_long:
             self.table.focus()
-        self.say("subtitle", self.rule(title, panel.where, self.style("here") if self.focused is panel else ""))
+        here = self.focused is panel
+        if not self.framed:
+            self.say("subtitle", self.rule(rows[0][0].title, panel.where, self.style("here") if here else ""))
+            return
+        first = [replace(box, role="accent") for box in rows[0]] if here else rows[0]
+        last = [*rows[-1][:-1], replace(rows[-1][-1], hint=panel.where or rows[-1][-1].hint)]
+        self.say("subtitle", upper(first, shares(width, len(first)), self.style, ascii_only))
+        self.say("end", lower(last, shares(width, len(last)), self.style, ascii_only))
 
     def panel_moved(self) -> None:
         """Say which of its lines the panel shows."""
@@ -318,6 +366,17 @@ class TableScreen(Filtered):
         """Rows take their new places at once: that was asked for."""
         self._moved_on = True
         self.redraw()
+
+    def action_fault(self) -> None:
+        """To the next row in trouble below the cursor, and from the last one to the first."""
+        rows, here = self.listed(), self.table.cursor_key
+        keys = [row.key for row in rows]
+        start = keys.index(here) + 1 if here in keys else 0
+        found = next((row.key for row in [*rows[start:], *rows[:start]] if row.level in FAULTS), None)
+        if found is None:
+            self.console.say("no row is in trouble")
+        else:
+            self.table.move_to(found)
 
     def action_faults(self) -> None:
         self.faults_only = not self.faults_only

@@ -18,19 +18,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import Drawn
 from slotkeeper.console.views.rows import Column, Row, both_ends, plain
+from slotkeeper.console.views.signs import ROLES, SIGNS, coloured, joined, mark
 
 MARKED = "*"
-ROLES = {
-    Level.CRITICAL: "crit",
-    Level.WARNING: "warn",
-    Level.UNKNOWN: "unknown",
-    Level.BUSY: "busy",
-    Level.REST: "rest",
-}
+SIDES = 3
+"""The cells of a row that a frame takes: the last column brings the blank before its right side."""
 _COLOURED = ("mark", "state", "left", "deadline", "wrong", "trouble")
 _WHEEL = 3
 _Made = tuple[Row, bool, bool, Strip]
@@ -72,6 +67,7 @@ class LiveTable(Drawn, can_focus=True):
         self._cursor: str | None = None
         self._top = 0
         self._made: dict[int, _Made] = {}
+        self._framed = False
         self.cursor_row = 0
 
     @property
@@ -123,6 +119,13 @@ class LiveTable(Drawn, can_focus=True):
         """Put the cursor on the first row where its own is not shown: asked for by a person."""
         if self.cursor_key is None:
             self._go(0)
+
+    def frame(self, framed: bool) -> None:
+        """Draw sides around the rows, or none."""
+        if self._framed != framed:
+            self._framed = framed
+            self._forget()
+            self._draw()
 
     # Keys and mouse
 
@@ -205,7 +208,8 @@ class LiveTable(Drawn, can_focus=True):
     def _draw(self) -> None:
         if not self._header and self._fields:
             style = self.get_component_rich_style("live-table--header")
-            self._header = Strip([Segment("".join(self._text(one.label, one) for one in self._fields), style)])
+            label = "".join(self._text(one.label, one) for one in self._fields)
+            self._header = self._sided([Segment(label, style)], cell_len(label))
         made: dict[int, _Made] = {}
         for place in range(self._top, min(self._top + self._room, len(self._rows))):
             row, old = self._rows[place], self._made.get(place)
@@ -214,21 +218,35 @@ class LiveTable(Drawn, can_focus=True):
                 old = row, under, marked, self._strip(row, under, marked)
             made[place] = old
         self._made = made
-        self.put([self._header, *(one[3] for one in made.values())])
+        below = [self._sided([], 0)] * (self.size.height - 1 - len(made)) if self._framed else []
+        self.put([self._header, *(one[3] for one in made.values()), *below])
 
     def _strip(self, row: Row, under: bool, marked: bool) -> Strip:
         parts: list[tuple[str, str]] = []
         for column in self._fields:
-            text = self._text(row.cells.get(column.key, ""), column)
-            role = ROLES.get(row.level, "") if column.key in _COLOURED else ""
+            value = row.cells.get(column.key, "")
+            if column.key == "mark" and value == row.level.value:
+                value = mark(row.level, self._ascii_only)
+            text = self._text(value, column)
+            severity = ROLES.get(row.level, "") if column.key in _COLOURED else ""
+            role = row.tints.get(column.key, severity)
             if column.key == "mark" and marked:
                 parts += [(text[:-1], role), (MARKED, "marked")]
-            elif parts and parts[-1][1] == role:
-                parts[-1] = parts[-1][0] + text, parts[-1][1]
             else:
-                parts.append((text, role))
-        room = self.size.width - sum(cell_len(text) for text, _ in parts)
-        return Strip([Segment(text, self._style(role, under)) for text, role in (*parts, (" " * max(0, room), ""))])
+                parts += coloured(text) if role == SIGNS else [(text, role)]
+        width = sum(cell_len(text) for text, _ in parts)
+        blank = self.size.width - width - SIDES * self._framed
+        parts.append((" " * blank, ""))
+        return self._sided([Segment(text, self._style(role, under)) for text, role in joined(parts)], width + blank)
+
+    def _sided(self, segments: list[Segment], width: int) -> Strip:
+        """A row between the sides of the frame, where there is one."""
+        if not self._framed:
+            return Strip(segments)
+        side = "|" if self._ascii_only else "\u2502"
+        style = Style.parse(style_of(self.app.theme, "frame"))
+        blank = Segment(" " * max(0, self.size.width - SIDES - width))
+        return Strip([Segment(f"{side} ", style), *segments, blank, Segment(side, style)])
 
     def _style(self, role: str, under: bool) -> Style:
         style = Style.parse(style_of(self.app.theme, role)) if role else Style.null()

@@ -20,9 +20,12 @@ def row(one: Identity, width: int) -> str:
 
 
 def test_at_80_and_100_columns_it_looks_like_the_mock_ups() -> None:
-    assert row(PLAIN, 80) == " PROD  li.wei@host1  RO  * 2s data 1s                                 02:31:07Z "
-    wide = row(replace(PLAIN, armed="9:41"), 100)
-    assert wide.startswith(" PROD  li.wei@host1  RW 9:41  * live 2s  data 1s old ")
+    shown = " slotkeeper  PROD  li.wei@host1  read-only  * 2s data 1s              02:31:07Z "
+    assert row(PLAIN, 80) == shown
+    routed = replace(PLAIN, route="dws1 -> mart")
+    assert row(routed, 80).startswith(" dws1 -> mart  PROD  li.wei@host1  read-only "), "the product goes first"
+    wide = row(replace(routed, armed="9:41"), 120)
+    assert wide.startswith(" slotkeeper  dws1 -> mart  PROD  li.wei@host1  WRITE 9:41  * live 2s  data 1s old ")
     assert wide.endswith(" 2026-11-21 02:31:07 UTC ")
 
 
@@ -45,11 +48,12 @@ def test_it_is_as_wide_as_the_screen_and_keeps_what_counts(
     assume(not stale or not seen.startswith("?"))  # what was never read has no age
     shown = row(Identity(names, who, armed, 30.0, seen, stale, NOW, paused, stand_in), width)
     assert len(shown) == width
-    assert f" RW {armed} " in shown if armed else " RO " in shown
+    write, read = ("WRITE", "read-only") if width >= 80 else ("RW", "RO")
+    assert f" {write} {armed} " in shown if armed else f" {read} " in shown
     assert f"data {seen}" in shown and "02:31:07" in shown
     assert ("STALE" in shown) is stale and ("paused" in shown) is paused
     first = "+".join(names)
-    assert shown[1:].startswith(first[:5] if first else "no en")
+    assert shown.removeprefix(" slotkeeper ")[1:].startswith(first[:5] if first else "no en")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from slotkeeper.console.monitor.rates import Busy
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level, Local
 from slotkeeper.console.monitor.store_reader import complete
 from slotkeeper.console.views.jobs import acts, in_sync, job_rows
-from slotkeeper.console.views.overview import at_work, summary, trust
+from slotkeeper.console.views.overview import at_work, trust
+from slotkeeper.console.views.verdict import verdict
 from slotkeeper.core.config.load import load_usable
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.fault import Fault, Party, Severity
@@ -75,15 +76,18 @@ def test_a_crash_that_is_over_makes_no_target_untrusted(fault: Fault, alive: boo
 
 def test_a_job_that_this_host_knows_nothing_of_is_unknown_and_not_among_those_that_follow() -> None:
     (unseen,) = complete([], load_usable(Path("c.toml"), {}, text=VALID), {})
-    found = summary(Local(NOW, (JOB, unseen)), NOW)
-    assert found[0] == (Level.UNKNOWN, "no faults   jobs 2: 1 RUNNING, 1 never started")
-    assert found[1][0] is Level.UNKNOWN and found[1][1].startswith("not seen from this host: orders_rt; "), found
+    found = verdict(Local(NOW, (JOB, unseen)), NOW, apart="; ")
+    assert found.level is Level.UNKNOWN
+    said = "No problems; 1 job streaming, 1 never started; not seen from this host: orders_rt; "
+    assert found.words.startswith(said), found
 
 
 def test_jobs_that_were_started_elsewhere_are_counted() -> None:
     away = Fault("job_elsewhere", Party.PROCESS, "job b", Severity.UNKNOWN, "started elsewhere", job="b")
     local = Local(NOW, (JOB, replace(JOB, name="b", elsewhere=True, level=Level.UNKNOWN)), faults=(away,))
-    assert summary(local, NOW)[0] == (Level.UNKNOWN, "? 1   jobs 2: 2 RUNNING; 1 started elsewhere")
+    found = verdict(local, NOW)
+    assert (found.level, found.words, found.job) == (Level.UNKNOWN, "job b: started elsewhere", "b")
+    assert "2 jobs streaming; 1 started elsewhere" in verdict(replace(local, faults=()), NOW).words
 
 
 def test_who_is_on_it_is_told_for_ten_minutes() -> None:
@@ -116,9 +120,11 @@ def test_what_is_in_sync_counts_dns_then_chunks_and_is_unknown_without_a_lag() -
 
 def test_unknown_is_a_question_mark_and_nothing_at_rest_is_a_zero() -> None:
     (row,) = job_rows([JOB], NOW)
-    assert {row.cells[name] for name in ("lag", "its", "rate", "spark", "sync", "table")} == {"?"}
+    assert {row.cells[name] for name in ("its", "sync", "table")} == {"?"}
+    assert {row.cells[name] for name in ("lag", "rate", "spark")} == {"\u2013"}, "a dim dash in a cell"
     (row,) = job_rows([JobFacts("b", Level.REST, None)], NOW)
-    assert {row.cells[name] for name in ("lag", "behind", "its", "rate", "spark", "sync", "worst", "pid")} == {"-"}
+    assert {row.cells[name] for name in ("behind", "its", "sync", "worst", "pid")} == {"-"}
+    assert {row.cells[name] for name in ("lag", "rate", "spark", "dns", "verified")} == {"\u2013"}
     assert row.order["lag"] is None
 
 
@@ -127,21 +133,12 @@ def test_the_worst_lag_is_on_top_and_named() -> None:
     late = replace(JOB, name="z", lag_seconds=60.0, throughput=throughput, spark=(None, 0.0, 50.0))
     rows = job_rows([JOB, late], NOW, ascii_only=True)
     assert [row.key for row in rows] == ["z", "a"]
-    assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", "?_2")
+    assert (rows[0].cells["worst"], rows[0].cells["its"], rows[0].cells["spark"]) == ("dn_2", "1m00s", " _2")
 
 
 def test_each_fault_of_a_job_has_its_own_act_with_its_own_code() -> None:
     locked = Fault("lock_waits", Party.LOCK, "a lock", Severity.WARNING, "held", do="end it", job="a", code="SK-2101")
     loop = replace(CRASHED, do="read the log", code="SK-2406")
     job = facts(VIEW, [locked, loop, replace(loop, cause="again")], NOW)
-    assert acts(job) == ["do     end it (SK-2101)", "do 2   read the log (SK-2406)"]
-    assert acts(facts(VIEW, [], NOW)) == ["do     nothing"]
-
-
-def test_a_fault_of_no_job_is_named_above_the_jobs_also_where_it_is_a_slots() -> None:
-    slot = Fault(
-        "slot_ttl", Party.SLOT, "slot retired of ods.orders", Severity.CRITICAL, "4 h of its TTL of 1d00h are left"
-    )
-    first, _, third = summary(Local(NOW, (JOB,), faults=(slot,)), NOW)
-    assert first == (Level.CRITICAL, "x 1   jobs 1: 1 RUNNING")
-    assert third == (Level.CRITICAL, "slot retired of ods.orders: 4 h of its TTL of 1d00h are left")
+    assert acts(job) == ["end it (SK-2101)", "read the log (SK-2406)"]
+    assert acts(facts(VIEW, [], NOW)) == ["nothing"]

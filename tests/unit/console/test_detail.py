@@ -1,0 +1,104 @@
+"""What the row under the cursor means: problem, impact, action with keys, and its DNs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import pytest
+
+from slotkeeper.console.monitor.rates import Sample, Track
+from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
+from slotkeeper.console.views.detail import dn_bars, keys_of, lines_of
+from slotkeeper.console.views.jobs import dn_signs, job_rows
+from slotkeeper.core.domain.fault import Fault, Party, Severity
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.domain.report import JobReport, LaneReport
+
+NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
+LANE = LaneReport("dn_1", 1, "running", "idle", "1/0", "1", "1", 9, 1.0, at=1, latest_at=1, behind=0)
+
+
+def job(*lanes: LaneReport, lags: tuple[float | None, ...] = (), **more: object) -> JobFacts:
+    report = JobReport("a", "r", "RUNNING", lanes=lanes, part="DN")
+    paces = {lane.name: LanePace(lag) for lane, lag in zip(lanes, lags, strict=False)}
+    made = JobFacts(
+        "a", Level.FINE, JobState.RUNNING, alive=True, report=report, current=True, throughput=paces,
+        lag_seconds=max((lag for lag in lags if lag is not None), default=None),
+    )  # fmt: skip
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def lanes(number: int) -> list[LaneReport]:
+    return [replace(LANE, shard=f"dn_{place:02}") for place in range(1, number + 1)]
+
+
+def test_a_fault_is_told_as_problem_impact_and_action() -> None:
+    retrying = replace(LANE, shard="dn_2", retry="retrying 2, next in 4 s")
+    fault = Fault("dn_fails", Party.DN, "dn_2", Severity.WARNING, "refused", do="wait", job="a", code="SK-1")
+    one = job(LANE, retrying, level=Level.WARNING, wrong="dn_2: refused", safe="wait", faults=(fault,))
+    said = [words for _, words in lines_of(one, NOW)]
+    assert said[0] == "Problem  dn_2: refused"
+    assert said[1].startswith("Impact   dn_2 waits; ") and said[1].endswith(" 1 of 2 DNs continue.")
+    assert said[2] == "Action   wait (SK-1)"
+    assert said[3] == "Target   never verified"
+
+
+def test_of_several_acts_each_has_its_number_and_its_keys() -> None:
+    first = Fault("job_failed", Party.PROCESS, "job a", Severity.CRITICAL, "ended", job="a", code="SK-2")
+    first = replace(first, do="`slotkeeper jobs start a`")
+    second = replace(first, do="`slotkeeper errors list a`", code="SK-3")
+    one = job(level=Level.CRITICAL, wrong="ended", safe=first.do, faults=(first, second))
+    acts = [words for _, words in lines_of(one, NOW) if words.startswith(("Action", "   "))]
+    assert acts == [
+        "Action   1 `slotkeeper jobs start a` (SK-2) [a g]",
+        "         2 `slotkeeper errors list a` (SK-3) [E]",
+    ]
+    assert keys_of("`slotkeeper --config /srv/c.toml jobs stop a`") == "a s"
+
+
+def test_without_a_problem_it_says_what_the_job_does() -> None:
+    one = job(*lanes(2), lags=(0.3, 0.4))
+    said = [words for _, words in lines_of(one, NOW)]
+    assert said[0] == "Status   Streaming, every change applied within 0.4 s."
+    assert not any(words.startswith("Action") for words in said)
+
+
+def test_what_waits_is_a_bar_once_its_dn_was_level() -> None:
+    track = Track()
+    for at, point, latest in ((0.0, 100, 100), (5.0, 125, 200)):
+        track.see(Sample(at, "r", 0, point, latest))
+    assert track.applied() == 0.25
+    late = LanePace(12.0, applied=track.applied())
+    one = job(*lanes(2), throughput={"dn_01": late, "dn_02": LanePace(0.2, applied=1.0)})
+    text = " ".join(words for line in dn_bars(one, 76, 4, True) for words, _ in line)
+    assert "dn_01 " in text and "#" in text and "12 s" in text
+    assert "dn_02" in text and "0.2 s" in text
+    assert text.partition("dn_02")[2].count("#") == 0, "a DN without a backlog has its lag alone"
+    unseen = Track()
+    unseen.see(Sample(0.0, "r", 0, 125, 200))
+    assert unseen.applied() is None
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_seventeen_dns_are_a_heat_strip_with_a_cell_each(ascii_only: bool) -> None:
+    lags: tuple[float | None, ...] = (*([0.1] * 15), 12.0, 90.0)
+    one = job(*lanes(17), lags=lags)
+    (line,) = dn_bars(one, 76, 4, ascii_only)
+    assert len("".join(words for words, role in line if role != "dim")) == 17
+    assert [role for _, role in line][1:] == ["ok", "warn", "crit"]
+    shown = dn_signs(one, ascii_only)
+    assert shown.endswith(" 15/17") and len(shown.partition(" ")[0]) == 8
+    assert dn_signs(job(*lanes(16), lags=lags[:15]), True).startswith("*" * 16)
+
+
+def test_the_state_has_a_sign_and_a_colour_of_its_own() -> None:
+    copying = job(state=JobState.SNAPSHOT)
+    assert copying.report is not None
+    copying = replace(copying, report=replace(copying.report, chunks_done=31, chunks_total=50))
+    gone = job(LANE, state=JobState.STOPPED, last_known=True, alive=False)
+    rows = [job_rows([each], NOW, True)[0] for each in (job(LANE, lags=(61.0,)), copying, gone)]
+    assert [row.cells["dot"] for row in rows] == ["*", "~", "-"]
+    assert [row.tints["state"] for row in rows] == ["ok-word", "busy-word", "rest-word"]
+    assert [row.cells["lag"] for row in rows[:2]] == ["1 m 1 s", "62 %"]
+    assert rows[0].tints["lag"] == "crit" and rows[2].tints["lag"] == "dim"
