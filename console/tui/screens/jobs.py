@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 BESIDE, THREE = 140, 200
 """From so many columns on events stand beside what a row means, and from so many its DNs between them."""
 LEAST_LINES = 8
-TOLD = 24
+PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
 LANES_BESIDE, EVENTS_BESIDE, MOST_GRAPH = 12, 10, 17
 _LOG_LINES = 12
@@ -369,10 +369,12 @@ class JobScreen(_LeadsToLocks):
         lines: list[tuple[Level, str]] = []
         if job is not None:
             level, risk = self._risk(job)
-            told = cell_len(f"{safe(job.name, 60)} {since(job, self.console.now)}") + TOLD <= self.app.size.width
+            shown_above = (
+                cell_len(f"{safe(job.name, 60)} {since(job, self.console.now)}") + PROBLEM_CELLS <= self.app.size.width
+            )
             wrong = [_wrong(job)] if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            lines += [*acts, *wrong] if told else [*wrong, *acts]  # the verdict above may have its beginning
+            lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above may have its beginning
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
