@@ -12,7 +12,7 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_400,
     "core/dataframe": 3_100,
-    "core/domain": 7_900,
+    "core/domain": 8_000,
     "core/drivers": 4_200,
     "core/engine": 7_000,
     "core/judgement": 1_800,
@@ -35,7 +35,8 @@ MOST_LINES = {
     "console/views": 5_100,
 }
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
-commit says why. `demo` is no part of the product, so it has no ceiling. Verdict, figures, what a row means, signs and
+commit says why. `demo` is no part of the product, so it has no ceiling. A reset's consent and its state AWAITS COPY, and
+what names a session that is to be ended, are values of 100 lines in the domain. Verdict, figures, what a row means, signs and
 bars of DNs are views of 650 lines.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 480, 25, 75, 206
