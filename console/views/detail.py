@@ -110,15 +110,29 @@ def status(job: JobFacts) -> str:
     return what_is_wrong(job)
 
 
+def in_a_sentence(words: str) -> str:
+    """A clause of the judgement as a sentence of its own.
+
+    >>> in_a_sentence("the job waits"), in_a_sentence("dn_3 is not read; 2 of 3 continue")
+    ('The job waits.', 'dn_3 is not read; 2 of 3 continue.')
+    """
+    shown = safe(words, 400)
+    first = shown.split(" ", 1)[0]
+    return (shown[:1].upper() + shown[1:] if first.isalpha() else shown) + "."
+
+
 def impact(job: JobFacts) -> str:
-    """What still works and what does not, by what each DN reports; "" where nothing is known of that."""
+    """What still works and what does not: by DN where some wait, else by the judgement; "" where neither knows."""
     lanes = job.report.lanes if job.report is not None else ()
+    judged = next((in_a_sentence(one.effect) for one in job.faults[:1] if one.effect), "")
     if job.state is None or not job.state.has_process or job.last_known or job.alive is False:
-        return f"No row is applied; {job.unread}." if job.state is not None else ""
-    if not job.current or not lanes:
-        return ""
+        return judged or (f"No row is applied; {job.unread}." if job.state is not None else "")
+    if job.state is JobState.PAUSED or not job.current or not lanes:
+        return judged
     part = part_in(job)
     waiting = [lane for lane in lanes if lane.retry or lane.error or is_stopped(lane)]
+    if judged and not waiting:
+        return judged
     if not waiting:
         lag = max((one for one in lags_of(job) if one is not None), default=None)
         return "" if lag is None else f"All {len(lanes)} {part}s are read; the target is {span(lag)} behind."

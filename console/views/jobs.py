@@ -32,6 +32,7 @@ from slotkeeper.console.views.rows import (
 )
 from slotkeeper.console.views.signs import (
     COPIES,
+    FAILED,
     MANY,
     MOVES,
     NONE,
@@ -184,7 +185,9 @@ def dn_signs(job: JobFacts, ascii_only: bool) -> str:
         return sign(COPIES, ascii_only) if copied(job) is not None else sign(NONE, ascii_only)
     lanes = sorted(report.lanes, key=lambda lane: lane.name)
     shown = "".join(dn_sign(lane_level(lane), ascii_only)[0] for lane in lanes)
-    if len(lanes) >= MANY:
+    if job.state is JobState.PAUSED:
+        shown = sign(NONE, ascii_only) * len(lanes[:MANY])
+    elif len(lanes) >= MANY:
         shown = heat(lags_of(job), HEAT_CELLS, ascii_only)
     synced = in_sync(job)
     number = sign(NONE, ascii_only) if synced is None else str(round(synced * len(lanes)))
@@ -226,7 +229,9 @@ def _job_cells(job: JobFacts, now: datetime, ascii_only: bool) -> dict[str, str]
 
 
 def _dot(job: JobFacts, ascii_only: bool) -> str:
-    if job.state is None or not job.state.has_process or job.last_known:
+    if job.state in (JobState.FAILED, JobState.DEAD):
+        return sign(FAILED, ascii_only)
+    if job.state in (None, JobState.PAUSED) or not job.state.has_process or job.last_known:
         return sign(NONE, ascii_only)
     return sign(COPIES if copied(job) is not None else MOVES, ascii_only)
 

@@ -74,7 +74,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
     """The bottlenecks, each with the jobs that say so."""
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:
-        if job.alive and job.side:
+        if job.alive and job.side and job.state is not JobState.PAUSED:
             found.setdefault(job.side, []).append(job)
     return [f"bottleneck: {side} ({_some(its)})" for side, its in sorted(found.items())]
 

@@ -94,7 +94,10 @@ def desk(server: Server, database: str) -> str:
 
 CALM = "No problems"
 _TAB = re.compile(r"[ \[](\d) Alerts")
-_RULE = re.compile(r"^[-\u2500] .* [-\u2500]+$")
+_UPPER, _LOWER = (
+    re.compile("^[\u256d+][\u2500-] \\S.*[\u2500-][\u256e+]$"),
+    re.compile("^[\u2570+][\u2500-].*[\u2500-][\u256f+]$"),
+)
 _SCROLL = re.compile(r" (\d+)-(\d+) of (\d+) Tab ")
 _FIRST = re.compile(r"^Options +1 +(.*) \((?:loses|copies)[^()]*\)$")
 _OVERVIEW = "1"
@@ -195,12 +198,13 @@ class OnCall(Hands):
 
     def _panel_now(self) -> tuple[str, list[str]]:
         rows = self.terminal.screen.lines()
-        last = max(place for place, row in enumerate(rows) if _RULE.match(row))
-        return rows[last], [row for row in rows[last + 1 : -2] if row.strip()]
+        upper, lower = (max(place for place, row in enumerate(rows) if edge.match(row)) for edge in (_UPPER, _LOWER))
+        inside = [row.strip("\u2502|").rstrip() for row in rows[upper + 1 : lower]]
+        return rows[lower], [row for row in inside if row]
 
     def _calm(self) -> bool:
         self._press(_OVERVIEW)
-        self.terminal.until(lambda: "jobs " in self.terminal.screen.text, "the overview", 30)
+        self.terminal.until(lambda: "STREAMING" in self.terminal.screen.text, "the overview", 30)
         return CALM in self.terminal.screen.text
 
     def _alerts_key(self) -> str:

@@ -175,7 +175,7 @@ def test_a_value_that_the_target_refuses_is_a_bad_row_without_the_value(
     with pytest.raises(Refused, match=r'relation "mart\.small" does not exist$') as gone:
         sink.write_chunk(Batch(KEY, "chunk 1", 1, lambda: iter([("1", "geheim")])))
     assert "geheim" not in str(gone.value)
-    assert "bring the target back as it was" in gone.value.hint
+    assert "Restore the target as it was" in gone.value.hint
 
 
 def test_nobody_there_and_a_wrong_password_are_told_apart(hologres: HologresSinkSide) -> None:

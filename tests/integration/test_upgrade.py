@@ -96,7 +96,7 @@ def test_a_look_at_an_older_sink_changes_nothing_and_says_what_migrates_it(sink:
     before = sink.run(SHAPE)
     with closing(sink.session()) as session, pytest.raises(Refused, match='column "fingerprint"') as refused:
         PostgresProgress(session, POSITIONS, KEY, ME).rows()
-    assert "a start migrates slotkeeper's own tables; then `slotkeeper jobs start JOB`" in refused.value.hint
+    assert "`slotkeeper jobs start JOB` migrates Slotkeeper's own tables" in refused.value.hint
     assert sink.run(SHAPE) == before
 
 

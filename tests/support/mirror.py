@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.domain.consent import Consents
+from slotkeeper.core.domain.consent import Consent, Consents
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.job import AS_THE_JOB, JobEvent, JobState, TableReport, TableWanted, WantedState
 from slotkeeper.core.domain.lane import Lane
@@ -113,6 +113,27 @@ class At:
                 self.done.set()
 
 
+@dataclass
+class Shared:
+    """The consents that a reset stores, seen by a job that runs; none before the first."""
+
+    of: Consents | None = None
+
+    def known(self) -> Iterable[Consent]:
+        return self.of.known() if self.of else ()
+
+    def given(self, plan: str) -> bool:
+        return self.of is not None and self.of.given(plan)
+
+    def keep(self, one: Consent) -> None:
+        if self.of:
+            self.of.keep(one)
+
+    def drop(self, table: str, but: str = "") -> None:
+        if self.of:
+            self.of.drop(table, but)
+
+
 class Mirror:
     """One job; `start` runs it in a thread, `stop` ends it by the wanted state, `wait_equal` waits until it has caught
     up.
@@ -151,7 +172,7 @@ class Mirror:
         self.of_tables: dict[str, TableWanted] = {}
         self.until_caught_up = False
         self.audit: JobAudit | None = None
-        self.consents: Consents | None = None
+        self.consents: Consents | None = Shared()
         self.capacity = 4
         self.make_runner: Callable[[], TaskRunner] = lambda: LocalRunner(self.capacity)
         self.runner: TaskRunner = LocalRunner(self.capacity)

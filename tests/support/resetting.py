@@ -34,7 +34,7 @@ from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.files import StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
-from tests.support.mirror import Mirror, no_lingering
+from tests.support.mirror import Mirror, Shared, no_lingering
 from tests.support.standin import run
 
 
@@ -76,7 +76,11 @@ class Resetting:
         """Do something with a bench of its own, as one command would."""
         folder = StateFolder.open(self.folder)
         # a start of the same host reads what is consented here
-        self.mirror.consents = StoredConsents(folder, self.mirror.job.name)
+        stored, shared = StoredConsents(folder, self.mirror.job.name), self.mirror.consents
+        if isinstance(shared, Shared):
+            shared.of = stored
+        else:
+            self.mirror.consents = stored
 
         def report(text: str, awaits: bool) -> None:
             self.events.append(text)

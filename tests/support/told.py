@@ -33,12 +33,12 @@ class Sample:
 
     @property
     def screen_calm(self) -> bool:
-        """Whether the Overview's first line counts no fault, or there is no such line."""
+        """Whether the Overview's verdict counts no fault."""
         return "No problems" in self.screen
 
     def told(self, rule: str, words: str) -> bool:
-        """Whether a fault of that rule is told by both, with these words on the screen."""
-        return words in self.screen and any(one.rule == rule for one in self.faults)
+        """Whether a fault of that rule is told by both, with these words on a screen whose verdict is not calm."""
+        return not self.screen_calm and words in self.screen and any(one.rule == rule for one in self.faults)
 
 
 @dataclass

@@ -98,7 +98,7 @@ async def test_a_reset_takes_eighteen_keys_at_most_and_its_way_back_three(
     await keys.press("3")
     made.app.action_renew()  # the source is asked at once in a console that lives
     await until(pilot, made.app, SLOT)
-    await keys.press("a", "r", "e")
+    await keys.press("a", "r", "s")
     await until(pilot, made.app, "plan 7f3a")
     await keys.type(SLOT)
     await keys.press("enter", "enter")
@@ -122,7 +122,7 @@ async def test_a_way_back_that_skips_changes_still_asks_how_many(
     made: Filled, runs: Planted, pilot: Pilot[int]
 ) -> None:
     await arm(pilot, made.app, REASON)
-    await press(pilot, "3", "r", "a", "r", "e")
+    await press(pilot, "3", "r", "a", "r", "s")
     await until(pilot, made.app, "plan 7f3a")
     await typed(pilot, SLOT)
     await press(pilot, "enter", "enter")

@@ -104,20 +104,25 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return passing.BY_CODE[code](message, "", code, "sink")
     if code.startswith("08"):
         return passing.lost_line(text)(message, "", code, "sink")
-    if code[:2] in BAD_ROW:
+    if is_bad_row(error):
         return bad_row(place, safe(_shown(error, text, code), 300), code)
-    if names_absent(error):
-        hint = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
-        return RowRefused(message, f"{hint}: make it there, or have the target keep the column as text", code, "sink")
     if code[:2] == "42":
-        hint = "Restore the target or the progress table as it was; `slotkeeper doctor` names what is missing."
+        own = (
+            "; `slotkeeper jobs start JOB` migrates Slotkeeper's own tables"
+            if code == refusals.UNDEFINED_COLUMN
+            else ""
+        )
+        hint = f"Restore the target or the progress table as it was{own}; `slotkeeper doctor` names what is missing."
         return Refused(message, hint, code, "sink")
     return Unclassified(message, "", code, "sink")
 
 
 def bad_row(place: str, sentence: str, code: str) -> RowRefused:
-    """The error of a row that the target does not take."""
+    """The error of a row that the target does not take; by any other code one of its values names what is absent."""
     hint = "Alter the target so that it takes the row (its columns, types and constraints), or correct it at the source"
+    if code[:2] not in BAD_ROW:
+        lacks = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
+        hint = f"{lacks}: make it there, or have the target keep the column as text"
     return RowRefused(f"sink {place}: {sentence}", hint, code, "sink")
 
 
