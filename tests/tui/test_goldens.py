@@ -130,5 +130,5 @@ def test_ascii_shows_no_other_byte_and_tells_every_state(tmp_path: Path) -> None
     assert [name for name, shown in drawn.items() if not "".join(shown).isascii()] == []
     table = next(place for place, line in enumerate(drawn["overview"]) if "JOB " in line)
     assert {line[2] for line in drawn["overview"][table + 1 : table + 6]} == {"x", "!", "~", " ", "-"}
-    states = ("* RUNNING", "~ SNAPSHOT", "- FAILED")
+    states = ("* RUNNING", "~ SNAPSHOT", "x FAILED")
     assert [one for one in states if one not in "".join(drawn["overview"])] == []
