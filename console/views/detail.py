@@ -65,16 +65,19 @@ def keys_of(act: str) -> str:
     return _OF_COMMANDS.get(words, _OF_COMMANDS.get(words.split()[0], ""))
 
 
-def lines_of(job: JobFacts, now: datetime) -> Lines:
-    """Problem, impact and action of a job; of one without a problem what it does."""
+def lines_of(job: JobFacts, now: datetime, short: bool = False) -> Lines:
+    """Problem, impact and action of a job; of one without a problem what it does. Where they are cut `short`, the
+    action comes before the impact.
+    """
     found: Lines = []
+    actions = action_lines(job)
     if job.level in FAULTS:
         found.append((job.level, labelled("Problem", what_is_wrong(job))))
         effect = impact(job)
-        found += [(Level.FINE, labelled("Impact", effect))] if effect else []
+        impacts: Lines = [(Level.FINE, labelled("Impact", effect))] if effect else []
+        found += [*actions, *impacts] if short else [*impacts, *actions]
     else:
-        found.append((Level.FINE, labelled("Status", status(job))))
-    found += action_lines(job)
+        found += [(Level.FINE, labelled("Status", status(job))), *actions]
     different = job.verified is not None and job.verified.verdict == "different"
     more = f" and {len(job.others)} more" if job.others else ""
     said = f"{safe(job.tables[1], 60)}{more}, {proof(job, now)}" if job.tables[1] else proof(job, now)

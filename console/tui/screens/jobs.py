@@ -166,7 +166,7 @@ class _OfJobs(_LeadsToLocks):
             return [(Level.REST, "no row is chosen")]
         if job.queries:
             return query_lines(job, self.console.now)
-        return lines_of(job, self.console.now)
+        return lines_of(job, self.console.now, short=not self.framed)
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
         """The row under the cursor: what it means, its DNs, and what happened last; side by side where it is wide."""
