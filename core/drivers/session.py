@@ -31,7 +31,7 @@ from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
 """For each answer, beside the grace of a call: a pooler that has no server session left must not hold a start up."""
-TRANSACTIONS = 3
+TRANSACTIONS = 4
 CLEANING = 16
 TRIES = 2
 ENDED = "a transaction ends the connection"
@@ -93,7 +93,8 @@ def _taken_in_turn(first: pg.Connection, second: pg.Connection, mark: str) -> st
             break
         mine.append(_seen(first))
         _run(second, "COMMIT")
-        mine.append(_seen(first))  # a pooler that gives out what came back last gives it the session of `second` now
+        # a pooler that gives out what came back last gives it the session of `second` now, one that takes turns next
+        mine += [_seen(first), _seen(first)]
         found = breach(mine, theirs, mark)
     return found
 
