@@ -78,11 +78,8 @@ def states(jobs: Sequence[JobFacts]) -> str:
         word = job.state_text.lower() if job.last_known else word
         found[word] = found.get(word, 0) + 1
     away = sum(job.elsewhere for job in jobs)
-    first = True
-    said = []
-    for word, number in found.items():
-        said.append(f"{number} {'job' if number == 1 else 'jobs'} {word}" if first else f"{number} {word}")
-        first = False
+    said = [f"{number} {word}" for word, number in found.items()]
+    said[:1] = [one.replace(" ", " job " if one.startswith("1 ") else " jobs ", 1) for one in said[:1]]
     return ", ".join(said) + (f"; {away} started elsewhere" if away else "")
 
 

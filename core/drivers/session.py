@@ -31,7 +31,7 @@ from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
 """For each answer, beside the grace of a call: a pooler that has no server session left must not hold a start up."""
-TRANSACTIONS = 4
+ROUNDS = 3
 CLEANING = 16
 TRIES = 2
 ENDED = "a transaction ends the connection"
@@ -86,7 +86,7 @@ def _is_cut(connection: pg.Connection, error: pg.DriverError) -> bool:
 
 def _taken_in_turn(first: pg.Connection, second: pg.Connection, mark: str) -> str:
     mine, theirs, found = [_seen(first)], list[Seen](), ""
-    while not found and len(theirs) < TRANSACTIONS - 1:
+    while not found and len(theirs) < ROUNDS:
         theirs.append(_seen(second, "BEGIN; "))
         found = breach(mine, theirs, mark)
         if found:  # else `first` may wait for the very session that `second` holds
