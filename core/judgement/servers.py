@@ -230,7 +230,7 @@ CAUSES = (
     _cause(
         "SK-1406",
         "step cancelled while the server was at work on it",
-        "Take away what has become slow on {server}: a trigger, a lost index, a disk, other load.",
+        "Remove what has become slow on {server}: a trigger, a lost index, a disk, other load.",
         "",
         "a step did not end in time",
     ),

@@ -56,6 +56,8 @@ class Stage:
     def __init__(self, scene: Scene, made: World, sampling: Sampling) -> None:
         self.scene, self.made, self.sampling = scene, made, sampling
         self.tally = Tally()
+        self.passed = False
+        """Whether the last was named and may be over before its first sample that counts."""
         self.acts = {name: by_hand(named(name), made) for name in scene.names}
 
     def play(self) -> None:
@@ -70,7 +72,9 @@ class Stage:
             start = began + SINGLES[name].late + SETTLES
             expected = [SINGLES[one] for one in self.scene.expected(number)]
             self._wait(start + STAYS)
-            self.tally.count([one for one in self.sampling.samples if one.at >= start], expected)
+            samples = [one for one in self.sampling.samples if one.at >= began]
+            self.tally.count([one for one in samples if one.at >= start], expected)
+            self.passed = expected[0].passes and any(one.faults and expected[0].is_of(one.faults[0]) for one in samples)
 
     def comes_to_name(self, number: int) -> Sample | None:
         """Make that one; the first sample that names first what has to be, None where none does."""
@@ -101,15 +105,15 @@ class Stage:
         return False
 
 
-def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page) -> list[str]:
-    """What was wrong with a scene; its row goes to the page."""
+def noted(name: str, expected: str, tally: Tally, doer: Doer, page: Page, *, passed: bool = False) -> list[str]:
+    """What was wrong with a scene; its row goes to the page. `passed`: it was named, and may have no sample."""
     done = (*doer.walk.by_hand, *(f"`{bare(one.text)}` ({one.code})" for one in doer.walk.typed))
     lines = [f"{number} x {line}" for line, number in tally.wrong.items()]
     page.add(
         name, expected, tally.samples, tally.named, tally.calm, "<br>".join(lines) or "-",
         "<br>".join(tally.acts) or "-", "<br>".join(done) or "-", doer.left or "-",
     )  # fmt: skip
-    is_told = tally.samples > 0 and tally.named >= SHARE * tally.samples and not tally.calm
+    is_told = (tally.samples > 0 or passed) and tally.named >= SHARE * tally.samples and not tally.calm
     wrong = ([] if is_told else lines or ["no sample"]) + list(tally.acts)
     return [f"{name}: {one}" for one in (*wrong, *([f"left: {doer.left}"] if doer.left else []))]
 
@@ -128,7 +132,9 @@ def played(make_world: MakeWorld, page: Page) -> Played:
                 agrees = sampling.agrees()
                 doer = Doer(stage.colleague, made, sampling, stage.hidden)
                 doer.until_calm()
-        wrong = noted(scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page)
+        wrong = noted(
+            scene.name, ", ".join(scene.expected(len(scene.names))), stage.tally, doer, page, passed=stage.passed
+        )
         assert not wrong, "\n".join(wrong)
         assert agrees, "`status --json` says something else"
 
