@@ -30,6 +30,8 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.domain.tries import TryAnswer, in_words
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
+from slotkeeper.core.judgement.judge import judge
+from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.launch.tables import Ask, TablePatience, ask, refuse_one_position, refuse_one_table, try_now
 from slotkeeper.core.launch.view import observe
 from slotkeeper.core.redaction import masked
@@ -260,8 +262,8 @@ class _Left:
 
 
 def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_json: bool) -> None:
-    """Wait for at most so many seconds, telling what is left; Refused where the job does not stream."""
-    end, shown, most = time.monotonic() + wait, "", 0
+    """Wait for at most `wait` seconds, with what is left and what holds the job; Refused where it does not stream."""
+    end, shown, held, most = time.monotonic() + wait, "", "", 0
     progress = Progress(spec.name, "rows drained")
     with Store.open(loaded.state_dir) as store:
         view = _streaming(store, spec.name)
@@ -274,6 +276,10 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
                 progress.at(most - left.rows, most)
             if shown != (shown := left.text if left.rows is None else ", ".join(left.by_lane)):
                 diagnostics.note(f"{spec.name}: {left.text}")
+            now = SystemClock().utc()
+            holds = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
+            if held != (held := holds.key if holds else ""):
+                diagnostics.note(holds.said(now) if holds else f"{spec.name}: no problem left")
             time.sleep(POLL_SECONDS)
             view = _streaming(store, spec.name, exit_code=True)
     _tell(ctx, spec, left, view, as_json)

@@ -164,7 +164,7 @@ DDL_RESET = Incident(
     _add_column,
     by_status(2, ("SLOT LOST", "SCHEMA CHANGED"), "job_failed", Party.SLOT, Party.TABLE),
     start_refused("SCHEMA CHANGED", "the table's columns changed"),
-    (AtSink("ALTER TABLE mart.orders ADD COLUMN channel text;"), PLAN, EXECUTE, START, VERIFY),
+    (AtSink("ALTER TABLE mart.orders ADD COLUMN IF NOT EXISTS channel text;"), PLAN, EXECUTE, START, VERIFY),
 )
 LAG_GROWS = Incident(
     "lag-grows",

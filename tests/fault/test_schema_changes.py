@@ -28,15 +28,15 @@ from tests.support.waiting import until
 CHANGES = {
     "add": (
         [f"ALTER TABLE {TABLE} ADD COLUMN x integer"],
-        [f"ALTER TABLE {TARGET} ADD COLUMN x integer"],
+        [f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer"],
     ),
     "add not null": (
         [f"ALTER TABLE {TABLE} ADD COLUMN x integer NOT NULL DEFAULT 7"],
-        [f"ALTER TABLE {TARGET} ADD COLUMN x integer"],
+        [f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer"],
     ),
     "add with a default": (
         [f"ALTER TABLE {TABLE} ADD COLUMN x varchar(9) DEFAULT 'new'"],
-        [f"ALTER TABLE {TARGET} ADD COLUMN x character varying(9)"],
+        [f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x character varying(9)"],
     ),
     "drop": (
         [f"ALTER TABLE {TABLE} DROP COLUMN w"],
@@ -95,7 +95,7 @@ CHANGES = {
             f"ALTER TABLE {TARGET} ALTER COLUMN n DROP NOT NULL",
             f"ALTER TABLE {TARGET} ALTER COLUMN w TYPE text",
             f"ALTER TABLE {TARGET} ALTER COLUMN n TYPE text",
-            f"ALTER TABLE {TARGET} ADD COLUMN x date",
+            f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x date",
         ],
     ),
 }
@@ -252,7 +252,7 @@ def test_a_reset_shows_the_columns_of_both_ends(warehouse: Warehouse, make_mirro
         "changed: x integer NOT NULL was added",
         "changed: w integer was dropped",
         f"type at the sink before the next start: ALTER TABLE {TARGET} DROP COLUMN w",
-        f"type at the sink before the next start: ALTER TABLE {TARGET} ADD COLUMN x integer",
+        f"type at the sink before the next start: ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer",
     )
 
 
@@ -278,7 +278,7 @@ def test_a_copy_that_is_due_brings_its_target_in_line_too(
     told = [text for line in audit_of(mirror).lines for text in line.result.values() if text.startswith("ALTER")]
     gone = [f"ALTER TABLE {TARGET} DROP COLUMN n"]
     names = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} RENAME COLUMN x TO y"]
-    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN x integer", *names, *names, *gone, *gone]
+    assert told == [f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer", *names, *names, *gone, *gone]
 
 
 def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_reset_without_the_alter_is_told_again(warehouse: Warehouse, make_mirr
     error = mirror.start().wait_error()
     assert isinstance(error, Refused), repr(error)
     assert error.hint.endswith(f"; then `slotkeeper jobs start {mirror.job.name}`")
-    statements = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} ADD COLUMN x integer"]
+    statements = [f"ALTER TABLE {TARGET} DROP COLUMN w", f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer"]
     assert statements_of(error.hint) == statements
     mirror.at_sink(*statements)
     mirror.start()
@@ -341,7 +341,7 @@ def test_of_several_tables_the_changed_one_alone_is_altered(warehouse: Warehouse
     mirror.source("ALTER TABLE ods.u ADD COLUMN x integer")
     said = mirror.wait_table("ods.u", JobState.FAILED)
     assert said.safe.startswith("ods.u: x integer was added; type at the sink: ")
-    assert statements_of(said.safe) == ["ALTER TABLE mart.u ADD COLUMN x integer"]
+    assert statements_of(said.safe) == ["ALTER TABLE mart.u ADD COLUMN IF NOT EXISTS x integer"]
     assert mirror.heard.tables[TABLE].state == JobState.RUNNING.value
     mirror.stop()
 
