@@ -30,8 +30,9 @@ FRESH = 30.0
 """A reading that is older shows nothing of now: supervisors read every five seconds, and later where they starve."""
 CONTENDED, LOADED = 0.5, 2.0
 """PSI's part of the time in which a task waits for a CPU; without PSI the load for each CPU."""
-GOT, WAITED = 0.5, 0.1
-"""What the job got at most of the CPU time that it was ready for, and how many of its threads waited at least."""
+GOT, WAITED = 0.5, 0.25
+"""What the job got at most of the CPU time that it was ready for, and how many of its threads waited at least: a step
+that waits for a server is ready for little, and what that little waits for a CPU does not make it late."""
 THROTTLED, MEMORY = 0.25, 0.3
 BUSIEST = 0.7
 """The part of its steps' time from which on one side is what a job waits for."""

@@ -161,3 +161,9 @@ def test_a_job_that_has_failed_waits_for_no_host_while_its_supervisor_ends() -> 
     failed = replace(lagging(), state=JobState.FAILED, reason="SLOT LOST: dn_1: gone", trouble="SLOT LOST")
     assert failed.lives
     assert [one.rule for one in told(failed, lags={"dn_1": 40.0}, host=LOADED)] == ["job_failed"]
+
+
+def test_a_job_that_waits_for_a_silent_server_is_not_starved_by_what_its_few_threads_wait_for_a_cpu() -> None:
+    idle = replace(STARVED, driver_cpu=0.04, ran=0.06, waited=0.15)
+    found = lag(replace(LOADED, short=idle, long=idle))
+    assert [one.rule for one in found] == ["lag"]
