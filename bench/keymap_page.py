@@ -11,6 +11,7 @@ import pkgutil
 from textual.binding import Binding
 
 import slotkeeper.console.tui.screens as package
+from bench.columns import wrapped
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import keys_of, own
@@ -72,14 +73,15 @@ def page() -> str:
     lines += ["", "## Two meanings", ""]
     lines += [f"- `{key}` {why}" for key, why in EXCEPTIONS.items()]
     lines += ["- In the menu of actions (`a`) letters choose an action and mean nothing else."]
-    return "\n".join(lines) + "\n"
+    return wrapped("\n".join(lines) + "\n")
 
 
 _INTRODUCTION = """\
 # Keymap
 
-Made from the bindings (`make docs`) and compared with them by a test. `?`
-shows the keys of the screen that is seen and runs them. The last column is the name of a binding; it does not change.
+This page lists every key and every typed command of the console. `?` in the console shows the keys of
+the current screen and runs them. The last column is the name of a binding; it does not change. The page
+is made from the bindings (`make docs`), and a test compares the two.
 """
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 
+from bench.columns import wrapped
 from slotkeeper.core.domain.fault import RULES, Urgency
 from slotkeeper.core.judgement.servers import CAUSES, IMPACTS, UNKNOWN
 
 _HEAD = """# Messages
 
-Every fault has a code. Screens, `--json`, alerts and the [runbook](runbook.md) show the same code, and a code never
+Every message about an error has a code. This page lists each code with the problem, its impact and the
+action. Screens, `--json`, alerts and the [runbook](runbook.md) show the same code, and a code never
 moves to another message.
 
 ## A server rejects a request (SK-1...)
 
-The code of the server decides before its words: an SQLSTATE of PostgreSQL, GaussDB(DWS) and Hologres, or an error
-number of MySQL and MariaDB. Names in braces are those of your configuration, or a statement made from the server's
-answer.
+The server's code decides before its text: an SQLSTATE of PostgreSQL, GaussDB(DWS) and Hologres, or an
+error number of MySQL and MariaDB. Names in braces are those of your configuration, or a statement made
+from the server's answer.
 
 | code | problem | server's codes | action |
 | --- | --- | --- | --- |
@@ -28,8 +30,9 @@ _OF_KIND = """
 _FAULTS = """
 ## A fault (SK-2...)
 
-[Alerts](alerts.md) says when each rule begins and ends, and what to do. Faults are listed by severity; of one severity
-first what blocks a job, then what delays it, then what threatens it.
+[Alerts](alerts.md) says when each rule starts and ends, and what to do. Faults are listed by severity.
+Of one severity, faults that block a job come first, then those that delay it, then those that threaten
+it.
 
 | code | rule | effect on the job |
 | --- | --- | --- |
@@ -49,7 +52,8 @@ def page() -> str:
     impacts = [f"| {start}.. | {impact} |" for start, impact in IMPACTS.items()]
     rules = sorted(RULES.items(), key=lambda pair: pair[1].code)
     faults = [f"| {rule.code} | `{name}` | {_URGENCIES[rule.urgency]} |" for name, rule in rules]
-    return _HEAD + "\n".join(causes) + "\n" + _OF_KIND + "\n".join(impacts) + "\n" + _FAULTS + "\n".join(faults) + "\n"
+    tables = ((_HEAD, causes), (_OF_KIND, impacts), (_FAULTS, faults))
+    return wrapped("".join(head + "\n".join(rows) + "\n" for head, rows in tables))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bench.columns import wrapped
 from slotkeeper.core.codec import attribute_texts
 from slotkeeper.core.config import keys
 from slotkeeper.core.config.keys import REQUIRED, Key, Section
@@ -82,31 +83,39 @@ READING = "tests/unit/config"
 _INTRODUCTION = """\
 # Parameters
 
-Made from the model (`core/config/keys.py`, `keys_source.py`, `keys_sink.py`) and compared with it by a test.
+This page lists every key of a configuration: its default, its unit, its meaning, and the test of its
+effect. It is made from the model (`core/config/keys.py`, `keys_source.py`, `keys_sink.py`), and a
+test compares the two.
 
-- Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`; a bare number is in the unit given here (the vendor's).
-- Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`; a bare number is MiB.
-- *Documented name* is the vendor's; write the key as given here. The camelCase name gets an error that says so.
-- *Test*: `tests/unit/config` tests how a key is read and its limits; any other file tests what the key does.
-- *No meaning here*: known and refused by name, also with its default value.
-- Above the file stand environment variables (`SLOTKEEPER_SOURCES__DWS1__HOST`,
-  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`), above those typed options;
-  `slotkeeper config show --origin` tells where each value came from.
-- A job with an error in its own tables is refused alone: the others of the file go on. `slotkeeper config check` names
-  every one and ends with 2, as any command on such a job does; `jobs list`, `status` and `doctor` show it.
-- The sink's parameters stand in `[jobs.X.sink_options]`, because `sink` in `[jobs.X]` is the name of a sink.
+- Times: `"500ms"`, `"5s"`, `"10m"`, `"1h"`, `"1d"`. A bare number is in the unit given here (the
+  vendor's).
+- Sizes of memory: `"512MiB"`, `"512m"`, `"1g"`. A bare number is MiB.
+- *Documented name* is the vendor's. Write the key as given here: the camelCase name causes an error
+  that says so.
+- *Test*: `tests/unit/config` tests how a key is read and its limits. Any other file tests what the
+  key does.
+- *No meaning here*: the key is known and rejected with an error that names it, also with its default
+  value.
+- Environment variables override the file (`SLOTKEEPER_SOURCES__DWS1__HOST`,
+  `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`), and typed
+  options override these. `slotkeeper config show --origin` shows where each value came from.
+- A job with an error in its own tables is rejected alone: the others of the file continue.
+  `slotkeeper config check` names every such job and ends with 2, as any command on the job does.
+  `jobs list`, `status` and `doctor` show it.
+- The sink's parameters are in `[jobs.X.sink_options]`, because `sink` in `[jobs.X]` is the name of a
+  sink.
 """
 
 
 _LINE = """
-- An `sslmode` below `verify-full` is warned of where the host is another machine. In a job whose source is PROD it is
-  an error for each of its servers, unless it is written out. What each mode leaves open: [security](security.md).
-- Only these keys say where a session goes and how safe its line is: no `PG...` variable, service file, `.pgpass` or
-  file of `~/.postgresql` is read. Files are read on the host that connects, which may be a Spark worker's.
+- An `sslmode` below `verify-full` causes a warning if the server is on another host. In a job whose
+  source is PROD it is an error for each of its servers, unless it is written out.
+  [Security](security.md) says what each mode leaves open.
+- Only these keys say where a session goes and how safe its connection is: no `PG...` variable,
+  service file, `.pgpass` or file of `~/.postgresql` is read. The host that connects reads the files;
+  it can be a Spark worker's.
 """
-_DORIS = (
-    "A sink of kind `doris` has `host`, `user` and its password, and in the place of the other keys of a server:\n\n"
-)
+_DORIS = "A sink of kind `doris` has `host`, `user` and its password. Instead of the other keys of a server it has:\n\n"
 _HOLOGRES = (
     "### `[jobs.X.binlog]` of a hologres source\n",
     "Of the keys above it has "
@@ -129,17 +138,17 @@ def _more() -> Mapping[str, tuple[str, ...]]:
         ),
         "[sources.X]": (
             _LINE.lstrip(),
-            "A source of kind `mysql` has these keys but `database`; `port` is 3306 where it is not set. Keys of canal,"
-            " through which Doris Binlog Load reads a MySQL, are refused by name:\n\n"
+            "A source of kind `mysql` has these keys but `database`; `port` is 3306 if it is not set. Keys of\n"
+            "canal, through which Doris Binlog Load reads MySQL, are rejected with an error that names them:\n\n"
             + "".join(f"- `{name}` ({meaning}): {because}\n" for name, meaning, because in keys.CANAL),
         ),
         "[jobs.X.sync]": (
-            "Of a source of kind `mysql` only; names and defaults are those of Doris Binlog Load, but for"
-            " `stream_read_timeout`, which is Slotkeeper's own.\n",
+            "These are keys of a source of kind `mysql` only. Names and defaults are those of Doris Binlog\n"
+            "Load, except `stream_read_timeout`, which is Slotkeeper's own.\n",
         ),
         "[[jobs.X.channels]]": (
-            "One of these for each source table; a job reads no table and writes no target twice. All of its channels"
-            " have its slot name, its start and its options.\n",
+            "Write one of these for each source table. A job reads no table and writes no target twice. All of its\n"
+            "channels have its slot name, its start and its options.\n",
         ),
     }
 
@@ -154,12 +163,12 @@ def page() -> str:
         if section is BINLOG:
             parts += [*_HOLOGRES, _table(OWN)]
     parts.append("## Names of the sink connector's 2.x\n")
-    parts.append("Refused; what to write for each:\n")
+    parts.append("These are rejected. Write instead:\n")
     parts.append("".join(f"- `{name}`: {instead}\n" for name, instead in NEWER_NAMES.items()))
     parts.append("## Spark settings that are allowed in `[jobs.X.spark] settings`\n")
     noted = sorted(keys.SPARK_SETTINGS.items())
     parts.append("".join(f"- `{name}`{': ' + note if note else ''}\n" for name, note in noted))
-    return "\n".join(parts)
+    return wrapped("\n".join(parts))
 
 
 def _table(section: Section) -> str:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from bench.columns import wrapped
 from bench.schemas import jobs, looking, slots
 from bench.schemas.jobs import NOTIFICATION
 from bench.schemas.looking import LOG
@@ -23,19 +24,24 @@ and a notification as "alert"."""
 _INTRODUCTION = """\
 # What is printed as JSON
 
-A [JSON Schema](https://json-schema.org/draft/2020-12) for each command with `--json` or `--jsonl`, and for the audit's
-files, which are the one log in JSON (a job's log is text; `jobs logs --json` has its lines). Made from
-`bench/schemas` (`make docs`); tests hold every output against it, and no key
-comes or goes without a change here.
+A program can read the output of each command with `--json` or `--jsonl`. This page lists the
+[JSON Schema](https://json-schema.org/draft/2020-12) of each. It also lists that of the audit's files,
+which are the one log in JSON: a job's log is text, and `jobs logs --json` has its lines. The schemas
+are made from `bench/schemas` (`make docs`). Tests compare every output with them, and no key is added
+or removed without a change here.
 
-- An object has all of its keys, always. `null` is "not known" or "there is none", as the key's description says.
-- Times are RFC 3339 in UTC with `Z`. Other numbers have their unit in the description: seconds, rows, events.
-- Texts are ASCII with escapes and hold no control characters; known secrets are masked.
-- stdout holds the JSON and nothing else, one value a line; what is told beside it goes to stderr. A command that fails
-  before it has an answer prints no JSON: its exit code and one line on stderr say why. `demo --json` alone prints one
-  object at every end: on a failure `ok` is false, `why` has the sentence and `log` the file that says most.
-- Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 refused, 4 a difference was found, 5 unreachable; those of
-  `status --exit-code` are [a monitoring plugin's](../console.md#for-monitoring).
+- An object has all of its keys, always. `null` is "not known" or "none", as the key's description
+  says.
+- Times are RFC 3339 in UTC with `Z`. Other numbers have their unit in the description: seconds, rows,
+  events.
+- Texts are ASCII with escapes and contain no control characters; known secrets are masked.
+- stdout has the JSON and nothing else, one value a line; notes go to stderr. A command that fails
+  before it has an answer prints no JSON: its exit code and one line on stderr say why.
+- Only `demo --json` prints one object at every end. On a failure `ok` is false, `why` has the message
+  and `log` the file that says most.
+- Exit codes: 0 fine, 1 failed, 2 usage or configuration, 3 refused, 4 a difference was found, 5
+  unreachable; those of `status --exit-code` are
+  [a monitoring plugin's](../console.md#for-monitoring).
 
 | Printed by | Holds | Schema |
 | --- | --- | --- |
@@ -47,7 +53,7 @@ def pages() -> dict[str, str]:
     found = {file_of(name): json.dumps(document(name), indent=2) + "\n" for name in SCHEMAS}
     rows = [f"| `{_typed(name)}` | {SCHEMAS[name]['description']} | [{file_of(name)}]({file_of(name)}) |"
             for name in sorted(SCHEMAS)]  # fmt: skip
-    return {**found, "README.md": _INTRODUCTION + "\n".join(rows) + "\n"}
+    return {**found, "README.md": wrapped(_INTRODUCTION + "\n".join(rows) + "\n")}
 
 
 def document(name: str) -> Mapping[str, Any]:

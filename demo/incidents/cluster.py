@@ -118,7 +118,7 @@ DN_ADDED = Incident(
 CLOCK_SKEW = Incident(
     "clock-skew",
     13,
-    "The clocks of source and this machine differ",
+    "The clocks of the source and of this host differ",
     "the source's clock is set ahead",
     _set_clock,
     by_status(1, ("ahead of this machine",), "clocks_differ", Party.SOURCE),

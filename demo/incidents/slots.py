@@ -136,7 +136,7 @@ SLOT_EXPIRED = Incident(
 DEAD_SLOT = Incident(
     "dead-slot",
     2,
-    "A slot that nobody reads retains the binlog",
+    "A slot that no job reads retains the binlog",
     "another slot of the table is not registered any more",
     _leave_behind,
     by_status(2, ("of its TTL of",), "slot_ttl", Party.SLOT),

@@ -1,4 +1,4 @@
-"""The runbook: each night has its section with the four headings, its words are those that tests type, all exist."""
+"""The runbook: each fault has its section with five parts; the commands are those that tests type, and all exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from slotkeeper.demo.incidents.registry import INCIDENTS, named
 from slotkeeper.demo.sources import KINDS
 from tests.architecture.checkout import ROOT
 
-HEADINGS = ["Signal", "What you see", "What to do", "What the tool refuses"]
+HEADINGS = ["Symptom", "Cause", "Impact", "Fix", "Verify"]
+REJECTED = "**Rejected:**"
+"""Starts, in the part Fix, what Slotkeeper rejects in this incident."""
+TASKS = {
+    *("I must reset a slot", "Slotkeeper was upgraded", "A new cluster, or a new kernel: how does it behave?"),
+    "I want a job on a Spark cluster",
+}
+"""Sections about something to do, where no fault is."""
 PAGE = (ROOT / "docs" / "runbook.md").read_text("utf-8")
 BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 MENTIONED = re.findall(r"`(slotkeeper [^\s`]+ [^`\n|.]+)`", BLOCK.sub("", PAGE))
@@ -34,7 +41,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 def parts(section: str) -> dict[str, str]:
-    """The parts of a night's section by their headings."""
+    """The parts of a section by their headings."""
     found = re.split(r"^### (.+)\n", section, flags=re.MULTILINE)
     return dict(zip(found[1::2], found[2::2], strict=True))
 
@@ -71,21 +78,30 @@ def test_a_name_that_is_none_is_refused_with_where_to_look() -> None:
     assert "--incident list" in refused.value.hint
 
 
+@pytest.mark.parametrize("title", sorted(sections(PAGE).keys() - TASKS))
+def test_a_section_about_a_fault_has_the_five_parts_each_with_a_text(title: str) -> None:
+    found = parts(sections(PAGE)[title])
+    assert list(found) == HEADINGS
+    assert all(part.strip() for part in found.values())
+
+
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)
-def test_each_night_has_its_section_with_the_words_that_are_typed(incident: Incident) -> None:
+def test_each_incident_has_its_section_with_the_commands_that_are_typed(incident: Incident) -> None:
     assert f"| {incident.number} | `{incident.name}` | [{incident.page}](" in PAGE
     found = parts(sections(PAGE)[incident.page])
-    assert list(found) == HEADINGS
-    assert incident.signal.command.text in typed_in(found["Signal"])
-    assert all(f"`{rule}`" in found["Signal"] for rule in incident.signal.rules)
-    assert incident.refusal.command.text in typed_in(found["What the tool refuses"])
-    typed, said = typed_in(found["What to do"]), found["What to do"].lower()
+    assert incident.signal.command.text in typed_in(found["Symptom"])
+    assert all(f"`{rule}`" in found["Symptom"] for rule in incident.signal.rules)
+    fix, _, rejected = found["Fix"].partition(REJECTED)
+    assert incident.refusal.command.text in typed_in(rejected)
+    fix += found["Verify"]
+    typed, said = typed_in(fix), " ".join(fix.lower().split())
     for step in incident.cure:
         assert step.text.lower() in said if isinstance(step, ByHand) else step.text in typed
+    assert incident.cure[-1].text in typed_in(found["Verify"])
 
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)
-def test_each_night_shows_by_rules_and_parties_that_there_are_and_by_status_or_it_says_why_not(
+def test_each_incident_shows_by_rules_and_parties_that_there_are_and_by_status_or_it_says_why_not(
     incident: Incident,
 ) -> None:
     signal, rules = incident.signal, rules_of_alerts()
@@ -102,7 +118,7 @@ def rules_of_alerts() -> dict[str, set[str]]:
 
 
 def test_every_rule_that_the_runbook_names_as_an_alert_is_one() -> None:
-    said = re.findall(r"the alert is ([^.;]*)", PAGE)
+    said = re.findall(r"[Tt]he\s+alert\s+is\s+([^.;]*)", PAGE)
     named = {rule for part in said for rule in re.findall(r"`([a-z_]+)`", part)}
     assert len(named) > 10
     assert named <= rules_of_alerts().keys()

@@ -57,11 +57,11 @@ def _parsed(text: str) -> Iterator[Question]:
 _TEXT = """
 [slots]
 auto_create: asking for the points of an unknown slot creates it
-    only `jobs start` and `slots create` ask for a slot that may not be there; all that looks only reads
+    only `jobs start` and `slots create` ask for a slot that may not exist; every other command only reads
 fresh_point = 0: the point that a slot answers before it is registered
     0 and no row both mean: not ours
 recorded_before_slot = no: changes are recorded before a table has a slot
-    a copy begins after the first registration and waits until older transactions have ended
+    a copy starts after the first registration and waits until older transactions have ended
 full_sync = yes: pgxc_register_full_sync_point sets both points on every DN
     start = "latest" needs it
 two_points = yes: the points with checkpoint false and true move apart
@@ -69,28 +69,28 @@ two_points = yes: the points with checkpoint false and true move apart
 register_counts = yes: a registration returns the number of DNs
     any other count is a partial registration
 register_moves_point: a registration moves the cluster's newest point
-    "empty" means no row was read, never that latest stood still
+    "empty" means no row was read, never that latest did not advance
 refresh_same_point: registering the same point again restarts the TTL
-    an idle job's TTL ends only where this is no and the cluster's point stands still; `slots show` counts it down
+    if no, an idle job's TTL ends if the cluster's point does not advance; `slots show` counts it down
 backward_allowed: a registration below the registered point is accepted
     the reader never registers backward; a reset asks and reports
 consumed_at_point: a slot at the newest record's own point counts as having read it
-    a job registers the newest point, which lies at or beyond it
+    a job registers the newest point, which is at or beyond it
 xmin_includes_slots: the reported xmin is held back by the slots' own
-    the wait before a copy goes by transactions; where it must go by xmin, a still one is reported as not known
-cluster_wide_snapshot: a transaction open at another coordinator holds back the snapshot of ours
-    the wait before a copy goes by the list of sessions as well, and where that is not whole by every DN's xmin
+    the wait before a copy is by transactions; if it must be by xmin, one that does not advance is reported as unknown
+cluster_wide_snapshot: a transaction open at another coordinator holds back the snapshot of this one
+    the wait before a copy is by the list of sessions as well, and if that is incomplete by every DN's xmin
 old_snapshot_recorded: what is written under a snapshot older than the table's first slot is recorded
-    the wait before a copy goes by the list of sessions; where it is not whole, no means: `doctor` says what to grant
+    the wait before a copy is by the list of sessions; if it is incomplete, no means: `doctor` says what to grant
 clear_clears = yes: pgxc_binlog_clear_target_slot leaves no point of the slot
-    `slots drop` looks afterwards
+    `slots drop` checks afterwards
 [points]
 latest_inclusive: the newest point is the last safe one (else the first unsafe one)
     the boundary point is read again each time
-latest_same = yes: all DNs tell the same newest point
-    each lane goes by its own DN's
+latest_same = yes: all DNs report the same newest point
+    each lane uses its own DN's
 dn_order_fixed = no: the rows of DNs come in one order
-    DNs are known by id, never by place
+    DNs are known by id, never by their order
 negative_node_ids = yes: DNs have negative ids
     ids are signed numbers
 [reading]
@@ -101,7 +101,7 @@ event_codes = I d B U: the codes of insert, delete, before-image and after-image
 pairs = yes: an update is B, then U, at one point with consecutive sequences
     a B whose U has the same key is dropped
 one_point = yes: a transaction has one point, and each its own, in the order of commits
-    positions are points; `gtm_option` GTM-Free is refused
+    positions are points; `gtm_option` GTM-Free is rejected
 full_old_images: B and d carry all columns (else the key only)
     of an old image only the key is used
 old_keys = yes: B and d carry the whole key
@@ -109,57 +109,57 @@ old_keys = yes: B and d carry the whole key
 time_of_plain = no: a table without enable_binlog_timestamp carries times
     times are used for such tables only
 start_inclusive: a range returns rows at its start
-    one point more is asked for on each side than is wanted, and a filter decides
+    the reader asks for one point more on each side than it needs, and a filter decides
 end_inclusive: a range returns rows at its end
-    one point more is asked for on each side than is wanted, and a filter decides
+    the reader asks for one point more on each side than it needs, and a filter decides
 rows_ordered: rows of one DN come in order of point and sequence
     the sink sorts what is staged
 copy_allowed: COPY reads from pgxc_get_binlog_changes
-    a cursor is used where COPY is refused
+    a cursor is used where COPY is rejected
 cursor_allowed: a cursor reads from pgxc_get_binlog_changes
-    used where COPY is refused
+    used where COPY is rejected
 reader_exact = yes: our reader, range by range, gets every change once
     this is what all the rules are for
 [cursors]
 cursor_syncpoint_inclusive = yes: ..._cursor_by_syncpoint finds a record at the very point
     an xmin is taken only from the very point
 cursor_timestamp_inclusive = yes: ..._cursor_by_timestamp finds a record of the very time
-    a start at a time begins before the smallest point found
+    a start at a time starts before the smallest point found
 [purging]
-purge_at_once: records below the smallest registered point are gone after the registration
+purge_at_once: records below the smallest registered point are deleted after the registration
     nothing before the registered point is read again
-registered_point_kept: the registered point's own records are kept
+registered_point_kept: the registered point's own records are retained
     needed where the newest point is the first unsafe one
 [table]
 timestamp_table = yes: a table with enable_binlog_timestamp can be made
     a start at a time needs one
 xc_node_id = yes: t.xc_node_id can be queried and names the row's DN
     the copy goes by keys, never by DN
-distribution_key_fixed = yes: an UPDATE of a distribution column is refused
+distribution_key_fixed = yes: an UPDATE of a distribution column is rejected
     one key stays on one DN
-empty_is_null: an empty string is kept as NULL
+empty_is_null: an empty string is stored as NULL
     what the source has is mirrored; `doctor` names the mode
 [ddl]
 generate_binlog_off = yes: enable_generate_binlog = off writes without recording
     such rows reach the target by a snapshot only
 vacuum_full_keeps: VACUUM FULL of a table that is read leaves the points
-    every step looks before and after its read: a wipe in between is seen as a missing point
+    every step checks before and after its read: a wipe in between is seen as a missing point
 add_column_clears = yes: ADD COLUMN clears records and points
-    every step looks before and after its read: a wipe in between is seen as a missing point
+    every step checks before and after its read: a wipe in between is seen as a missing point
 truncate_clears = yes: TRUNCATE clears records and points
-    every step looks before and after its read: a wipe in between is seen as a missing point
+    every step checks before and after its read: a wipe in between is seen as a missing point
 partition_truncate: TRUNCATE PARTITION writes delete events, clears the points, or neither
     a partitioned table is named by `doctor` until this is known; neither leaves its rows in the target
 partition_drop: DROP PARTITION writes delete events, clears the points, or neither
     a partitioned table is named by `doctor` until this is known; neither leaves its rows in the target
 [errors]
-missing_table_code: the SQLSTATE for a table that is gone
+missing_table_code: the SQLSTATE for a table that does not exist
     42P01 is SCHEMA CHANGED; any other is tried ten times, then FAILED
 [not asked]
 cursor_timestamp_order: whether the first record after a time is the first by point or by time
-    a start at a time searches below the answer itself, up to the newest safe point of its looks
+    a start at a time searches below the answer itself, up to the newest safe point of its status checks
 dn_down: what calls answer while a DN is down
-    the lanes of other DNs go on
+    the lanes of other DNs continue
 partial_registration: what a registration returns that some DN did not take
     any count but the expected one is partial
 ttl_end: how a slot shows whose TTL has ended
