@@ -17,7 +17,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 PAGES = sorted(
     page for place in ("*.md", "docs/**/*.md", "tests/**/*.md", "bench/**/*.md") for page in ROOT.glob(place)
 )
-DECISIONS = sorted(ROOT.glob("docs/adr/*.md"))
+DECISIONS = sorted(ROOT.glob("docs/adr/[0-9]*.md"))
 
 
 def named(path: Path) -> str:
@@ -61,7 +61,15 @@ def test_decisions_are_numbered_once_and_a_number_that_none_has_is_named() -> No
     unused = set(range(1, max(numbers))) - set(numbers)
     assert len(numbers) == len(set(numbers))
     named = "never used: " + ", ".join(map(str, sorted(unused)))
-    assert named in " ".join((ROOT / "CONTRIBUTING.md").read_text("utf-8").split())
+    for page in ("CONTRIBUTING.md", "docs/adr/README.md"):
+        assert named in " ".join((ROOT / page).read_text("utf-8").split())
+
+
+def test_the_index_of_decisions_has_each_once() -> None:
+    index = (ROOT / "docs/adr/README.md").read_text("utf-8")
+    listed = re.findall(r"^- \[(\d+)\]\((\d{4}-.+\.md)\)", index, re.MULTILINE)
+    assert sorted(page for _, page in listed) == [page.name for page in DECISIONS]
+    assert [page for number, page in listed if int(number) != int(page[:4])] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -76,6 +84,11 @@ def test_the_first_screen_of_the_readme_says_why_and_how_in_thirty_lines_of_eigh
     assert [line for line in first.splitlines() if len(line) > 80] == []
     assert first.count("![") == 1
     assert "slotkeeper demo" in first and "slotkeeper init" in first and "pip install" in first
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=named)
+def test_no_line_of_a_decision_is_wider_than_100_columns(page: Path) -> None:
+    assert [line for line in page.read_text("utf-8").splitlines() if len(line) > 100] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/dws.md"])
