@@ -12,7 +12,7 @@ from typing import Any
 from bench.console_beside import Beside
 from bench.report import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "reports" / "console.md"
+PAGE = Path(__file__).parents[1] / "reports" / "console.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _beside(one: Beside) -> str:
 
 
 def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any], options: dict[str, Any]) -> str:
-    """The page under `docs/reports`."""
+    """The page under `reports`."""
     at = datetime.now(timezone.utc)
     head = [
         "# The console's bars",
@@ -112,5 +112,6 @@ def write(
         "rounds": raw,
     }
     file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(bars, beside, machine, options), encoding="utf-8")
     return [file, PAGE]

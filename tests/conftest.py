@@ -41,7 +41,7 @@ _SEED = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1, 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The pages of docs/reports are those of chaos runs: a run without them keeps its own out of the tree."""
+    """The pages of `reports/` are those of chaos runs: any other run writes its own into the cache."""
     hear_interrupts()
     if not hasattr(config, "workerinput") and (disk := memory_disk(with_programs=True)) is not None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(disk))  # where pytest makes the folders of tests

@@ -2,7 +2,7 @@
 
 What is expected is written down in `tests.support.culprits` before anything runs. Each scene is a supervised job
 without Spark; the judgement is sampled once a second from the scene's begin until its cure, and its acts are done as
-they are printed until no fault is left. The table of a run is docs/reports/first-line-<date>.md.
+they are printed until no fault is left. The table of a run is reports/first-line-<date>.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Each incident: told within five seconds, by whose fault it is, without one calm moment until its cure.
 
 The job is a supervised one without Spark; the console stands in a terminal at 80x24 and is polled every 0.2 s, the
-judgement of `status --json` beside it. The table of a run is docs/reports/nights-told-<date>.md.
+judgement of `status --json` beside it. The table of a run is reports/nights-told-<date>.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A healthy job with idle times, bursts, pauses, and consoles that come and go: nothing is told but what was made.
 
 `SLOTKEEPER_HEALTHY_MINUTES` says how long, an hour where it is not set. The job's tasks run in threads; the page of a
-run is docs/reports/no-false-alarm-<date>.md.
+run is reports/no-false-alarm-<date>.md.
 """
 
 from __future__ import annotations

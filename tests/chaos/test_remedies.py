@@ -3,7 +3,7 @@
 The eleven faults of `test_told_in_time` and all incidents, each made over a real job, with the console in a
 terminal of 80x24: its configuration is named by --config for the eleven, by $SLOTKEEPER_CONFIG for the incidents. What
 the screen calls an act by hand is done by the record's step; everything else is typed as it stands there. The table of
-a run is docs/reports/remedies-<date>.md.
+a run is reports/remedies-<date>.md.
 
 The one on call has the terminal, a shell where `slotkeeper` is on the path (the product's own command, with threads
 where a job would start Spark), psql as an administrator at each server, and a colleague for what is done by hand. No

@@ -472,7 +472,7 @@ def _section(rig: Rig, took: Mapping[str, list[float]], troubles: Mapping[str, C
     return "\n".join(lines) + "\n"
 
 
-LOGS = FOLDER.parents[1] / ".cache"
+LOGS = FOLDER.parent / ".cache"
 OVER = 3_600
 """Seconds beside those of the run that a start, the last act, its remedies and the last look may take."""
 BETWEEN_LOOKS = 8

@@ -2,7 +2,7 @@
 
 A scripted fault over a real job whose tasks run in threads, the console in a terminal at 80x24 polled every 0.2 s, and
 the judgement of `status --json` beside it. t0 is the server's refusal, or a named limit passing. The table of a run is
-docs/reports/told-in-time-<date>.md.
+reports/told-in-time-<date>.md.
 """
 
 from __future__ import annotations

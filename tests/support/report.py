@@ -1,6 +1,6 @@
-"""Writes what chaos runs and figures found into docs/reports, row by row, so that a run that ends early leaves a page.
+"""Writes what chaos runs found into `reports/`, which git ignores, row by row: a run that ends early leaves its page.
 
-A page of a day is begun anew by the first row of a run.
+The first row of a run replaces the page of that day.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reports"
+FOLDER = Path(__file__).parents[2] / "reports"
 FOLDER_VARIABLE = "SLOTKEEPER_REPORTS"
 
 

@@ -18,7 +18,8 @@ from tests.architecture.checkout import ROOT
 from tests.tui.filled import console
 
 PAGE = ROOT / "docs" / "reports" / "console-review-2026-11-23.md"
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)`\s+`(test_\w+)`")
+ITEM = re.compile(r"^(?:(\d+)\.|-) (.+(?:\n +[^\n]+)*)", re.MULTILINE)
 PIECES = (
     "SLOT LOST: SLOT LOST", "safe safe", "1 times", "job PAUSE", "slotkeeper errors", "last drill-down", "slots line",
     "critical counts", '"safe" sends', "jobs stop", "doctor --help", "audit list", "sparkline", "replay footer",
@@ -26,11 +27,10 @@ PIECES = (
 )  # fmt: skip
 
 
-def rows(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading."""
+def items(heading: str) -> list[tuple[str, str]]:
+    """(number or nothing, text) of each item of the first list below a heading."""
     text = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    return ITEM.findall(text)
 
 
 def functions_of(path: str) -> set[str]:
@@ -39,20 +39,20 @@ def functions_of(path: str) -> set[str]:
 
 
 def test_each_defect_is_there_by_its_number_and_each_piece_by_its_words() -> None:
-    assert [row[0] for row in rows("Defects")] == [str(number) for number in range(1, 18)]
-    found = [row[0] for row in rows("16, piece by piece")]
-    assert [one for one in PIECES if not any(one in cell for cell in found)] == []
+    assert [number for number, _ in items("Defects")] == [str(number) for number in range(1, 18)]
+    found = [" ".join(text.split()) for _, text in items("16, piece by piece")]
+    assert [one for one in PIECES if not any(one in text for text in found)] == []
 
 
 @pytest.mark.parametrize("heading", ["Defects", "16, piece by piece"])
-def test_each_is_cured_with_a_test_that_exists_or_refused_with_a_reason(heading: str) -> None:
+def test_each_is_fixed_with_a_test_that_exists_or_refused_with_a_reason(heading: str) -> None:
     wrong = []
-    for row in rows(heading):
-        answer, shown = row[-2], row[-1]
-        named = TEST.findall(shown)
-        wrong += [f"{row[0]}: {path} has no {name}" for path, name in named if name not in functions_of(path)]
-        if not (answer.startswith("cured") and named) and not answer.startswith(("refused because", "see below")):
-            wrong.append(f"{row[0]}: {answer}")
+    for _, text in items(heading):
+        named = TEST.findall(text)
+        wrong += [f"{path} has no {name}" for path, name in named if name not in functions_of(path)]
+        said = " ".join(text.split())
+        if not (": fixed" in said and named) and not re.search(": refused because|: see below", said):
+            wrong.append(said)
     assert wrong == []
 
 
