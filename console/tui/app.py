@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from slotkeeper.console.tui.history_mode import HistoryMode
     from slotkeeper.console.views.slots import SlotFacts
 
+NO_JOB = "no job is chosen: p pauses a job, f freezes the picture"
 ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
 
 
@@ -317,7 +318,23 @@ class ConsoleApp(Navigation):
     # Keys
 
     def action_pause(self) -> None:
-        """Let what is shown stand still, or go on; collecting goes on either way. History plays, or stops."""
+        """Ask whether to pause the jobs that are meant, or to resume them where all of them are paused."""
+        from slotkeeper.console.actions.verbs import JobVerb  # the first frame is seen without it
+        from slotkeeper.console.tui.commands import PAST
+        from slotkeeper.core.domain.job import JobState
+
+        names = self.frame.jobs_meant() if self.frame is not None else []
+        if self.history is not None:
+            self.say(f"{PAST}; f plays", Level.WARNING)
+        elif names:
+            found = [self.shown.job(name) for name in names]
+            resumes = all(job is not None and job.state is JobState.PAUSED for job in found)
+            self.open_job_menu(names, (JobVerb.RESUME if resumes else JobVerb.PAUSE).value)
+        else:
+            self.say(NO_JOB, Level.WARNING)
+
+    def action_freeze(self) -> None:
+        """Freeze the picture, or show what is now; collecting continues either way. History plays, or stops."""
         if self.history is not None:
             self.history.play()
             return

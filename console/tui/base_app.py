@@ -111,7 +111,8 @@ class Shell(PatchedApp):
     """The app without its picture."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "pause", "pause", id="pause", tooltip="what is shown stands still; collecting goes on"),
+        Binding("p", "pause", "pause job", id="pause", tooltip="or resume it: this row's, or the marked ones; asks first"),
+        Binding("f", "freeze", "freeze", id="freeze", tooltip="the picture stops; collecting continues"),
         Binding("r", "renew", "refresh", id="refresh", tooltip="read now"),
         Binding(
             "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="poll less often: 1 2 5 10 30 s"

@@ -226,7 +226,7 @@ _MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
 add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open("locks")))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open("actions")))
-add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
+add(Command("freeze", "freeze the picture, or show what is now", lambda app, rest: app.action_freeze()))
 add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))
 add(Command("copy", "copy the row", _key("copy")))
 add(Command("export", "the listed rows as CSV and JSON", _key("export")))

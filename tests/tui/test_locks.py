@@ -139,12 +139,12 @@ async def test_it_is_asked_again_after_two_seconds_and_not_while_it_stands_still
     shown, asked = on_screen(made.app, LocksScreen), planted.asked
     shown.tick()
     assert planted.asked == asked
-    await press(pilot, "p")
+    await press(pilot, "f")
     made.clock.at += timedelta(seconds=30)
     shown.tick()
     await pilot.pause()
     assert planted.asked == asked
-    await press(pilot, "p")
+    await press(pilot, "f")
     shown.tick()
     await until(pilot, made.app, "4711")
     assert planted.asked == asked + 1

@@ -116,7 +116,7 @@ Lines = Iterable[tuple[Level, str]]
 OUTERMOST = "nothing is open here that could be left; q leaves the console"
 ONE_PANE = "all of it is seen: there is no other pane to go to"
 ALERTS = "6"
-HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "pause": "play", "history": "leaves history", "palette": ""}
+HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leaves history", "palette": ""}
 """The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
 
 
@@ -144,7 +144,7 @@ class Frame(Screen[None]):
     """Where one is, if that is always the same."""
     subject = True
     """Whether it shows something of its own; help is about the screen below it."""
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "pause", "refresh", "quit")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "freeze", "refresh", "quit")
 
     @property
     def console(self) -> Host:

@@ -61,7 +61,7 @@ class GraphsScreen(TableScreen):
     columns = LINE_COLUMNS
     panel_height = 13
     usual_order = "worst lag first"
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "span", "sort", "filter", "history", "pause", "pane")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "span", "sort", "filter", "history", "freeze", "pane")
 
     def __init__(self, job: str, number: str, lane: str = "") -> None:
         super().__init__()

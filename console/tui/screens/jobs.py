@@ -220,7 +220,9 @@ class OverviewScreen(_OfJobs):
     columns = JOB_COLUMNS
     has_strip = True
     panel_height = 6
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "welcome", *_OfJobs.keys_shown[1:])
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help", "welcome", "open", "fault", "act", "pause", "freeze", "palette", "filter", "sort",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()

@@ -72,7 +72,7 @@ class TableScreen(Filtered):
         Binding("e", "export", "export", id="export", tooltip="the rows that are listed, as CSV and JSON"),
         Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this one"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "fault", "act", "pause", "palette")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "fault", "act", "freeze", "palette")
     keys_work = "table"
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
