@@ -111,7 +111,9 @@ class Shell(PatchedApp):
     """The app without its picture."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "pause", "pause job", id="pause", tooltip="or resume it: this row's, or the marked ones; asks first"),
+        Binding(
+            "p", "pause", "pause job", id="pause", tooltip="or resume it: this row's, or the marked ones; asks first"
+        ),
         Binding("f", "freeze", "freeze", id="freeze", tooltip="the picture stops; collecting continues"),
         Binding("r", "renew", "refresh", id="refresh", tooltip="read now"),
         Binding(

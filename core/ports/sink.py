@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
+from slotkeeper.core.domain.ending import InFront
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
@@ -274,6 +275,16 @@ class LockReader(Protocol):
         Takes no lock of a table. A session that waited in the last answer and is not waiting now is among them, with
         `waits` False, as long as the server shows that the one in front of it is there still. Raises an error of ours.
         """
+
+    def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
+        """The session of that pid where one of ours waits for it at this moment, else None.
+
+        With `end` the same statement ends it, if it is the client's session that began then, is no job's, and our login
+        may. Raises Refused where a server of this kind cannot tell.
+        """
+
+    def is_there(self, pid: int, began: float) -> bool:
+        """Whether that very session is still there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -256,6 +257,17 @@ class ServerLocks:
                 session.sever()
                 with suppress(SlotkeeperError):
                     session.close()
+
+
+def lock_sinks(loaded: Loaded) -> dict[str, Callable[[], StoreSession]]:
+    """By its name, how a session is opened at each sink that tells who waits for a lock there."""
+
+    def connect(job: JobSpec) -> StoreSession:
+        endpoint, kind = job.store_at
+        endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS)
+        return sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema)
+
+    return {job.store_at[0].name: partial(connect, job) for job in loaded.jobs.values()}
 
 
 def _late(one: _Sink | _Source, seconds: float | None) -> LocksSeen:

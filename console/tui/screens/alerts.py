@@ -90,7 +90,17 @@ class ErrorsScreen(AckTable):
     columns = ERROR_COLUMNS
     panel_height = 10
     has_actions = True
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "act", "filter", "faults", "ack", "unack", "freeze", "quit")
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help",
+        "open",
+        "act",
+        "filter",
+        "faults",
+        "ack",
+        "unack",
+        "freeze",
+        "quit",
+    )
 
     def __init__(self, job: str = "") -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done. Read-only.
+"""Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done.
 
-The servers are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
+`x` asks to end a session that is in front of a job's. The servers are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
 jobs' own reports told.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
+from textual.binding import Binding, BindingType
 
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
@@ -27,12 +28,15 @@ from slotkeeper.console.views.locks import (
     none_waits,
     of_reports,
     seen_lines,
+    sink_of,
     tells,
     thing_of,
     wait_lines,
     wait_of,
+    why_not,
 )
 from slotkeeper.console.views.rows import Row
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
@@ -42,21 +46,36 @@ if TYPE_CHECKING:
 def of_server(one: LocksSeen, fault: str) -> ServerWaits:
     """What one server answered; `fault` is its error in words."""
     waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
-    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source)
+    return ServerWaits(
+        one.server, waits, fault or one.untold, one.hidden, one.is_source, "" if one.is_source else one.name
+    )
 
 
 class LocksScreen(AskingScreen):
     """One row per session that waits."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "end", "end session", id="end-session", tooltip="the one in front; its pid and a reason are typed")
+    ]
     its_name = "Waiting and blocking"
-    its_place = "Jobs > waiting and blocking   no session is ended from here"
+    its_place = "Jobs > waiting and blocking   x ends the one in front"
     number = "2"
     columns = LOCK_COLUMNS
     tells_events = True
     has_strip = True
     panel_height = 8
     usual_order = "longest first"
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "open", "filter", "sort", "refresh", "copy", "pane")
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help",
+        "back",
+        "open",
+        "end-session",
+        "filter",
+        "sort",
+        "refresh",
+        "copy",
+        "pane",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +152,22 @@ class LocksScreen(AskingScreen):
         job = next((job for job in jobs_of(one) if self.console.shown.job(job) is not None), None) if one else None
         if job is not None:
             self.console.open("job", job, self.number)
+
+    def action_end(self) -> None:
+        """Ask for the pid and a reason; the session is that of the key press."""
+        key = self.table.cursor_key
+        wait, sink = self.wait(key), sink_of(self.seen(), key)
+        if self.console.in_history:
+            self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
+        elif wait is None:
+            self.console.say("no row is chosen", Level.WARNING)
+        elif not isinstance(wait, LockWait) or not sink:
+            self.console.say("it waits for a job: nothing is in front of a job here", Level.WARNING)
+        elif wait.root is None or not wait.waits or why_not(wait.root):
+            why = why_not(wait.root) if wait.root and wait.waits else "no session of a job waits for it now"
+            self.console.say(f"not ended from here: {why}", Level.WARNING)
+        else:
+            self.console.open("end-session", sink, wait)
 
     def wait(self, key: str | None) -> AnyWait | None:
         """The wait of a row."""

@@ -36,7 +36,6 @@ from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.text import safe
 
-
 FREEZES = "keys    p pauses or resumes a job; f freezes the picture, which p did before"
 """Said for one release."""
 
