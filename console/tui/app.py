@@ -23,7 +23,7 @@ from slotkeeper.console.tui.base_app import Shell
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.jobs import JobsScreen, OverviewScreen
 from slotkeeper.console.tui.services import Host, Services, services_for
-from slotkeeper.console.tui.theme import ANSI
+from slotkeeper.console.tui.theme import ANSI, DARK, THEMES
 from slotkeeper.console.views.rows import STALE_SECONDS
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import is_older
@@ -244,6 +244,9 @@ class ConsoleApp(Navigation):
             self.load_later(self.LATER)
         if self.services.loaded is None:
             self.open("welcome")
+        self.services.settings.tell = lambda text: self.call_from_thread(self.say, text, Level.WARNING)
+        if self.services.settings.fault:
+            self.call_after_refresh(self.say, self.services.settings.fault, Level.WARNING)
 
     def on_unmount(self) -> None:
         self.services.close()
@@ -407,8 +410,10 @@ def open_console(shared: Invocation) -> int:
     """Open the console on this terminal and stay until it is left; the exit code. Raises what ended it by a defect."""
     services = services_for(shared)
     app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
-    if not shared.mono and app.console.color_system == "standard":
-        app.wear_first(ANSI)  # 16 colours: the person's own are better than what is nearest to ours
+    if not shared.mono:  # 16 colours: the person's own are better than what is nearest to ours
+        chosen = f"slotkeeper-{services.settings.now.theme}"
+        own = next((one for one in THEMES if one.name == chosen), DARK)
+        app.wear_first(ANSI if app.console.color_system == "standard" else own)
     code = app.run(mouse=False)
     if app.defect is not None:
         raise app.defect

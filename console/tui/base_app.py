@@ -298,8 +298,9 @@ class Shell(PatchedApp):
         return [self._without_colour] if self.theme == MONO.name else super().get_line_filters()
 
     def wear(self, name: str) -> None:
-        """Put on a theme."""
+        """Put on a theme, now and at the next start."""
         self.theme = name
+        self.services.settings.change(name.partition("-")[2], "theme")
         self.redrawn()
 
     def action_theme(self) -> None:

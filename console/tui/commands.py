@@ -212,6 +212,19 @@ def _theme(app: Host, name: str) -> None:
         app.say(f"one of {', '.join(_THEMES)}")
 
 
+def _settings(app: Host, word: str) -> None:
+    """Where the settings are and whether they are used; `reset` forgets them."""
+    settings = app.services.settings
+    if word == "reset":
+        settings.forget()
+        app.redrawn()
+        app.say("settings forgotten: the next start begins as the first one did")
+    elif word:
+        app.say(":settings, or :settings reset")
+    else:
+        app.say(f"{settings.path or 'kept nowhere'}   {settings.fault}".rstrip())
+
+
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
     add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
 add(Command("job", "open one job", _job, "NAME", jobs_known))
@@ -221,6 +234,11 @@ add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(res
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
 add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
+add(
+    Command(
+        "settings", "where this user's settings are; `reset` forgets them", _settings, "[reset]", lambda app: ["reset"]
+    )
+)
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
 _MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))

@@ -19,9 +19,9 @@ from slotkeeper.console.cli.context import Invocation
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
-from slotkeeper.console.views.fitting import Chosen
+from slotkeeper.console.tui.settings_file import FILE, SettingsFile
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.config.load import default_state_dir
+from slotkeeper.core.config.load import default_path, default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Host(Protocol):
     def arm(self, reason: str) -> None: ...
     def disarm(self) -> None: ...
     def wear(self, name: str) -> None: ...
+    def redrawn(self) -> None: ...
     def poll_every(self, seconds: float) -> None: ...
 
     # What is opened
@@ -185,8 +186,8 @@ class Services:
     quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
     locks: LockPoller = field(default_factory=LockPoller)
 
-    columns: dict[str, Chosen] = field(default_factory=dict)
-    """Which columns a person wants to see, by screen, as long as this console is open."""
+    settings: SettingsFile = field(default_factory=SettingsFile)
+    """What this person has chosen, kept in a file of its own."""
 
     @cached_property
     def runs(self) -> Runner:
@@ -202,6 +203,7 @@ class Services:
     def close(self) -> None:
         """Read no more."""
         self.feed.stop()
+        self.settings.close()
         if "graphs" in vars(self):
             self.graphs.close()
 
@@ -248,7 +250,9 @@ def services_for(shared: Invocation) -> Services:
     folder = loaded.state_dir if loaded else default_state_dir(shared.env)
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
-    return Services(feed, clock, loaded, folder, str(shared.config.absolute()) if shared.config else "")
+    config = str(shared.config.absolute()) if shared.config else ""
+    settings = SettingsFile(default_path(shared.env).with_name(FILE))
+    return Services(feed, clock, loaded, folder, config, settings=settings)
 
 
 _Stretch = tuple[str, timedelta, int]

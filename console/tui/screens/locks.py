@@ -1,7 +1,7 @@
 """Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done.
 
-`x` asks to end a session that is in front of a job's. The servers are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
-jobs' own reports told.
+`x` asks to end a session that is in front of a job's. The servers are asked every two seconds while this is seen; in
+history, and where nothing is configured, it is what the jobs' own reports told.
 """
 
 from __future__ import annotations
