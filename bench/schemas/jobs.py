@@ -45,7 +45,7 @@ _SHOWN_BLOCKER = fields_of(
     job=maybe(text("the job that its name says"), "it says none"),
     node=maybe(text("the node whose lock it is"), "the server told none"),
     query_id=fields_of(Blocker)["query"],
-    began=maybe(text("when the session began, to the microsecond (RFC 3339, UTC)"), "hidden from our login, or no session"),
+    began=maybe(text("when the session began, to the microsecond (RFC 3339, UTC)"), "hidden, or no session"),
 )
 _SHOWN = fields_of(
     LockWait,

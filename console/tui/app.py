@@ -6,9 +6,11 @@ The collector renews the picture in the background.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
@@ -30,6 +32,7 @@ from slotkeeper.core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
     from slotkeeper.console.actions.commands import Doing, Part
+    from slotkeeper.console.actions.own import Context, Own
     from slotkeeper.console.tui.history_mode import HistoryMode
     from slotkeeper.console.views.slots import SlotFacts
 
@@ -207,6 +210,9 @@ class ConsoleApp(Navigation):
         self.history: HistoryMode | None = None
         self.critical: set[str] | None = None
         self._stopped_at: datetime | None = None
+        self.own: Own | None = None
+        self.own_bindings: list[Binding] = []
+        self.next_context: Context | None = None
 
     @property
     def environments(self) -> list[str]:
@@ -242,6 +248,7 @@ class ConsoleApp(Navigation):
             self.set_interval(terminal.POLL_SECONDS, terminal.end_without_terminal)
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
+            self.call_after_refresh(self.load_own)
         if self.services.loaded is None:
             self.open("welcome")
         self.services.settings.tell = lambda text: self.call_from_thread(self.say, text, Level.WARNING)
@@ -355,6 +362,27 @@ class ConsoleApp(Navigation):
             self.screen.renewed()
         self.services.feed.now()
 
+    # Own commands and contexts
+
+    def load_own(self) -> None:
+        """Read the file of own commands, in a thread, where there is one."""
+        file = self.services.own_file
+        if file is not None and os.path.lexists(file):
+            from slotkeeper.console.tui import own
+
+            own.load(self, file)
+
+    def action_own(self, name: str) -> None:
+        from slotkeeper.console.tui import own
+
+        own.ask(self, name)
+
+    def open_context(self, name: str) -> None:
+        """Leave this console for one over another configuration or state folder."""
+        from slotkeeper.console.tui import own
+
+        own.switch(self, name)
+
     # History
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -407,8 +435,19 @@ def place_of(loaded: Loaded | None) -> Place:
 
 
 def open_console(shared: Invocation) -> int:
-    """Open the console on this terminal and stay until it is left; the exit code. Raises what ended it by a defect."""
-    services = services_for(shared)
+    """Open the console on this terminal, in another context where one is chosen, and stay until it is left; the exit
+    code. Raises what ended it by a defect."""
+    state_dir: Path | None = None
+    while True:
+        code, context = _opened(shared, state_dir)
+        if context is None:
+            return terminal.followed(code, shared.env)
+        shared, state_dir = replace(shared, config=context.config), context.state_dir
+
+
+def _opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | None]:
+    """One console until it is left: its exit code, and the context that was chosen."""
+    services = services_for(shared, state_dir)
     app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
     if not shared.mono:  # 16 colours: the person's own are better than what is nearest to ours
         chosen = f"slotkeeper-{services.settings.now.theme}"
@@ -417,4 +456,4 @@ def open_console(shared: Invocation) -> int:
     code = app.run(mouse=False)
     if app.defect is not None:
         raise app.defect
-    return terminal.followed(code or 0, shared.env)
+    return code or 0, app.next_context

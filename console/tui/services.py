@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from slotkeeper.console.actions.commands import Doing, Part
+    from slotkeeper.console.actions.own import Own
     from slotkeeper.console.actions.runner import Runner
     from slotkeeper.console.monitor.series import JobSeries, Wanted
     from slotkeeper.console.monitor.store_reader import Reader
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.inspection import Ask, Page
     from slotkeeper.core.judgement.facts import SlotSeen
 
+OWN_FILE = "console.toml"
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """How often to look, in seconds."""
 Said = tuple[Level, str]
@@ -45,6 +48,7 @@ class Meant(Protocol):
     """The screen that is seen, as far as typed verbs go."""
 
     def jobs_meant(self) -> list[str]: ...
+    def row_meant(self) -> dict[str, str]: ...
     def slot_meant(self) -> SlotFacts | None: ...
 
 
@@ -70,6 +74,8 @@ class Host(Protocol):
     critical: set[str] | None
     """The alerts that are critical; None before anything was read."""
     job_shown: str
+    own: Own | None
+    """The own commands and contexts, once their file was read."""
     paused: bool
 
     # What is known
@@ -122,7 +128,9 @@ class Host(Protocol):
 
     # The past
 
+    def action_own(self, name: str) -> None: ...
     def action_history(self) -> None: ...
+    def open_context(self, name: str) -> None: ...
     def show_past(self, moment: str = "") -> None: ...
     def show_moment(self, local: Local, tables: Tables) -> None: ...
     def leave_history(self) -> None: ...
@@ -186,6 +194,8 @@ class Services:
     quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
     locks: LockPoller = field(default_factory=LockPoller)
 
+    own_file: Path | None = None
+    """Where own commands and contexts are, if there are any."""
     settings: SettingsFile = field(default_factory=SettingsFile)
     """What this person has chosen, kept in a file of its own."""
 
@@ -241,18 +251,22 @@ class LateReader:
             self._reader.close()
 
 
-def services_for(shared: Invocation) -> Services:
-    """The real ones; raises ConfigError where the configuration is wrong."""
-    try:
-        loaded: Loaded | None = shared.load()
-    except NoConfig:
-        loaded = None
-    folder = loaded.state_dir if loaded else default_state_dir(shared.env)
+def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
+    """The real ones, over a state folder without a configuration where one is given.
+
+    Raises ConfigError where the configuration is wrong.
+    """
+    loaded: Loaded | None = None
+    if state_dir is None:
+        with suppress(NoConfig):
+            loaded = shared.load()
+    folder = state_dir or (loaded.state_dir if loaded else default_state_dir(shared.env))
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
     config = str(shared.config.absolute()) if shared.config else ""
     settings = SettingsFile(default_path(shared.env).with_name(FILE))
-    return Services(feed, clock, loaded, folder, config, settings=settings)
+    own_file = default_path(shared.env).with_name(OWN_FILE)
+    return Services(feed, clock, loaded, folder, config, settings=settings, own_file=own_file)
 
 
 _Stretch = tuple[str, timedelta, int]

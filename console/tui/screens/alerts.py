@@ -180,6 +180,10 @@ class ErrorsScreen(AckTable):
     def crumb(self) -> str:
         return f"Errors > {safe(self.job, 60)}" if self.job else "Errors"
 
+    def jobs_meant(self) -> list[str]:
+        quarantined, one = self._quarantine_at(self.table.cursor_key), self._error(self.table.cursor_key)
+        return [quarantined.job] if quarantined is not None else [one.job] if one is not None else []
+
     def ack_of(self, key: str) -> str:
         """This kind of error up to its last time; so many rows of a job."""
         quarantined, one = self._quarantine_at(key), self._error(key)

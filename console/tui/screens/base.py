@@ -195,6 +195,19 @@ class Frame(Screen[None]):
         """The slot that a typed verb is about where it names none."""
         return None
 
+    def row_meant(self) -> dict[str, str]:
+        """What an own command is told of the selected row; raises ValueError with the reason where that is no row."""
+        slot, jobs, loaded = self.slot_meant(), self.jobs_meant(), self.console.services.loaded
+        if slot is not None:
+            return {"JOB": slot.slot.job or "", "TABLE": slot.seen.table, "SLOT": slot.slot.name}
+        if len(jobs) != 1:
+            raise ValueError("one row at a time: u unmarks" if jobs else "no row of a job or slot is chosen")
+        spec = loaded.jobs.get(jobs[0]) if loaded is not None else None
+        if spec is None:
+            return {"JOB": jobs[0]}
+        tables = [one.source_table for one in spec.channels]
+        return {"JOB": jobs[0], "TABLE": tables[0] if len(tables) == 1 else "", "SLOT": spec.slot}
+
     def neighbours(self) -> list[str]:
         """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""
         return []

@@ -336,6 +336,9 @@ class JobScreen(_LeadsToLocks):
     def graphed(self, key: str | None) -> tuple[str, str]:
         return self.job, key or ""
 
+    def row_meant(self) -> dict[str, str]:
+        return {**super().row_meant(), "DN": self.table.cursor_key or ""}
+
     def about(self) -> str:
         job = self.console.shown.job(self.job)
         if job is not None and job.queries:
