@@ -111,7 +111,7 @@ _OF_LOCKS: dict[str, Schema] = {
     "locks end": thing(
         "a session that was told to end",
         {
-            "sink": text("the sink's name in the configuration"),
+            "server": text("the sink or source and its name in the configuration"),
             "pid": {"type": "integer", "description": "its pid at the server"},
             "began": text("when it began, to the microsecond (RFC 3339, UTC)"),
             "user": maybe(text("its login"), "hidden from our login"),

@@ -106,9 +106,12 @@ def session_wants(pid: int) -> tuple[Want, ...]:
     return Want(Part.REASON, about="why, for the audit"), Want(Part.PID, str(pid), "the session's pid")
 
 
-def session_words(origin: Origin, sink: str, pid: int, began: float, reason: str) -> tuple[str, ...]:
-    """The words of the command that ends a session of a sink: the one that began then, no other of its pid."""
-    said = (f"--began={moment(began)}", f"--sink={sink}", f"--reason={reason}")
+def session_words(origin: Origin, server: tuple[str, str], pid: int, began: float, reason: str) -> tuple[str, ...]:
+    """The words of the command that ends a session: the one that began then, no other of its pid.
+
+    `server` is "sink" or "source", and its name.
+    """
+    said = (f"--began={moment(began)}", f"--{server[0]}={server[1]}", f"--reason={reason}")
     return (*origin.shared, "locks", "end", "--json", *said, str(pid))
 
 

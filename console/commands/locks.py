@@ -43,6 +43,9 @@ Sink = Annotated[
         "--sink", metavar="NAME", help="where it is, where there are several", autocompletion=completion.sinks
     ),
 ]
+EndSource = Annotated[
+    str, typer.Option("--source", metavar="NAME", help="the source where it is", autocompletion=completion.sources)
+]
 Began = Annotated[str, typer.Option("--began", metavar="TIME", help="when the session began, as `locks list` has it")]
 
 
@@ -92,27 +95,33 @@ def list_locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -
 
 @app.command()
 def end(
-    ctx: typer.Context, pid: Pid, began: Began = "", sink: Sink = "", reason: Reason = "", as_json: OneJson = False
+    ctx: typer.Context,
+    pid: Pid,
+    began: Began = "",
+    sink: Sink = "",
+    source: EndSource = "",
+    reason: Reason = "",
+    as_json: OneJson = False,
 ) -> None:
-    """End a session of a sink that is in front of a session of a job: the one of that pid that began then, no other.
+    """End a session that is in front of a session of a job: the one of that pid that began then, no other.
 
     0: it has ended; 1: it was told to and is still there; 3: it was not ended.
     """
     from slotkeeper.core.services import ending  # `locks list` needs no audit
 
     loaded = context.of(ctx).load()
-    name, clock = ending.sink_of(loaded, sink), SystemClock()
+    server, clock = ending.server_of(loaded, sink, source), SystemClock()
     try:
         since = moment_from(began) if began else None
     except ValueError:
         raise ConfigError(f"{safe(began, 60)!r} is no moment", "--began TIME, as `slotkeeper locks` has it") from None
-    asked = ending.Asked(name, pid, since, reason)
+    asked = ending.Asked(server, pid, since, reason)
     ended = ending.end(loaded, asked, lambda: clock.utc().timestamp(), diagnostics.warn)
     one = ended.found.blocker
     if as_json:
         output.as_json(
             {
-                "sink": name,
+                "server": server,
                 "pid": pid,
                 "began": moment(one.began or 0.0),
                 "user": one.user,
@@ -122,7 +131,7 @@ def end(
             }
         )
     else:
-        output.line(f"sink {name}: {one.name}: {ended.outcome}", select.ascii_only(ctx))
+        output.line(f"{server}: {one.name}: {ended.outcome}", select.ascii_only(ctx))
     if not ended.gone:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
@@ -165,3 +174,5 @@ def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
         output.paragraph("wrong", source_waits.cause(wait, now), ascii_only)
         output.paragraph("      ", source_waits.effect(wait), ascii_only)
         output.paragraph("do   ", source_waits.to_do(wait), ascii_only)
+        if command := end_command(one.name, wait):
+            output.paragraph("end  ", f"`{command}`", ascii_only)

@@ -36,8 +36,8 @@ AnyWait = LockWait | SourceWait
 class ServerWaits:
     """The waits that one server or the report of one job shows; `fault` is why the server did not answer.
 
-    `hidden` is what the server does not show to the login; `at_source` whether it is a source; `sink` the name of a
-    sink that was asked itself.
+    `hidden` is what the server does not show to the login; `at_source` whether it is a source; `name` is that
+    of a server that was asked itself.
     """
 
     place: str
@@ -45,7 +45,7 @@ class ServerWaits:
     fault: str = ""
     hidden: str = ""
     at_source: bool = False
-    sink: str = ""
+    name: str = ""
 
 
 def none_waits(seen: Sequence[ServerWaits] | None) -> str:
@@ -165,14 +165,22 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
     return lines
 
 
-def sink_of(seen: Iterable[ServerWaits], key: str | None) -> str:
-    """The name of the sink of a row; "" at a source, and where only a report has told of it."""
-    return next((one.sink for one in seen for wait in one.waits if row_key(one.place, wait) == key), "")
+def name_of(seen: Iterable[ServerWaits], key: str | None) -> str:
+    """The name of the server of a row; "" where only a report has told of it."""
+    return next((one.name for one in seen for wait in one.waits if row_key(one.place, wait) == key), "")
 
 
 def ends_at(wait: AnyWait | None) -> Blocker | None:
-    """The session that `locks end` could end for a wait: a client's that waits for nobody and is no job's."""
-    found = wait.root if isinstance(wait, LockWait) and wait.waits else None
+    """The session that `locks end` could end for a wait.
+
+    At a sink a client's that waits for nobody and is no job's; at a MySQL the DDL that waits, where sessions wait after
+    it: one of them may be a job's, which the server is asked right before.
+    """
+    found = None
+    if isinstance(wait, LockWait):
+        found = wait.root if wait.waits else None
+    elif wait is not None and wait.ends and wait.behind:
+        found = wait.waiter
     return found if found is not None and not why_not(found) else None
 
 
@@ -189,12 +197,13 @@ def why_not(one: Blocker) -> str:
     return "" if one.began is not None else "when it began is hidden from our login (pg_read_all_stats shows it)"
 
 
-def end_command(sink: str, wait: AnyWait) -> str:
+def end_command(name: str, wait: AnyWait) -> str:
     """The command that ends it, "" where none does."""
     one = ends_at(wait)
     if one is None or one.began is None:
         return ""
-    return f"slotkeeper locks end {one.pid} --began {moment(one.began)} --sink {typed(sink)} --reason REASON"
+    at = "sink" if isinstance(wait, LockWait) else "source"
+    return f"slotkeeper locks end {one.pid} --began {moment(one.began)} --{at} {typed(name)} --reason REASON"
 
 
 def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:

@@ -1,7 +1,8 @@
 """Ending a session that blocks jobs: which one may be ended, by whom, and what is said where it may not. Pure.
 
 PostgreSQL, "Server Signaling Functions" (pg_terminate_backend): allowed to a member of the session's role, and to one
-with the privileges of pg_signal_backend, which reaches no session of a superuser; a superuser may end any.
+with the privileges of pg_signal_backend, which reaches no session of a superuser; a superuser may end any. MySQL and
+MariaDB, "KILL": a login ends its own sessions, and with CONNECTION_ADMIN (CONNECTION ADMIN) or SUPER any.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class InFront:
     """A session that was in front of one of ours when the server was asked, and whether our login may end it.
 
     `client` is false for a process of the server's own; `right` names what allows it, "" where nothing does; `guarded`
-    is true for a superuser's session; `sent` says whether the server has told it to end.
+    is true for a superuser's session; `sent` says whether the server has told it to end. `kills` is the statement of a
+    server that is no PostgreSQL, and `same` the seconds by which one moment of `began` may differ from itself.
     """
 
     blocker: Blocker
@@ -32,6 +34,8 @@ class InFront:
     right: str
     guarded: bool
     sent: bool = False
+    kills: str = ""
+    same: float = SAME_MOMENT
 
 
 def moment(began: float) -> str:
@@ -55,9 +59,8 @@ def moment_from(text: str) -> float:
     return found.timestamp()
 
 
-def refuse(found: InFront | None, pid: int, began: float | None, sink: str) -> InFront:
-    """The session where it may be ended; raises Refused with who can end it where it may not."""
-    where = f"sink {safe(sink, 80)}"
+def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> InFront:
+    """The session where it may be ended; raises Refused with who can end it where it may not. `where` is the server."""
     if found is None:
         again = "`slotkeeper locks` shows who is in front now"
         raise Refused(f"pid {pid} is not in front of a session of a job at {where}: {NOTHING}", again)
@@ -68,13 +71,13 @@ def refuse(found: InFront | None, pid: int, began: float | None, sink: str) -> I
             f"the login's time of pid {pid} is hidden from our login: {NOTHING}",
             f"a superuser of {where} types `{shows}`, or ends it: `{ending(pid, None)}`",
         )
-    if began is None or abs(one.began - began) > SAME_MOMENT:
+    if began is None or abs(one.began - began) > found.same:
         now = f"pid {pid} is {one.name}, connected {moment(one.began)}"
         said = "no --began was typed" if began is None else f"not the session of {moment(began)}"
         raise Refused(f"{now}: {said}; {NOTHING}", f"if it is meant, type --began {moment(one.began)}")
     if not found.client:
         raise Refused(
-            f"pid {pid} is a process of the server: {NOTHING}", "wait for it, or ask the sink's administrator"
+            f"pid {pid} is a process of the server: {NOTHING}", "wait for it, or ask the server's administrator"
         )
     if (one.application or "").startswith(PREFIX):
         hint = "`slotkeeper jobs pause JOB` lets go of its locks; or wait for it"
@@ -93,9 +96,12 @@ def who_can(found: InFront) -> str:
 '1970-01-01 00:01:31Z'`
     """
     one = found.blocker
-    line = f"`{ending(one.pid or 0, one.began)}`"
+    line = f"`{found.kills or ending(one.pid or 0, one.began)}`"
     if found.guarded:
         return f"a superuser can: {line}"
     user, login = named_in_act(safe(one.user or "", 80)), named_in_act(safe(found.login, 80))
+    if found.kills:
+        grant = f"`GRANT CONNECTION_ADMIN ON *.* TO {login}` (MariaDB: CONNECTION ADMIN) lets this login"
+        return f"user {user}, or an administrator of the server can: {line}; {grant}"
     grant = f"`GRANT pg_signal_backend TO {login}` lets this login"
     return f"user {user}, a member of pg_signal_backend, or a superuser can: {line}; {grant}"

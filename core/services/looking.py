@@ -259,15 +259,24 @@ class ServerLocks:
                     session.close()
 
 
-def lock_sinks(loaded: Loaded) -> dict[str, Callable[[], StoreSession]]:
-    """By its name, how a session is opened at each sink that tells who waits for a lock there."""
+Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaitReader | None]]
+"""Opens a session at a server, and what asks there who waits; None where a server of this kind cannot tell."""
 
-    def connect(job: JobSpec) -> StoreSession:
-        endpoint, kind = job.store_at
-        endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS)
-        return sinks.open(kind).connect(login(endpoint, _NAME), job.progress_schema)
 
-    return {job.store_at[0].name: partial(connect, job) for job in loaded.jobs.values()}
+def askers(loaded: Loaded) -> dict[str, Asker]:
+    """By "sink NAME" and "source NAME", what asks the servers of a configuration."""
+
+    def at_sink(job: JobSpec) -> tuple[StoreSession, LockReader | None]:
+        session = open_store(job, name=_NAME)
+        return session, session.locks(PREFIX)
+
+    def at_source(one: _Source) -> tuple[SourceSession, SourceWaitReader | None]:
+        session = one.connect()
+        return session, session.waits(one.asked)
+
+    jobs = list(loaded.jobs.values())
+    found: dict[str, Asker] = {f"sink {job.store_at[0].name}": partial(at_sink, job) for job in jobs}
+    return found | {f"source {one.endpoint.name}": partial(at_source, one) for one in _sources(jobs, "")}
 
 
 def _late(one: _Sink | _Source, seconds: float | None) -> LocksSeen:

@@ -84,7 +84,7 @@ def test_the_session_in_front_ends_ours_continues_and_both_lines_are_in_the_audi
     code, out, err = call(capfd, file, *words)
     said = json.loads(out)
     assert code == 0, err
-    assert (said["sink"], said["pid"], said["ended"], said["outcome"]) == ("mart", pid, True, "it has ended")
+    assert (said["server"], said["pid"], said["ended"], said["outcome"]) == ("sink mart", pid, True, "it has ended")
     assert not is_there(place, pid)
     until(lambda: not place.reader().read(now()), 20, "ours to continue")
     before, after = lines_of(file)
@@ -157,7 +157,7 @@ def test_a_session_that_lets_go_between_the_look_and_the_act_is_left_alone_and_t
         return look(self, pid, at, end)
 
     monkeypatch.setattr(PostgresLockWaits, "in_front", lets_go)
-    asked = ending.Asked("mart", pid, began, "INC-7")
+    asked = ending.Asked("sink mart", pid, began, "INC-7")
     with pytest.raises(Refused, match="is not in front of a session of a job"):
         ending.end(loaded, asked, lambda: SystemClock().utc().timestamp())
     assert is_there(place, pid)

@@ -13,6 +13,7 @@ from slotkeeper.console.tui.screens.jobs import JobScreen
 from slotkeeper.console.tui.screens.locks import LocksScreen
 from slotkeeper.core.domain.ending import moment
 from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.services.looking import LocksSeen
 from tests.tui.filled import (
@@ -217,6 +218,39 @@ async def test_a_session_in_front_is_ended_by_its_typed_pid_and_a_reason_and_by_
     assert words[3:6] == [f"--began={moment(BEGAN)}", "--sink=mart", "--reason=INC-2304"]
     runs.end(list(runs.actions)[-1], 3, None, "slotkeeper: pid 4711 is not in front of a session of a job\n  `look`\n")
     await until(pilot, made.app, "refused: pid 4711 is not in front of a session of a job")
+
+
+DDL = SourceWait(
+    Blocker(44, "root", "mysql", "Waiting", AT - 9, "ALTER TABLE shop.orders ADD c int", began=BEGAN),
+    "DDL", "shop.orders", AT - 9, sessions=(Blocker(9, "etl"),), behind=2, ends="KILL {}", job="orders_rt",
+)  # fmt: skip
+
+
+@driven(locked)
+async def test_at_a_mysql_the_ddl_that_sessions_wait_after_is_asked_about_at_its_source(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    runs = plant(made)
+    planted.answers = [LocksSeen("shop", "shop (h:3306)", is_source=True, source_waits=(DDL,))]
+    await arm(pilot, made.app)
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "shop.orders")
+    await press(pilot, "x")
+    await until(pilot, made.app, "END SESSION 44 of source shop")
+    await typed(pilot, "44")
+    await press(pilot, "enter", "enter")
+    (order,) = runs.orders
+    assert order.words[-4:] == (f"--began={moment(BEGAN)}", "--source=shop", "--reason=INC-2304", "44")
+    await press(pilot, "escape")
+    for wait, why in {
+        replace(DDL, behind=0): "no session waits after it",
+        replace(DDL, ends=""): "it waits for a job, and is in front of none",
+    }.items():
+        planted.answers = [LocksSeen("shop", "shop (h:3306)", is_source=True, source_waits=(wait,))]
+        on_screen(made.app, LocksScreen).renewed()
+        await pilot.pause(0.1)
+        await press(pilot, "g", "x")
+        assert why in screen(made.app)
 
 
 @driven(ending)

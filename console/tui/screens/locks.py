@@ -23,12 +23,13 @@ from slotkeeper.console.views.locks import (
     NOT_ASKED,
     AnyWait,
     ServerWaits,
+    ends_at,
     jobs_of,
     lock_rows,
+    name_of,
     none_waits,
     of_reports,
     seen_lines,
-    sink_of,
     tells,
     thing_of,
     wait_lines,
@@ -46,9 +47,7 @@ if TYPE_CHECKING:
 def of_server(one: LocksSeen, fault: str) -> ServerWaits:
     """What one server answered; `fault` is its error in words."""
     waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
-    return ServerWaits(
-        one.server, waits, fault or one.untold, one.hidden, one.is_source, "" if one.is_source else one.name
-    )
+    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source, one.name)
 
 
 class LocksScreen(AskingScreen):
@@ -156,19 +155,25 @@ class LocksScreen(AskingScreen):
     def action_end(self) -> None:
         """Ask for the pid and a reason; the session is that of the key press."""
         key = self.table.cursor_key
-        wait, sink = self.wait(key), sink_of(self.seen(), key)
+        wait, name = self.wait(key), name_of(self.seen(), key)
+        one = ends_at(wait)
         if self.console.in_history:
             self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
         elif wait is None:
             self.console.say("no row is chosen", Level.WARNING)
-        elif not isinstance(wait, LockWait) or not sink:
-            self.console.say("it waits for a job: nothing is in front of a job here", Level.WARNING)
-        elif wait.root is None or not wait.waits or why_not(wait.root):
-            why = why_not(wait.root) if wait.root and wait.waits else "no session of a job waits for it now"
-            self.console.say(f"not ended from here: {why}", Level.WARNING)
+        elif one is not None and name:
+            self.console.open("end-session", name, wait, one)
         else:
-            self.console.open("end-session", sink, wait)
+            self.console.say(f"not ended from here: {_why(wait)}", Level.WARNING)
 
     def wait(self, key: str | None) -> AnyWait | None:
         """The wait of a row."""
         return wait_of(self.seen(), key)
+
+
+def _why(wait: AnyWait) -> str:
+    """Why the session in front cannot be ended."""
+    if not isinstance(wait, LockWait):
+        return "no session waits after it" if wait.ends else "it waits for a job, and is in front of none"
+    root = wait.root
+    return why_not(root) if root is not None and wait.waits else "no session of a job waits for it now"
