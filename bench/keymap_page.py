@@ -10,7 +10,7 @@ from textual.binding import Binding
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import keys_of, own
-from slotkeeper.console.tui.own_keys import every_screen
+from slotkeeper.console.tui.own import every_screen
 from slotkeeper.console.tui.screens.alerts import AckTable
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import TableScreen

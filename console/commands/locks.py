@@ -26,7 +26,7 @@ from slotkeeper.core.services import looking
 from slotkeeper.core.services.looking import LocksSeen, ServerLocks
 
 
-class Looks(typer.core.TyperGroup):
+class ListsByDefault(typer.core.TyperGroup):
     """`slotkeeper locks [JOB]` is `slotkeeper locks list [JOB]`; a job called `list` or `end` is typed after `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -35,7 +35,7 @@ class Looks(typer.core.TyperGroup):
         return super().parse_args(ctx, args if verb in (*self.commands, "--help") else ["list", *args])
 
 
-app = typer.Typer(cls=Looks, help="Which sessions wait at the sinks and the sources, and for whom; end one in front.")
+app = typer.Typer(cls=ListsByDefault, help="Which sessions wait, and for whom; end one in front.")
 Pid = Annotated[int, typer.Argument(metavar="PID", help="the session's pid, as `locks list` has it", min=1)]
 Sink = Annotated[
     str,
@@ -161,7 +161,7 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
         output.paragraph("do   ", each.do, ascii_only)
     for command in dict.fromkeys(end_command(one.name, wait) for wait in one.waits):
         if command:
-            output.paragraph("end  ", f"`{command}`", ascii_only)
+            output.paragraph("end  ", command, ascii_only)
 
 
 def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
@@ -175,4 +175,4 @@ def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
         output.paragraph("      ", source_waits.effect(wait), ascii_only)
         output.paragraph("do   ", source_waits.to_do(wait), ascii_only)
         if command := end_command(one.name, wait):
-            output.paragraph("end  ", f"`{command}`", ascii_only)
+            output.paragraph("end  ", command, ascii_only)

@@ -2,36 +2,75 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from textual.binding import Binding
 
+import slotkeeper.console.tui.screens as package
 from slotkeeper.console.actions import own
 from slotkeeper.console.actions.own import Context, Own
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.keymap import own as bindings_at
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.services import Host
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.core.config.load import default_path, default_state_dir, load_usable
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.folder import StateFolder
-
-if TYPE_CHECKING:
-    from slotkeeper.console.tui.app import ConsoleApp
-    from slotkeeper.console.tui.services import Host
 
 SHARED = Path("/etc/slotkeeper")
 """Where an administrator leaves configurations for all users of a host."""
 OPEN_FORM = "a form is open: Esc closes it first"
 
 
-def load(app: ConsoleApp, file: Path) -> None:
+class Owner(Host, Protocol):
+    """The app as this needs it beyond what screens need."""
+
+    own_bindings: list[Binding]
+    next_context: Context | None
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def screen_stack(self) -> Any: ...
+
+    def bind(self, keys: str, action: str, *, description: str = "") -> None: ...
+    def call_from_thread(self, callback: Any, *of: Any) -> Any: ...
+    def push_screen(self, screen: Any) -> Any: ...
+    def exit(self) -> None: ...
+
+
+def every_screen() -> list[type]:
+    """Every class of a screen of the console; loads them all."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    found: list[type] = []
+    waiting: list[type] = [Frame]
+    while waiting:
+        kind = waiting.pop()
+        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
+        found.append(kind)
+    return found
+
+
+def taken(app: type) -> dict[str, str]:
+    """What each key does somewhere: on a screen, in a table, in a menu, or everywhere."""
+    kinds: list[type] = [*every_screen(), LiveTable, Panel, *app.__mro__]
+    return {key: one.description for kind in kinds for one in bindings_at(kind) for key in one.key.split(",")}
+
+
+def load(app: Owner, file: Path) -> None:
     """Read the file and bind its keys; in a thread, because that loads every screen to know which keys are taken."""
 
     def work() -> None:
-        from slotkeeper.console.tui.own_keys import taken
-
         found = own.read(file, taken(type(app)))
         if app.is_running:
             app.call_from_thread(ready, app, found)
@@ -39,7 +78,7 @@ def load(app: ConsoleApp, file: Path) -> None:
     threading.Thread(target=work, name="slotkeeper-own", daemon=True).start()
 
 
-def ready(app: ConsoleApp, found: Own) -> None:
+def ready(app: Owner, found: Own) -> None:
     """The commands are there: bind their keys, and say in one line what is not used."""
     app.own = found
     for one in found.commands:
@@ -55,7 +94,7 @@ def ready(app: ConsoleApp, found: Own) -> None:
         app.say(f"{found.faults[0]}{more}", Level.WARNING)
 
 
-def ask(app: ConsoleApp, name: str) -> None:
+def ask(app: Owner, name: str) -> None:
     """Ask whether to run a command for the selected row; the row is that of the key press."""
     command = app.own.command(name) if app.own is not None else None
     frame, file = app.frame, app.services.own_file
@@ -63,7 +102,7 @@ def ask(app: ConsoleApp, name: str) -> None:
         app.say(f"there is no own command {name}", Level.WARNING)
     elif app.in_history:
         app.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
-    elif not frame.subject or app.screen is not frame:
+    elif _in_a_form(app):
         app.say(OPEN_FORM, Level.WARNING)
     else:
         from slotkeeper.console.tui.screens.actions.own import OwnConfirm
@@ -74,6 +113,10 @@ def ask(app: ConsoleApp, name: str) -> None:
             app.say(str(error), Level.WARNING)
             return
         app.push_screen(OwnConfirm(command, row, file))
+
+
+def _in_a_form(app: Owner) -> bool:
+    return any(not getattr(screen, "subject", True) for screen in app.screen_stack)
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------
@@ -112,7 +155,7 @@ def fault_of(one: Context) -> str:
     return ""
 
 
-def switch(app: ConsoleApp, name: str) -> None:
+def switch(app: Owner, name: str) -> None:
     """Leave for another context, if it can be opened; else stay and say why."""
     every = contexts(app)
     one = every.get(name)
@@ -120,7 +163,7 @@ def switch(app: ConsoleApp, name: str) -> None:
         app.say(f"contexts: {', '.join(safe(each, 31) for each in every) or 'none'}")
     elif one is None:
         app.say(f"there is no context {safe(name, 40)}: {', '.join(safe(each, 31) for each in every)}", Level.WARNING)
-    elif any(not getattr(screen, "subject", True) for screen in app.screen_stack):
+    elif _in_a_form(app):
         app.say(OPEN_FORM, Level.WARNING)
     elif fault := fault_of(one):
         app.say(f"{safe(name, 31)} cannot be opened: {fault}", Level.WARNING)

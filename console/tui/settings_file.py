@@ -43,8 +43,14 @@ class SettingsFile:
         self.now = Settings()
         self._changes: SimpleQueue[_Change | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        if path is not None:
-            self._first(path)
+        try:
+            self.now = settings_from(self._raw(path)) if path is not None else Settings()
+        except SlotkeeperError as error:
+            self.fault = f"not used: {error.message}"
+        except ValueError:
+            self.fault = f"not used: {WHAT} is not as the console writes it; {FORGET}"
+        except OSError as error:
+            self.fault = f"not used: {WHAT} cannot be read: {error.strerror}"
 
     def change(self, value: object, *keys: str) -> None:
         """Keep a value from now on, and write it."""
@@ -67,16 +73,6 @@ class SettingsFile:
         if self._thread is not None:
             self._changes.put(None)
             self._thread.join(CLOSE_SECONDS)
-
-    def _first(self, path: Path) -> None:
-        try:
-            self.now = settings_from(self._raw(path))
-        except SlotkeeperError as error:
-            self.fault = f"not used: {error.message}"
-        except ValueError:
-            self.fault = f"not used: {WHAT} is not as the console writes it; {FORGET}"
-        except OSError as error:
-            self.fault = f"not used: {WHAT} cannot be read: {error.strerror}"
 
     def _raw(self, path: Path) -> dict[str, object]:
         try:
@@ -116,7 +112,9 @@ class SettingsFile:
         ownership.refuse(ownership.follow(folder), f"folder {safe(folder, 120)}")
         with _locked(folder):
             if not keys:
-                self._refuse_foreign()
+                with suppress(FileNotFoundError):  # another user's file is not replaced, whatever is in it
+                    if found := ownership.check(self.path, WHAT):
+                        raise ownership.NotOurs(found.text, found.hint)
                 replaced(folder, self.path, text_of({}), 0o600)
                 return
             if self.fault:
@@ -125,12 +123,6 @@ class SettingsFile:
             settings_from(raw)
             put(raw, keys, value)
             replaced(folder, self.path, text_of(raw), 0o600)
-
-    def _refuse_foreign(self) -> None:
-        """Somebody else's file is not replaced, whatever is in it."""
-        with suppress(FileNotFoundError):
-            if self.path is not None and (found := ownership.check(self.path, WHAT)):
-                raise ownership.NotOurs(found.text, found.hint)
 
 
 @contextmanager

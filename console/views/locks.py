@@ -193,7 +193,7 @@ def why_not(one: Blocker) -> str:
     if (one.application or "").startswith(PREFIX):
         return "it calls itself a job's session: pause that job"
     if one.node or one.query:
-        return "a DWS ends a session at the coordinator that has it"
+        return "the server ends a session at the coordinator that has it"
     return "" if one.began is not None else "when it began is hidden from our login (pg_read_all_stats shows it)"
 
 
@@ -203,7 +203,7 @@ def end_command(name: str, wait: AnyWait) -> str:
     if one is None or one.began is None:
         return ""
     at = "sink" if isinstance(wait, LockWait) else "source"
-    return f"slotkeeper locks end {one.pid} --began {moment(one.began)} --{at} {typed(name)} --reason REASON"
+    return f"`slotkeeper locks end {one.pid} --began {moment(one.began)} --{at} {typed(name)} --reason REASON`"
 
 
 def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:

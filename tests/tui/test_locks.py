@@ -265,7 +265,7 @@ async def test_what_cannot_be_ended_from_here_says_why_and_asks_nothing(
         replace(EVE, began=BEGAN, user=""): "it is a process of the server",
         replace(EVE, began=BEGAN, pid=None, gid="left"): "it is a prepared transaction",
         replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "it calls itself a job's session",
-        replace(EVE, began=BEGAN, query=5): "a DWS ends a session at the coordinator",
+        replace(EVE, began=BEGAN, query=5): "the server ends a session at the coordinator",
     }.items():
         planted.answers = [replace(TOLD, waits=(replace(WAITS[0], blockers=(blocker,)),))]
         on_screen(made.app, LocksScreen).renewed()

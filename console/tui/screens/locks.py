@@ -164,16 +164,12 @@ class LocksScreen(AskingScreen):
         elif one is not None and name:
             self.console.open("end-session", name, wait, one)
         else:
-            self.console.say(f"not ended from here: {_why(wait)}", Level.WARNING)
+            if isinstance(wait, LockWait):
+                why = why_not(wait.root) if wait.root and wait.waits else "no session of a job waits for it now"
+            else:
+                why = "no session waits after it" if wait.ends else "it waits for a job, and is in front of none"
+            self.console.say(f"not ended from here: {why}", Level.WARNING)
 
     def wait(self, key: str | None) -> AnyWait | None:
         """The wait of a row."""
         return wait_of(self.seen(), key)
-
-
-def _why(wait: AnyWait) -> str:
-    """Why the session in front cannot be ended."""
-    if not isinstance(wait, LockWait):
-        return "no session waits after it" if wait.ends else "it waits for a job, and is in front of none"
-    root = wait.root
-    return why_not(root) if root is not None and wait.waits else "no session of a job waits for it now"

@@ -138,7 +138,9 @@ class MysqlWaits:
         if not any(first.waits_at(table) and one.waits_at(table) for table in self._asked.tables for one in after):
             return None
         started, own = self._started(), front[1] == self._user
-        right = "the same login" if own else "CONNECTION ADMIN" if self._may_kill() else ""
+        grantee = "'{}'@'{}'".format(*self._session.account)
+        may = not own and bool(int(self._session.rows(_MAY_KILL, (grantee,), SECONDS)[0][0]))
+        right = "the same login" if own else "CONNECTION ADMIN" if may else ""
         one = replace(first.session, began=started)
         found = InFront(one, self._session.user, True, right, False, False, _ENDS.format(pid), SAME_START)
         if end is None or not right or started is None or abs(started - end) > SAME_START:
@@ -164,11 +166,6 @@ class MysqlWaits:
         """When the server started, by its own clock; None where it does not tell."""
         found = (self._answer(_STARTED.format(schema=schema)) for schema in _SCHEMAS)
         return next((float(rows[0][0]) for rows in found if rows), None)
-
-    def _may_kill(self) -> bool:
-        user, host = self._session.account
-        rows = self._session.rows(_MAY_KILL, (f"'{user}'@'{host}'",), SECONDS)
-        return bool(int(rows[0][0]))
 
     def _answer(self, statement: str) -> list[Any] | None:
         """The rows; None where the server has no such list, or not for us."""

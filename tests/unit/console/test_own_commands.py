@@ -17,6 +17,7 @@ from slotkeeper.console.actions import own, own_child
 from slotkeeper.console.actions.own import Context, Own, OwnCommand
 from slotkeeper.console.actions.runner import OWN
 from slotkeeper.core.domain.audit import Phase
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
 from tests.support.waiting import until
@@ -263,5 +264,5 @@ def test_a_program_that_path_does_not_have_or_only_a_relative_part_of_it_is_refu
     trap.chmod(0o755)
     assert own_child.program_of("trap", f"bin:{trap.parent}") == str(trap)
     for path in ("bin", "", "."):
-        with pytest.raises(own_child.Refused, match="no program trap"):
+        with pytest.raises(Refused, match="no program trap"):
             own_child.program_of("trap", path)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slotkeeper.console.actions import outcome
 from slotkeeper.console.actions.commands import Part, session_wants, session_words
-from slotkeeper.console.actions.outcome import outcome_lines
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.confirm import Confirm
@@ -18,8 +18,8 @@ from slotkeeper.core.domain.text import safe
 class SessionProgress(Progress):
     """A session that was to be ended."""
 
-    def lines(self) -> Lines:
-        return self.gathered(outcome_lines)
+    def lines(self) -> outcome.Lines:
+        return self.gathered(outcome.outcome_lines)
 
 
 class SessionConfirm(Confirm):
