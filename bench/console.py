@@ -72,7 +72,7 @@ def bars(rounds: Rounds) -> list[Bar]:
         *_start_bars(rounds),
         Bar("idle CPU of a core", _middle([one.idle.percent for one in rounds.seen]), 3.0, "%", _floor(rounds)),
         Bar("idle bytes", _middle([one.idle.rate for one in rounds.seen]) / 1000, 2.5, "KB/s", "12 rows change in 2 s"),
-        Bar("paused bytes", max(one.paused.rate for one in rounds.seen), 0.0, "B/s", "key p"),
+        Bar("paused bytes", max(one.paused.rate for one in rounds.seen), 0.0, "B/s", "key f"),
         Bar(
             "paused CPU of a core",
             _middle([one.paused.percent for one in rounds.seen]),

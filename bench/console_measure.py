@@ -141,10 +141,10 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
         terminal.send("1")
         terminal.quiet(QUIET)
         rss_all = terminal.memory()
-        terminal.send("p")
+        terminal.send("f")
         terminal.during(1.5)
         paused = terminal.during(max(5.0, seconds / 3))
-        terminal.send("p")
+        terminal.send("f")
         terminal.quiet(QUIET)
         return Seen(first_data, idle, paused, switches, rss_first, rss_all, terminal.end())
 

@@ -5,22 +5,20 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from textual.binding import Binding
 
-import slotkeeper.console.tui.screens as package
 from bench.columns import wrapped
 from slotkeeper.console.tui.app import ConsoleApp
 from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.keymap import keys_of, own
+from slotkeeper.console.tui.own import every_screen
 from slotkeeper.console.tui.screens.alerts import AckTable
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 
 EXCEPTIONS = {
+    "f": "freezes the picture; in Binlog and in the quarantine it reads the next page",
     "u": "takes back what was marked: rows, and on Errors and Alerts the acknowledgement",
     "y": "copies, and is the only answer to a question that means yes",
 }
@@ -32,15 +30,8 @@ _FIRST = (*BASES, AckTable)
 
 
 def screens() -> list[type]:
-    """Every class of a screen of the console."""
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    found, waiting = [], [Frame]
-    while waiting:
-        kind = waiting.pop()
-        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
-        found.append(kind)
-    return sorted(found, key=lambda kind: (kind not in _FIRST, kind.__module__, kind.__qualname__))
+    """Every class of a screen of the console, those first of which others are made."""
+    return sorted(every_screen(), key=lambda kind: (kind not in _FIRST, kind.__module__, kind.__qualname__))
 
 
 def two_meanings() -> list[str]:

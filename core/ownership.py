@@ -154,6 +154,31 @@ def read(path: Path, what: str, most: int) -> bytes:
         return stream.read(most)
 
 
+def read_private(path: Path, what: str, most: int) -> bytes:
+    """The same of a file that is ours alone: our own, no link, and closed to everybody else (mode 0600).
+
+    Raises NotOurs, OSError and ValueError as `read`.
+    """
+    above = follow(path.parent)
+    end = Path(above[-1].path, path.name)
+    try:
+        descriptor = os.open(end, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotOurs(f"{what} is a link", "put the file itself there") from None
+        raise
+    with os.fdopen(descriptor, "rb") as stream:
+        part = _part(end, os.fstat(descriptor))
+        if part.kind is not Kind.FILE:
+            raise NotOurs(f"{what} is no regular file", "name a file; a FIFO or a device is none")
+        refuse([*above, part], what)
+        if part.uid != os.geteuid():
+            raise NotOurs(f"{what} belongs to {part.owner}", "use one of your own")
+        if part.mode & ~0o600:
+            raise NotOurs(f"{what} is open to others (mode {part.mode:04o})", f"chmod 600 {end}")
+        return stream.read(most)
+
+
 def check(path: Path, what: str) -> Complaint | None:
     """What is wrong with a file without reading it, or None; raises OSError where it cannot be looked at."""
     parts = follow(path)

@@ -45,6 +45,7 @@ _SHOWN_BLOCKER = fields_of(
     job=maybe(text("the job that its name says"), "it says none"),
     node=maybe(text("the node whose lock it is"), "the server told none"),
     query_id=fields_of(Blocker)["query"],
+    began=maybe(text("when the session began, to the microsecond (RFC 3339, UTC)"), "hidden, or no session"),
 )
 _SHOWN = fields_of(
     LockWait,
@@ -106,7 +107,19 @@ _OF_LOCKS: dict[str, Schema] = {
                 ),
             ),
         },
-    )
+    ),
+    "locks end": thing(
+        "a session that was told to end",
+        {
+            "server": text("the sink or source and its name in the configuration"),
+            "pid": {"type": "integer", "description": "its pid at the server"},
+            "began": text("when it began, to the microsecond (RFC 3339, UTC)"),
+            "user": maybe(text("its login"), "hidden from our login"),
+            "application": maybe(text("its name"), "hidden from our login"),
+            "ended": flag("whether it is gone"),
+            "outcome": text("the same in words"),
+        },
+    ),
 }
 
 _JOB = text("the job's name")

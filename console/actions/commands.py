@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
+from slotkeeper.core.domain.ending import moment
 from slotkeeper.core.domain.text import safe
 
 
 class Part(Enum):
     """What can be asked for; the values are the labels of the fields.
 
-    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs is for no command.
+    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs and a pid are for
+    no command.
     """
 
     REASON = "Reason", "--reason", "REASON"
@@ -27,6 +29,7 @@ class Part(Enum):
     TABLE = "Table", "--confirm-table", "TABLE"
     ROWS = "Rows", "--rows", "N"
     NUMBER = "Number", "", ""
+    PID = "Pid", "", ""
 
     option: str
     placeholder: str
@@ -96,6 +99,20 @@ def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
         return ()
     reason, name = Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
     return reason, name, Want(Part.ROWS, str(number), "entries that are given up")
+
+
+def session_wants(pid: int) -> tuple[Want, ...]:
+    """What ending a session asks for: a reason and its pid, typed."""
+    return Want(Part.REASON, about="why, for the audit"), Want(Part.PID, str(pid), "the session's pid")
+
+
+def session_words(origin: Origin, server: tuple[str, str], pid: int, began: float, reason: str) -> tuple[str, ...]:
+    """The words of the command that ends a session: the one that began then, no other of its pid.
+
+    `server` is "sink" or "source", and its name.
+    """
+    said = (f"--began={moment(began)}", f"--{server[0]}={server[1]}", f"--reason={reason}")
+    return (*origin.shared, "locks", "end", "--json", *said, str(pid))
 
 
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:

@@ -59,7 +59,7 @@ def observed(found: Mapping[str, Any] | None) -> str:
     if "polled" in found:
         return safe(found.get("said", ""), 300)
     if "outcome" in found:
-        return safe(f"{found['outcome']}: {found.get('sentence', '')}", 300)
+        return safe(": ".join(str(found[key]) for key in ("outcome", "sentence") if found.get(key)), 300)
     done = found.get("done")
     if isinstance(done, dict):
         return safe(done.get("outcome", ""), 300)

@@ -6,11 +6,13 @@ A damaged text is none.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from slotkeeper.console.actions.commands import shell_text
 from slotkeeper.core import codec
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.report import Identity
@@ -48,6 +50,13 @@ class Record:
     command: Identity | None = None
     ended_at: datetime | None = None
     code: int | None = None
+    own: bool = False
+    """Whether it is an own command: `argv` is the whole argument list, and no command of ours."""
+
+    @property
+    def text(self) -> str:
+        """What was run, as a person types it."""
+        return shlex.join(self.argv) if self.own else shell_text(self.argv)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,16 +83,22 @@ class Records:
 PYTHON = (sys.executable, "-P", "-m")
 COMMAND = (*PYTHON, "slotkeeper.console")
 CHILD = (*PYTHON, "slotkeeper.console.actions.child")
+OWN = (*PYTHON, "slotkeeper.console.actions.own_child")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What shall be done: `words` follow `slotkeeper`, `key` is the thing that is acted on."""
+    """What shall be done: `words` follow `slotkeeper`, `key` is the thing that is acted on.
+
+    An own command's `words` follow `program`, and `shown` is what is run in the end.
+    """
 
     words: tuple[str, ...]
     what: str
     key: str
     listed: bool = True
+    program: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 class Runner:
@@ -112,11 +118,11 @@ class Runner:
         for one in self.running() if order.listed else ():
             if one.record.what == order.what:
                 raise Refused(f"{one.record.what} is on its way already, since {one.record.started_at:%H:%M:%S}Z")
-        now, argv = self._clock.utc(), tuple(masked(word) for word in order.words)
+        now, argv = self._clock.utc(), tuple(masked(word) for word in order.shown or order.words)
         id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        record = Record(id, argv, order.what, order.key, actor().text, order.listed, now)
+        record = Record(id, argv, order.what, order.key, actor().text, order.listed, now, own=bool(order.shown))
         records.save(record)
-        words = [*CHILD, str(records.folder.path), record.id, *self._command, *order.words]
+        words = [*CHILD, str(records.folder.path), record.id, *(order.program or self._command), *order.words]
         streams = [records.stream(record.id, name) for name in ("out", "err")]
         try:
             self._children[record.id] = _spawn(words, *streams)

@@ -139,6 +139,12 @@ def sources(ctx: typer.Context) -> list[str]:
     return sorted(loaded.sources) if loaded else []
 
 
+def sinks(ctx: typer.Context) -> list[str]:
+    """Sinks of the configuration."""
+    loaded = _loaded(ctx)
+    return sorted(loaded.sinks) if loaded else []
+
+
 def dns(ctx: typer.Context) -> list[str]:
     """DNs that jobs have reported of."""
 

@@ -1,29 +1,56 @@
 """`slotkeeper locks [JOB]`: who waits for locks at the sinks, and at the sources for slots and sessions of jobs.
 
-The servers themselves are asked, each for at most a few seconds; nothing is locked, and no session is ended.
+The servers themselves are asked, each for at most a few seconds; nothing is locked. `locks end PID` ends one session
+that is in front of a job's.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
-from slotkeeper.console.cli import context, diagnostics, output, select
-from slotkeeper.console.cli.select import OneJob, OneJson
-from slotkeeper.console.views.locks import NOBODY, NOBODY_AT_SOURCE, shown, source_values, values
+from slotkeeper.console.cli import completion, context, diagnostics, output, select
+from slotkeeper.console.cli.select import OneJob, OneJson, Reason
+from slotkeeper.console.views.locks import NOBODY, NOBODY_AT_SOURCE, end_command, shown, source_values, values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain import source_waits
+from slotkeeper.core.domain.ending import moment, moment_from
 from slotkeeper.core.domain.locks import locked
+from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
+from slotkeeper.core.errors import ConfigError
 from slotkeeper.core.services import looking
 from slotkeeper.core.services.looking import LocksSeen, ServerLocks
 
-app = typer.Typer(add_completion=False, help="Which sessions wait at the sinks and the sources, and for whom.")
+
+class ListsByDefault(typer.core.TyperGroup):
+    """`slotkeeper locks [JOB]` is `slotkeeper locks list [JOB]`; a job called `list` or `end` is typed after `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Without a verb, `list` is meant."""
+        verb = args[0] if args else ""
+        return super().parse_args(ctx, args if verb in (*self.commands, "--help") else ["list", *args])
 
 
-@app.command()
-def locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> None:
+app = typer.Typer(cls=ListsByDefault, help="Which sessions wait, and for whom; end one in front.")
+Pid = Annotated[int, typer.Argument(metavar="PID", help="the session's pid, as `locks list` has it", min=1)]
+Sink = Annotated[
+    str,
+    typer.Option(
+        "--sink", metavar="NAME", help="where it is, where there are several", autocompletion=completion.sinks
+    ),
+]
+EndSource = Annotated[
+    str, typer.Option("--source", metavar="NAME", help="the source where it is", autocompletion=completion.sources)
+]
+Began = Annotated[str, typer.Option("--began", metavar="TIME", help="when the session began, as `locks list` has it")]
+
+
+@app.command("list")
+def list_locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> None:
     """Which sessions of jobs wait for a lock at the sinks, and which wait for jobs at the sources. Only looks.
 
     0: every server answered; 5: one did not.
@@ -66,6 +93,49 @@ def locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> Non
         raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0][1].kind]))
 
 
+@app.command()
+def end(
+    ctx: typer.Context,
+    pid: Pid,
+    began: Began = "",
+    sink: Sink = "",
+    source: EndSource = "",
+    reason: Reason = "",
+    as_json: OneJson = False,
+) -> None:
+    """End a session that is in front of a session of a job: the one of that pid that began then, no other.
+
+    0: it has ended; 1: it was told to and is still there; 3: it was not ended.
+    """
+    from slotkeeper.core.services import ending  # `locks list` needs no audit
+
+    loaded = context.of(ctx).load()
+    server, clock = ending.server_of(loaded, sink, source), SystemClock()
+    try:
+        since = moment_from(began) if began else None
+    except ValueError:
+        raise ConfigError(f"{safe(began, 60)!r} is no moment", "--began TIME, as `slotkeeper locks` has it") from None
+    asked = ending.Asked(server, pid, since, reason)
+    ended = ending.end(loaded, asked, lambda: clock.utc().timestamp(), diagnostics.warn)
+    one = ended.found.blocker
+    if as_json:
+        output.as_json(
+            {
+                "server": server,
+                "pid": pid,
+                "began": moment(one.began or 0.0),
+                "user": one.user,
+                "application": one.application,
+                "ended": ended.gone,
+                "outcome": ended.outcome,
+            }
+        )
+    else:
+        output.line(f"{server}: {one.name}: {ended.outcome}", select.ascii_only(ctx))
+    if not ended.gone:
+        raise typer.Exit(int(diagnostics.ExitCode.FAILED))
+
+
 def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
     if one.error is not None:
         output.line(f"{one.server}: not known", ascii_only)
@@ -89,6 +159,9 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
     for each in locked(one.waits, now):
         output.paragraph("wrong", each.cause, ascii_only)
         output.paragraph("do   ", each.do, ascii_only)
+    for command in dict.fromkeys(end_command(one.name, wait) for wait in one.waits):
+        if command:
+            output.paragraph("end  ", command, ascii_only)
 
 
 def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
@@ -101,3 +174,5 @@ def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
         output.paragraph("wrong", source_waits.cause(wait, now), ascii_only)
         output.paragraph("      ", source_waits.effect(wait), ascii_only)
         output.paragraph("do   ", source_waits.to_do(wait), ascii_only)
+        if command := end_command(one.name, wait):
+            output.paragraph("end  ", command, ascii_only)

@@ -55,9 +55,6 @@ class Entry:
 COMMANDS: dict[str, Entry] = {
     "status": Entry("slotkeeper.console.commands.status", "one answer for monitoring", group=False),
     "watch": Entry("slotkeeper.console.commands.watch", "follow one job in six lines below the prompt", group=False),
-    "locks": Entry(
-        "slotkeeper.console.commands.locks", "who waits for a lock at a sink, and who is in front", group=False
-    ),
     "verify": Entry("slotkeeper.console.commands.verify", "compare source and target of a job", group=False),
     "audit": Entry("slotkeeper.console.commands.audit", "who changed what, when and why"),
     "jobs": Entry("slotkeeper.console.commands.jobs", "list, start, pause, stop, drain and cancel jobs", part=Part.ACT),
@@ -69,6 +66,9 @@ COMMANDS: dict[str, Entry] = {
     ),
     "alerts": Entry(
         "slotkeeper.console.commands.alerts", "what is wrong: list, acknowledge, silence, test", part=Part.ACT
+    ),
+    "locks": Entry(
+        "slotkeeper.console.commands.locks", "who waits for a lock and who is in front; end it", part=Part.ACT
     ),
     "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
     "demo": Entry("slotkeeper.demo.command", "try everything on this host, without a warehouse", False, Part.SET_UP),

@@ -90,7 +90,7 @@ class Playback:
         return self.at + timedelta(seconds=self.step * self.direction)
 
     def play(self) -> Playback:
-        """`p` was pressed: advance by itself, or stop."""
+        """`f` was pressed: advance by itself, or stop."""
         return replace(self, playing=not self.playing, step=STEP, direction=1)
 
     def landed(self, before: float | None, after: float | None) -> Playback:

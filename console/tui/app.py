@@ -6,9 +6,11 @@ The collector renews the picture in the background.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding, BindingType
@@ -23,16 +25,18 @@ from slotkeeper.console.tui.base_app import Shell
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.screens.jobs import JobsScreen, OverviewScreen
 from slotkeeper.console.tui.services import Host, Services, services_for
-from slotkeeper.console.tui.theme import ANSI
+from slotkeeper.console.tui.theme import ANSI, DARK, THEMES
 from slotkeeper.console.views.rows import STALE_SECONDS
 from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain.elapsed import is_older
 
 if TYPE_CHECKING:
     from slotkeeper.console.actions.commands import Doing, Part
+    from slotkeeper.console.actions.own import Context, Own
     from slotkeeper.console.tui.history_mode import HistoryMode
     from slotkeeper.console.views.slots import SlotFacts
 
+NO_JOB = "no job is chosen: p pauses a job, f freezes the picture"
 ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
 
 
@@ -85,6 +89,7 @@ class Navigation(Shell):
         "quarantine": ("slotkeeper.console.tui.screens.quarantine", "QuarantineScreen"),
         "quarantine-menu": ("slotkeeper.console.tui.screens.actions.menu", "EntryMenu"),
         "locks": ("slotkeeper.console.tui.screens.locks", "LocksScreen"),
+        "end-session": ("slotkeeper.console.tui.screens.actions.ending", "SessionConfirm"),
         "actions": ("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen"),
         "welcome": ("slotkeeper.console.tui.screens.welcome", "WelcomeScreen"),
     }
@@ -205,6 +210,9 @@ class ConsoleApp(Navigation):
         self.history: HistoryMode | None = None
         self.critical: set[str] | None = None
         self._stopped_at: datetime | None = None
+        self.own: Own | None = None
+        self.own_bindings: list[Binding] = []
+        self.next_context: Context | None = None
 
     @property
     def environments(self) -> list[str]:
@@ -240,8 +248,12 @@ class ConsoleApp(Navigation):
             self.set_interval(terminal.POLL_SECONDS, terminal.end_without_terminal)
             self.set_interval(EVERY / 2, self.tick)
             self.load_later(self.LATER)
+            self.call_after_refresh(self.load_own)
         if self.services.loaded is None:
             self.open("welcome")
+        self.services.settings.tell = lambda text: self.call_from_thread(self.say, text, Level.WARNING)
+        if self.services.settings.fault:
+            self.call_after_refresh(self.say, self.services.settings.fault, Level.WARNING)
 
     def on_unmount(self) -> None:
         self.services.close()
@@ -317,7 +329,23 @@ class ConsoleApp(Navigation):
     # Keys
 
     def action_pause(self) -> None:
-        """Let what is shown stand still, or go on; collecting goes on either way. History plays, or stops."""
+        """Ask whether to pause the jobs that are meant, or to resume them where all of them are paused."""
+        from slotkeeper.console.actions.verbs import JobVerb  # the first frame is seen without it
+        from slotkeeper.console.tui.commands import PAST
+        from slotkeeper.core.domain.job import JobState
+
+        names = self.frame.jobs_meant() if self.frame is not None else []
+        if self.history is not None:
+            self.say(f"{PAST}; f plays", Level.WARNING)
+        elif names:
+            found = [self.shown.job(name) for name in names]
+            resumes = all(job is not None and job.state is JobState.PAUSED for job in found)
+            self.open_job_menu(names, (JobVerb.RESUME if resumes else JobVerb.PAUSE).value)
+        else:
+            self.say(NO_JOB, Level.WARNING)
+
+    def action_freeze(self) -> None:
+        """Freeze the picture, or show what is now; collecting continues either way. History plays, or stops."""
         if self.history is not None:
             self.history.play()
             return
@@ -333,6 +361,27 @@ class ConsoleApp(Navigation):
         if isinstance(self.screen, Frame):
             self.screen.renewed()
         self.services.feed.now()
+
+    # Own commands and contexts
+
+    def load_own(self) -> None:
+        """Read the file of own commands, in a thread, where there is one."""
+        file = self.services.own_file
+        if file is not None and os.path.lexists(file):
+            from slotkeeper.console.tui import own
+
+            own.load(self, file)
+
+    def action_own(self, name: str) -> None:
+        from slotkeeper.console.tui import own
+
+        own.ask(self, name)
+
+    def open_context(self, name: str) -> None:
+        """Leave this console for one over another configuration or state folder."""
+        from slotkeeper.console.tui import own
+
+        own.switch(self, name)
 
     # History
 
@@ -386,12 +435,25 @@ def place_of(loaded: Loaded | None) -> Place:
 
 
 def open_console(shared: Invocation) -> int:
-    """Open the console on this terminal and stay until it is left; the exit code. Raises what ended it by a defect."""
-    services = services_for(shared)
+    """Open the console on this terminal, in another context where one is chosen, and stay until it is left; the exit
+    code. Raises what ended it by a defect."""
+    state_dir: Path | None = None
+    while True:
+        code, context = _opened(shared, state_dir)
+        if context is None:
+            return terminal.followed(code, shared.env)
+        shared, state_dir = replace(shared, config=context.config), context.state_dir
+
+
+def _opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | None]:
+    """One console until it is left: its exit code, and the context that was chosen."""
+    services = services_for(shared, state_dir)
     app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
-    if not shared.mono and app.console.color_system == "standard":
-        app.wear_first(ANSI)  # 16 colours: the person's own are better than what is nearest to ours
+    if not shared.mono:  # 16 colours: the person's own are better than what is nearest to ours
+        chosen = f"slotkeeper-{services.settings.now.theme}"
+        own = next((one for one in THEMES if one.name == chosen), DARK)
+        app.wear_first(ANSI if app.console.color_system == "standard" else own)
     code = app.run(mouse=False)
     if app.defect is not None:
         raise app.defect
-    return terminal.followed(code or 0, shared.env)
+    return code or 0, app.next_context

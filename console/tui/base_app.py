@@ -111,7 +111,10 @@ class Shell(PatchedApp):
     """The app without its picture."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "pause", "pause", id="pause", tooltip="what is shown stands still; collecting goes on"),
+        Binding(
+            "p", "pause", "pause job", id="pause", tooltip="or resume it: this row's, or the marked ones; asks first"
+        ),
+        Binding("f", "freeze", "freeze", id="freeze", tooltip="the picture stops; collecting continues"),
         Binding("r", "renew", "refresh", id="refresh", tooltip="read now"),
         Binding(
             "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="poll less often: 1 2 5 10 30 s"
@@ -295,8 +298,9 @@ class Shell(PatchedApp):
         return [self._without_colour] if self.theme == MONO.name else super().get_line_filters()
 
     def wear(self, name: str) -> None:
-        """Put on a theme."""
+        """Put on a theme, now and at the next start."""
         self.theme = name
+        self.services.settings.change(name.partition("-")[2], "theme")
         self.redrawn()
 
     def action_theme(self) -> None:

@@ -212,6 +212,40 @@ def _theme(app: Host, name: str) -> None:
         app.say(f"one of {', '.join(_THEMES)}")
 
 
+def _settings(app: Host, word: str) -> None:
+    """Where the settings are and whether they are used; `reset` forgets them."""
+    settings = app.services.settings
+    if word == "reset":
+        settings.forget()
+        app.redrawn()
+        app.say("settings forgotten: the next start begins as the first one did")
+    elif word:
+        app.say(":settings, or :settings reset")
+    else:
+        app.say(f"{settings.path or 'kept nowhere'}   {settings.fault}".rstrip())
+
+
+def _own(app: Host, name: str) -> None:
+    """An own command, or what is not used of their file."""
+    if name:
+        app.action_own(name)
+        return
+    own = app.own
+    faults = own.faults if own is not None else ()
+    names = ", ".join(one.name for one in own.commands) if own is not None else ""
+    app.say("; ".join(faults) or f"own commands: {names or 'none'}   {app.services.own_file or ''}")
+
+
+def _own_names(app: Host) -> list[str]:
+    return [one.name for one in app.own.commands] if app.own is not None else []
+
+
+def _contexts(app: Host) -> list[str]:
+    from slotkeeper.console.tui.own import contexts
+
+    return list(contexts(app))
+
+
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
     add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
 add(Command("job", "open one job", _job, "NAME", jobs_known))
@@ -221,12 +255,17 @@ add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(res
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
 add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
 add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
+_FORGETS = "where this user's settings are; `reset` forgets them"
+add(Command("settings", _FORGETS, _settings, "[reset]", lambda app: ["reset"]))
+add(Command("own", "run an own command for the selected row; alone: which there are", _own, "[NAME]", _own_names))
+_OTHER = "open another configuration or state folder; alone: which there are"
+add(Command("context", _OTHER, lambda app, name: app.open_context(name), "[NAME]", _contexts))
 add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
 _MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
 add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open("locks")))
 add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open("actions")))
-add(Command("freeze", "let what is shown stand still, or go on", lambda app, rest: app.action_pause()))
+add(Command("freeze", "freeze the picture, or show what is now", lambda app, rest: app.action_freeze()))
 add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))
 add(Command("copy", "copy the row", _key("copy")))
 add(Command("export", "the listed rows as CSV and JSON", _key("export")))

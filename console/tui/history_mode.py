@@ -1,4 +1,4 @@
-"""History on the screens: `R` shows the recorded past, `<` and `>` step, `p` plays, `:at` goes to a moment.
+"""History on the screens: `R` shows the recorded past, `<` and `>` step, `f` plays, `:at` goes to a moment.
 
 While it lasts the picture is that of a past moment and nothing can be acted upon. The store is read in one thread of
 its own.
@@ -71,11 +71,11 @@ class HistoryMode:
         """Go on by itself, or stop."""
         if self._playing is not None:
             self._quiet()
-            self._app.say("history stands still")
+            self._app.say("history stopped")
         elif self._replay is not None:
             self._replay = self._replay.play()
             self._playing = self._app.set_interval(PLAY_SECONDS, self._next)
-            self._app.say("history goes on by itself; p stops it")
+            self._app.say("history plays; f stops it")
 
     def renew(self) -> None:
         """Read the same moment again, for another job."""

@@ -68,8 +68,10 @@ def bindings_of(screen: DOMNode) -> Iterator[Bound]:
         *((vars(kind).get("keys_work", "screen"), screen, kind) for kind in _ours(screen)),
         *(("everywhere", screen.app, kind) for kind in _ours(screen.app)),
     ]
-    for where, node, kind in places:
-        for binding in own(kind):
+    bound = [(where, node, own(kind)) for where, node, kind in places]
+    bound.append(("own commands", screen.app, getattr(screen.app, "own_bindings", [])))
+    for where, node, bindings in bound:
+        for binding in bindings:
             keys = set(binding.key.split(","))
             if keys & taken or not node.check_action(binding.action.partition("(")[0], ()):
                 continue

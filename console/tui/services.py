@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,15 +20,16 @@ from slotkeeper.console.cli.context import Invocation
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
-from slotkeeper.console.views.fitting import Chosen
+from slotkeeper.console.tui.settings_file import FILE, SettingsFile
 from slotkeeper.core.clock import Clock, SystemClock
-from slotkeeper.core.config.load import default_state_dir
+from slotkeeper.core.config.load import default_path, default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
     from slotkeeper.console.actions.commands import Doing, Part
+    from slotkeeper.console.actions.own import Own
     from slotkeeper.console.actions.runner import Runner
     from slotkeeper.console.monitor.series import JobSeries, Wanted
     from slotkeeper.console.monitor.store_reader import Reader
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.inspection import Ask, Page
     from slotkeeper.core.judgement.facts import SlotSeen
 
+OWN_FILE = "console.toml"
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """How often to look, in seconds."""
 Said = tuple[Level, str]
@@ -45,6 +48,7 @@ class Meant(Protocol):
     """The screen that is seen, as far as typed verbs go."""
 
     def jobs_meant(self) -> list[str]: ...
+    def row_meant(self) -> dict[str, str]: ...
     def slot_meant(self) -> SlotFacts | None: ...
 
 
@@ -70,6 +74,8 @@ class Host(Protocol):
     critical: set[str] | None
     """The alerts that are critical; None before anything was read."""
     job_shown: str
+    own: Own | None
+    """The own commands and contexts, once their file was read."""
     paused: bool
 
     # What is known
@@ -104,6 +110,7 @@ class Host(Protocol):
     def arm(self, reason: str) -> None: ...
     def disarm(self) -> None: ...
     def wear(self, name: str) -> None: ...
+    def redrawn(self) -> None: ...
     def poll_every(self, seconds: float) -> None: ...
 
     # What is opened
@@ -115,13 +122,15 @@ class Host(Protocol):
     def action_go(self, mode: str) -> None: ...
     def action_keys(self) -> None: ...
     def action_palette(self, typed: str = "") -> None: ...
-    def action_pause(self) -> None: ...
+    def action_freeze(self) -> None: ...
     def action_renew(self) -> None: ...
     def action_mouse(self) -> None: ...
 
     # The past
 
+    def action_own(self, name: str) -> None: ...
     def action_history(self) -> None: ...
+    def open_context(self, name: str) -> None: ...
     def show_past(self, moment: str = "") -> None: ...
     def show_moment(self, local: Local, tables: Tables) -> None: ...
     def leave_history(self) -> None: ...
@@ -185,8 +194,10 @@ class Services:
     quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
     locks: LockPoller = field(default_factory=LockPoller)
 
-    columns: dict[str, Chosen] = field(default_factory=dict)
-    """Which columns a person wants to see, by screen, as long as this console is open."""
+    own_file: Path | None = None
+    """Where own commands and contexts are, if there are any."""
+    settings: SettingsFile = field(default_factory=SettingsFile)
+    """What this person has chosen, kept in a file of its own."""
 
     @cached_property
     def runs(self) -> Runner:
@@ -202,6 +213,7 @@ class Services:
     def close(self) -> None:
         """Read no more."""
         self.feed.stop()
+        self.settings.close()
         if "graphs" in vars(self):
             self.graphs.close()
 
@@ -239,16 +251,22 @@ class LateReader:
             self._reader.close()
 
 
-def services_for(shared: Invocation) -> Services:
-    """The real ones; raises ConfigError where the configuration is wrong."""
-    try:
-        loaded: Loaded | None = shared.load()
-    except NoConfig:
-        loaded = None
-    folder = loaded.state_dir if loaded else default_state_dir(shared.env)
+def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
+    """The real ones, over a state folder without a configuration where one is given.
+
+    Raises ConfigError where the configuration is wrong.
+    """
+    loaded: Loaded | None = None
+    if state_dir is None:
+        with suppress(NoConfig):
+            loaded = shared.load()
+    folder = state_dir or (loaded.state_dir if loaded else default_state_dir(shared.env))
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
-    return Services(feed, clock, loaded, folder, str(shared.config.absolute()) if shared.config else "")
+    config = str(shared.config.absolute()) if shared.config else ""
+    settings = SettingsFile(default_path(shared.env).with_name(FILE))
+    own_file = default_path(shared.env).with_name(OWN_FILE)
+    return Services(feed, clock, loaded, folder, config, settings=settings, own_file=own_file)
 
 
 _Stretch = tuple[str, timedelta, int]

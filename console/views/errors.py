@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
 from slotkeeper.console.views.remedies import named, numbered, remedy_for, with_act
-from slotkeeper.console.views.rows import NARROW, TYPED, WIDE, Column, Row, age, clock, count, rank
+from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, WIDE, Column, Row, age, clock, count, rank
 from slotkeeper.core.domain.fault import Ack, is_quiet
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import many, safe
@@ -93,6 +93,16 @@ def error_rows(local: Local, acks: Mapping[str, Ack], now: datetime, job: str = 
         if job in ("", one.job)
     ]
     return [_row(one, state) for *_, one, state in sorted(keyed, key=lambda item: item[:2])]
+
+
+WINDOWS = {0: "all", 3_600: "1 h", 21_600: "6 h", 86_400: "24 h"}
+"""How far back errors are listed, in seconds; 0 is as far as they are kept."""
+
+
+def within(rows: Sequence[Row], window: int, now: datetime) -> list[Row]:
+    """The rows of the last so many seconds, and every row that still matters."""
+    since = now.timestamp() - window
+    return [row for row in rows if not window or row.level in FAULTS or (row.order.get("last") or since) >= since]
 
 
 def open_count(local: Local, acks: Mapping[str, Ack], now: datetime) -> int:

@@ -73,8 +73,10 @@ def even(rows: int) -> int:
     return rows - rows % 2 if rows > 3 else rows
 
 
-def first_span(job: JobFacts | None, now: datetime) -> int:
-    """Which of the spans is shown first: an hour, or the shortest of a job that was started lately."""
+def first_span(job: JobFacts | None, now: datetime, chosen: int = 0) -> int:
+    """Which of the spans is shown first: the chosen one (seconds), an hour, or the shortest of a job started lately."""
+    if chosen in SPANS:
+        return SPANS.index(chosen)
     began = job.started_at if job is not None and job.alive else None
     past = None if began is None else elapsed(began, now)
     return 0 if past is not None and past < SPANS[0] else 1

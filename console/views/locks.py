@@ -9,9 +9,10 @@ from datetime import datetime, timezone
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row
 from slotkeeper.core.domain import source_waits
+from slotkeeper.core.domain.ending import moment
 from slotkeeper.core.domain.locks import HIDDEN, PREFIX, Blocker, LockWait, cause, to_do, without_literals
 from slotkeeper.core.domain.source_waits import SourceWait
-from slotkeeper.core.domain.text import many, safe
+from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.domain.ttl import in_words
 
 LOCK_COLUMNS = (
@@ -35,7 +36,8 @@ AnyWait = LockWait | SourceWait
 class ServerWaits:
     """The waits that one server or the report of one job shows; `fault` is why the server did not answer.
 
-    `hidden` is what the server does not show to the login; `at_source` whether it is a source.
+    `hidden` is what the server does not show to the login; `at_source` whether it is a source; `name` is that
+    of a server that was asked itself.
     """
 
     place: str
@@ -43,6 +45,7 @@ class ServerWaits:
     fault: str = ""
     hidden: str = ""
     at_source: bool = False
+    name: str = ""
 
 
 def none_waits(seen: Sequence[ServerWaits] | None) -> str:
@@ -162,6 +165,47 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
     return lines
 
 
+def name_of(seen: Iterable[ServerWaits], key: str | None) -> str:
+    """The name of the server of a row; "" where only a report has told of it."""
+    return next((one.name for one in seen for wait in one.waits if row_key(one.place, wait) == key), "")
+
+
+def ends_at(wait: AnyWait | None) -> Blocker | None:
+    """The session that `locks end` could end for a wait.
+
+    At a sink a client's that waits for nobody and is no job's; at a MySQL the DDL that waits, where sessions wait after
+    it: one of them may be a job's, which the server is asked right before.
+    """
+    found = None
+    if isinstance(wait, LockWait):
+        found = wait.root if wait.waits else None
+    elif wait is not None and wait.ends and wait.behind:
+        found = wait.waiter
+    return found if found is not None and not why_not(found) else None
+
+
+def why_not(one: Blocker) -> str:
+    """Why a session in front cannot be ended by Slotkeeper; "" where only its server can tell."""
+    if one.pid is None:
+        return "it is a prepared transaction"
+    if one.user == "":
+        return "it is a process of the server"
+    if (one.application or "").startswith(PREFIX):
+        return "it calls itself a job's session: pause that job"
+    if one.node or one.query:
+        return "the server ends a session at the coordinator that has it"
+    return "" if one.began is not None else "when it began is hidden from our login (pg_read_all_stats shows it)"
+
+
+def end_command(name: str, wait: AnyWait) -> str:
+    """The command that ends it, "" where none does."""
+    one = ends_at(wait)
+    if one is None or one.began is None:
+        return ""
+    at = "sink" if isinstance(wait, LockWait) else "source"
+    return f"`slotkeeper locks end {one.pid} --began {moment(one.began)} --{at} {typed(name)} --reason REASON`"
+
+
 def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:
     """Who waits at the source for a slot, by the jobs' reports, each once."""
     waits = {
@@ -261,6 +305,7 @@ def _blocker(one: Blocker) -> dict[str, object]:
         "waits": one.waits,
         "node": one.node or None,
         "query_id": one.query,
+        "began": None if one.began is None else moment(one.began),
     }
 
 

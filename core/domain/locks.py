@@ -201,7 +201,7 @@ SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
 """What `slotkeeper.core.wiring.worker.session_name` makes of a job's name of more than 19 characters."""
 _NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
 """Anybody may call a session so, and what is in front of the second slash stands in acts: nothing but a job's name."""
-NEVER = "slotkeeper ends no session of others"
+NEVER = "slotkeeper ends no session of others by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +397,7 @@ def to_do(wait: LockWait) -> str:
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
     'by hand: have user eve commit or roll back; or as an administrator of the sink type \
-`SELECT pg_terminate_backend(7)`; slotkeeper ends no session of others'
+`SELECT pg_terminate_backend(7)`; slotkeeper ends no session of others by itself'
     """
     roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
     if not roots:

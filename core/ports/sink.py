@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO, Protocol, runtime_checkable
 
+from slotkeeper.core.domain.ending import InFront
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.progress import LaneKey, ProgressRow
@@ -265,7 +266,24 @@ class Quarantine(Protocol):
         """Give an entry up: the target stays without that row until its key changes again."""
 
 
-class LockReader(Protocol):
+@runtime_checkable
+class SessionEnder(Protocol):
+    """Asks one server about a session in front of one of ours, and ends it."""
+
+    def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
+        """The session of that pid where one of ours waits for it at this moment, else None.
+
+        With `end` the same statement ends it, if it is the client's session that began then, is no job's, and our login
+        may; where a server knows no such statement, it is ended right after the question. Raises Refused where a server
+        of this kind cannot tell.
+        """
+
+    def is_there(self, pid: int, began: float) -> bool:
+        """Whether that very session is still there."""
+
+
+@runtime_checkable
+class LockReader(SessionEnder, Protocol):
     """Asks one sink, again and again; it remembers its last answer, by which a wait goes on between two attempts."""
 
     def read(self, now: float) -> Sequence[LockWait]:

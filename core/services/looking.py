@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -256,6 +257,26 @@ class ServerLocks:
                 session.sever()
                 with suppress(SlotkeeperError):
                     session.close()
+
+
+Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaitReader | None]]
+"""Opens a session at a server, and what asks there who waits; None where a server of this kind cannot tell."""
+
+
+def askers(loaded: Loaded) -> dict[str, Asker]:
+    """By "sink NAME" and "source NAME", what asks the servers of a configuration."""
+
+    def at_sink(job: JobSpec) -> tuple[StoreSession, LockReader | None]:
+        session = open_store(job, name=_NAME)
+        return session, session.locks(PREFIX)
+
+    def at_source(one: _Source) -> tuple[SourceSession, SourceWaitReader | None]:
+        session = one.connect()
+        return session, session.waits(one.asked)
+
+    jobs = list(loaded.jobs.values())
+    found: dict[str, Asker] = {f"sink {job.store_at[0].name}": partial(at_sink, job) for job in jobs}
+    return found | {f"source {one.endpoint.name}": partial(at_source, one) for one in _sources(jobs, "")}
 
 
 def _late(one: _Sink | _Source, seconds: float | None) -> LocksSeen:

@@ -12,13 +12,13 @@ MOST_LINES = {
     "core/alerts": 500,
     "core/config": 3_400,
     "core/dataframe": 3_100,
-    "core/domain": 8_000,
+    "core/domain": 8_150,
     "core/drivers": 4_200,
     "core/engine": 7_000,
     "core/judgement": 1_800,
     "core/launch": 3_050,
     "core/ports": 2_000,
-    "core/services": 1_900,
+    "core/services": 2_000,
     "core/sinks": 12_100,
     "core/slots": 2_400,
     "core/sources": 16_600,
@@ -27,22 +27,24 @@ MOST_LINES = {
     "core/verify": 400,
     "core/wiring": 600,
     "console": 200,
-    "console/actions": 1_900,
+    "console/actions": 2_100,
     "console/cli": 1_400,
     "console/commands": 5_500,
     "console/monitor": 2_100,
-    "console/tui": 8_100,
+    "console/tui": 8_800,
     "console/views": 5_100,
 }
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling. A reset's consent and its state AWAITS COPY,
 and what names a session that is to be ended, are values of 100 lines in the domain. Verdict, figures, what a row
-means, signs and bars of DNs are views of 650 lines.
+means, signs and bars of DNs are views of 650 lines. Own commands (a file, a child of the console, a question), settings
+per user and contexts are 700 lines of the console; ending a session is 100 lines of the domain and of a service.
 """
-MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 480, 25, 75, 206
+MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 490, 26, 75, 210
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.
 
 Boxes, signs, the verdict and what a row means have a file each, with a helper per figure of the verdict.
+Settings, own commands and the end of a session have two to four files each: values, a file or a child, a screen.
 Who waits at a source has a file per kind of source with its SQL, and one each for the values and for the judgement.
 """
 

@@ -109,6 +109,47 @@ def test_each_letter_of_the_menu_does_its_verb_or_says_why_not(job: str, key: st
     drive(made, do)
 
 
+@pytest.mark.parametrize(("job", "verb"), [("orders_rt", "pause"), ("paused_rt", "resume")])
+def test_p_asks_before_it_pauses_or_resumes_the_job_of_the_row(job: str, verb: str, tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+    from tests.tui.filled import begin, lane
+
+    begin(made.store, "paused_rt", lane("dn_1", 5), state="PAUSED")
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "r")
+        retained(made.app, job)
+        await press(pilot, "p")
+        assert isinstance(made.app.screen, JobConfirm) and not runs.orders and not made.app.paused
+        shown = screen(made.app)
+        assert f"{verb.upper()} JOB {job}" in shown and "f freezes the picture" in shown
+        await press(pilot, "enter", "p")
+        assert not runs.orders
+        await press(pilot, "y")
+        assert not runs.orders and "RO: nothing can be applied" in screen(made.app)
+        await press(pilot, "escape")
+        await arm(pilot, made.app)
+        await press(pilot, "p", "y")
+        assert [words(one)[1] for one in runs.done] == [verb] and words(runs.done[0])[-1] == job
+
+    drive(made, do)
+
+
+def test_p_where_no_job_is_chosen_does_nothing_and_names_f(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    runs = plant(made)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await press(pilot, "7", "p")
+        assert "no job is chosen: p pauses a job, f freezes the picture" in screen(made.app)
+        await press(pilot, "1", "f")
+        assert made.app.paused and "p pause job" in screen(made.app) and "f freeze" in screen(made.app)
+        assert not runs.orders
+
+    drive(made, do)
+
+
 def test_a_read_only_console_rehearses_and_does_nothing(tmp_path: Path) -> None:
     made = console(tmp_path)
     runs = plant(made)

@@ -189,9 +189,9 @@ async def test_a_screen_that_was_hidden_wears_the_theme_that_was_put_on_meanwhil
 
 @driven()
 async def test_while_paused_the_store_is_read_seldom(made: Filled, pilot: Pilot[int]) -> None:
-    await press(pilot, "p")
+    await press(pilot, "f")
     assert made.feed.resting
-    await press(pilot, "p")
+    await press(pilot, "f")
     assert not made.feed.resting
 
 

@@ -70,7 +70,7 @@ async def there(made: Filled, pilot: Pilot[int], ways: str) -> None:
     if app.in_history:
         app.action_history()
     if app.paused:
-        app.action_pause()
+        app.action_freeze()
     while len(app.screen_stack) > 1:
         app.pop_screen()
     await pilot.pause()

@@ -154,14 +154,16 @@ async def test_R_shows_what_was_recorded_and_steps_through_it_and_nothing_can_be
 
 
 @driven(recorded)
-async def test_a_moment_is_typed_and_p_plays_from_there_to_the_end(made: Filled, pilot: Pilot[int]) -> None:
+async def test_a_moment_is_typed_and_f_plays_from_there_to_the_end(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"at", "space", *"02:40:50", "enter")
     await until(pilot, made.app, "HISTORY 02:40:50Z")
     await press(pilot, "p")
+    assert "a moment of the past cannot be acted upon; R leaves history; f plays" in screen(made.app)
+    await press(pilot, "f")
     await until(pilot, made.app, "HISTORY 02:40:52Z")
     await until(pilot, made.app, "HISTORY 02:40:57Z")
-    await press(pilot, "p")
-    assert "stands still" in screen(made.app)
+    await press(pilot, "f")
+    assert "history stopped" in screen(made.app)
     await press(pilot, "colon", *"at", "space", *"25:00", "enter")
     await until(pilot, made.app, "a moment is 02:28")
 

@@ -154,15 +154,15 @@ async def test_z_leaves_faults_only(made: Filled, pilot: Pilot[int]) -> None:
 
 
 @driven()
-async def test_a_paused_screen_stands_still_while_collecting_goes_on(made: Filled, pilot: Pilot[int]) -> None:
-    await press(pilot, "p")
+async def test_a_frozen_screen_does_not_change_while_collecting_continues(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "f")
     before = screen(made.app)
     assert "paused 02:31:08Z" in before
     made.store.register_job("later", "c.toml")
     made.clock.at += timedelta(seconds=30)
     await press(pilot, "r")
     assert screen(made.app) == before
-    await press(pilot, "p")
+    await press(pilot, "f")
     assert "later" in table_keys(made.app) and "paused" not in screen(made.app)
 
 

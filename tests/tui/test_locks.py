@@ -11,7 +11,9 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.tui.screens.jobs import JobScreen
 from slotkeeper.console.tui.screens.locks import LocksScreen
+from slotkeeper.core.domain.ending import moment
 from slotkeeper.core.domain.locks import Blocker, LockWait
+from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.services.looking import LocksSeen
 from tests.tui.filled import (
@@ -29,7 +31,7 @@ from tests.tui.filled import (
     press,
     screen,
 )
-from tests.tui.planted import until
+from tests.tui.planted import arm, plant, typed, until
 from tests.tui.test_goldens import like_its_golden
 
 AT = NOW.timestamp()
@@ -139,12 +141,12 @@ async def test_it_is_asked_again_after_two_seconds_and_not_while_it_stands_still
     shown, asked = on_screen(made.app, LocksScreen), planted.asked
     shown.tick()
     assert planted.asked == asked
-    await press(pilot, "p")
+    await press(pilot, "f")
     made.clock.at += timedelta(seconds=30)
     shown.tick()
     await pilot.pause()
     assert planted.asked == asked
-    await press(pilot, "p")
+    await press(pilot, "f")
     shown.tick()
     await until(pilot, made.app, "4711")
     assert planted.asked == asked + 1
@@ -173,3 +175,105 @@ def test_the_key_for_locks_is_shown_while_a_lock_is_at_fault(tmp_path: Path, loc
             assert ("L locks" in shown) is bool(locks), (keys, shown)
 
     drive(made, check)
+
+
+BEGAN = AT - 3_600.25
+
+
+def ending(folder: Path) -> tuple[Filled, PlantedLocks]:
+    made, planted = locked(folder)
+    front = replace(WAITS[0], blockers=(replace(EVE, began=BEGAN), BOB))
+    planted.answers = [replace(TOLD, waits=(front, *WAITS[1:]))]
+    return made, planted
+
+
+@driven(ending)
+async def test_a_session_in_front_is_ended_by_its_typed_pid_and_a_reason_and_by_the_moment_it_began(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    runs = plant(made)
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "4711")
+    await press(pilot, "x")
+    shown = await until(pilot, made.app, "END SESSION 4711 of sink mart")
+    assert "what it has not committed is lost" in " ".join(shown.split())
+    await typed(pilot, "INC-7")
+    await press(pilot, "enter")
+    await typed(pilot, "4712")
+    await press(pilot, "enter", "enter")
+    assert not runs.orders
+    await press(pilot, "escape")
+    await arm(pilot, made.app)
+    await press(pilot, "x")
+    await until(pilot, made.app, "END SESSION 4711 of sink mart")
+    await typed(pilot, "4712")
+    await press(pilot, "enter", "enter")
+    assert not runs.orders and "`4712` is not `4711`" in screen(made.app)
+    await press(pilot, "shift+tab", "backspace")
+    await typed(pilot, "1")
+    await press(pilot, "enter", "enter")
+    (order,) = runs.orders
+    words = [one for one in order.words if not one.startswith("--config")]
+    assert words[:3] == ["locks", "end", "--json"] and words[-1] == "4711"
+    assert words[3:6] == [f"--began={moment(BEGAN)}", "--sink=mart", "--reason=INC-2304"]
+    runs.end(list(runs.actions)[-1], 3, None, "slotkeeper: pid 4711 is not in front of a session of a job\n  `look`\n")
+    await until(pilot, made.app, "refused: pid 4711 is not in front of a session of a job")
+
+
+DDL = SourceWait(
+    Blocker(44, "root", "mysql", "Waiting", AT - 9, "ALTER TABLE shop.orders ADD c int", began=BEGAN),
+    "DDL", "shop.orders", AT - 9, sessions=(Blocker(9, "etl"),), behind=2, ends="KILL {}", job="orders_rt",
+)  # fmt: skip
+
+
+@driven(locked)
+async def test_at_a_mysql_the_ddl_that_sessions_wait_after_is_asked_about_at_its_source(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    runs = plant(made)
+    planted.answers = [LocksSeen("shop", "shop (h:3306)", is_source=True, source_waits=(DDL,))]
+    await arm(pilot, made.app)
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "shop.orders")
+    await press(pilot, "x")
+    await until(pilot, made.app, "END SESSION 44 of source shop")
+    await typed(pilot, "44")
+    await press(pilot, "enter", "enter")
+    (order,) = runs.orders
+    assert order.words[-4:] == (f"--began={moment(BEGAN)}", "--source=shop", "--reason=INC-2304", "44")
+    await press(pilot, "escape")
+    for wait, why in {
+        replace(DDL, behind=0): "no session waits after it",
+        replace(DDL, ends=""): "it waits for a job, and is in front of none",
+    }.items():
+        planted.answers = [LocksSeen("shop", "shop (h:3306)", is_source=True, source_waits=(wait,))]
+        on_screen(made.app, LocksScreen).renewed()
+        await pilot.pause(0.1)
+        await press(pilot, "g", "x")
+        assert why in screen(made.app)
+
+
+@driven(ending)
+async def test_what_cannot_be_ended_from_here_says_why_and_asks_nothing(
+    made: Filled, planted: PlantedLocks, pilot: Pilot[int]
+) -> None:
+    plant(made)
+    await press(pilot, "1", "L")
+    await until(pilot, made.app, "4711")
+    for blocker, why in {
+        replace(EVE, began=None): "when it began is hidden from our login",
+        replace(EVE, began=BEGAN, user=""): "it is a process of the server",
+        replace(EVE, began=BEGAN, pid=None, gid="left"): "it is a prepared transaction",
+        replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "it calls itself a job's session",
+        replace(EVE, began=BEGAN, query=5): "the server ends a session at the coordinator",
+    }.items():
+        planted.answers = [replace(TOLD, waits=(replace(WAITS[0], blockers=(blocker,)),))]
+        on_screen(made.app, LocksScreen).renewed()
+        await until(pilot, made.app, "1 session")
+        await press(pilot, "g", "x")
+        assert f"not ended from here: {why}" in screen(made.app)
+    planted.answers = [replace(TOLD, waits=(replace(WAITS[0], waits=False),))]
+    on_screen(made.app, LocksScreen).renewed()
+    await pilot.pause()
+    await press(pilot, "x")
+    assert "no session of a job waits for it now" in screen(made.app)

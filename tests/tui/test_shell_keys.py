@@ -87,7 +87,7 @@ async def test_a_reason_arms_for_ten_minutes_which_are_counted_down_even_while_p
     assert " WRITE 10:00 " in first_row(made)
     await later(made, pilot, seconds=19)
     assert " WRITE 9:41 " in first_row(made)
-    await press(pilot, "p")
+    await press(pilot, "f")
     await later(made, pilot, minutes=1)
     assert " WRITE 8:41 " in first_row(made) and "paused 02:31:27Z" in first_row(made)
     for _ in range(8):

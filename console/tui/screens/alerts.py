@@ -13,7 +13,16 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
-from slotkeeper.console.views.errors import ERROR_COLUMNS, ack_key, error_key, error_lines, error_rows, summary
+from slotkeeper.console.views.errors import (
+    ERROR_COLUMNS,
+    WINDOWS,
+    ack_key,
+    error_key,
+    error_lines,
+    error_rows,
+    summary,
+    within,
+)
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
 from slotkeeper.console.views.rows import Column, Row, named_by, rank
@@ -85,12 +94,25 @@ class ErrorsScreen(AckTable):
     Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "window", "time window", id="window", tooltip="all, 1 hour, 6 hours, 24 hours; faults always stay")
+    ]
     its_name = "Errors"
     number = "4"
     columns = ERROR_COLUMNS
     panel_height = 10
     has_actions = True
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "act", "filter", "faults", "ack", "unack", "pause", "quit")
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help",
+        "open",
+        "act",
+        "filter",
+        "faults",
+        "ack",
+        "unack",
+        "freeze",
+        "quit",
+    )
 
     def __init__(self, job: str = "") -> None:
         super().__init__()
@@ -101,15 +123,31 @@ class ErrorsScreen(AckTable):
 
     def rows(self) -> list[Row]:
         """What still matters first; of what matters alike, rows that are held before errors."""
-        every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *self._errors()]
+        errors = within(self._errors(), self._window, self.console.now)
+        every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *errors]
         return sorted(every, key=lambda row: rank(row.level))
 
     def _errors(self) -> list[Row]:
         return error_rows(self.console.shown.local, self._acks(), self.console.now, self.job)
 
     def about(self) -> str:
-        number = sum(one.number or 0 for one in self._quarantines())
-        return summary(self._errors()) + (f", {rows_quarantined(number)}" if number else "")
+        number, every = sum(one.number or 0 for one in self._quarantines()), self._errors()
+        shown = within(every, self._window, self.console.now)
+        older = f"last {WINDOWS[self._window]}, {len(every) - len(shown)} older, " if self._window else ""
+        return older + summary(shown) + (f", {rows_quarantined(number)}" if number else "")
+
+    @property
+    def _window(self) -> int:
+        chosen = self.console.services.settings.now.window
+        return chosen if chosen in WINDOWS else 0
+
+    def action_window(self) -> None:
+        """The next one, and after the longest all again."""
+        windows = list(WINDOWS)
+        chosen = windows[(windows.index(self._window) + 1) % len(windows)]
+        self.console.services.settings.change(chosen, "window")
+        self.console.say(f"errors: {WINDOWS[chosen] if not chosen else f'of the last {WINDOWS[chosen]}'}")
+        self.rearranged()
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         quarantined = self._quarantine_at(key)
@@ -141,6 +179,10 @@ class ErrorsScreen(AckTable):
 
     def crumb(self) -> str:
         return f"Errors > {safe(self.job, 60)}" if self.job else "Errors"
+
+    def jobs_meant(self) -> list[str]:
+        quarantined, one = self._quarantine_at(self.table.cursor_key), self._error(self.table.cursor_key)
+        return [quarantined.job] if quarantined is not None else [one.job] if one is not None else []
 
     def ack_of(self, key: str) -> str:
         """This kind of error up to its last time; so many rows of a job."""

@@ -28,7 +28,7 @@ class AuditScreen(TableScreen):
     tells_events = True
     panel_height = 7
     usual_order = "newest first"
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "export", "copy", "pause", "palette")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "faults", "export", "copy", "freeze", "palette")
 
     def rows(self) -> list[Row]:
         return audit_rows(self.console.shown.local.audit)

@@ -116,7 +116,7 @@ Lines = Iterable[tuple[Level, str]]
 OUTERMOST = "nothing is open here that could be left; q leaves the console"
 ONE_PANE = "all of it is seen: there is no other pane to go to"
 ALERTS = "6"
-HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "pause": "play", "history": "leaves history", "palette": ""}
+HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leaves history", "palette": ""}
 """The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
 
 
@@ -144,7 +144,7 @@ class Frame(Screen[None]):
     """Where one is, if that is always the same."""
     subject = True
     """Whether it shows something of its own; help is about the screen below it."""
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "pause", "refresh", "quit")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "freeze", "refresh", "quit")
 
     @property
     def console(self) -> Host:
@@ -194,6 +194,19 @@ class Frame(Screen[None]):
     def slot_meant(self) -> SlotFacts | None:
         """The slot that a typed verb is about where it names none."""
         return None
+
+    def row_meant(self) -> dict[str, str]:
+        """What an own command is told of the selected row; raises ValueError with the reason where that is no row."""
+        slot, jobs, loaded = self.slot_meant(), self.jobs_meant(), self.console.services.loaded
+        if slot is not None:
+            return {"JOB": slot.slot.job or "", "TABLE": slot.seen.table, "SLOT": slot.slot.name}
+        if len(jobs) != 1:
+            raise ValueError("one row at a time: u unmarks" if jobs else "no row of a job or slot is chosen")
+        spec = loaded.jobs.get(jobs[0]) if loaded is not None else None
+        if spec is None:
+            return {"JOB": jobs[0]}
+        tables = [one.source_table for one in spec.channels]
+        return {"JOB": jobs[0], "TABLE": tables[0] if len(tables) == 1 else "", "SLOT": spec.slot}
 
     def neighbours(self) -> list[str]:
         """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""

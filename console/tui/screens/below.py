@@ -91,7 +91,7 @@ class GraphBelow(TableScreen):
 
         console = self.console
         found = console.shown.job(job)
-        span = first_span(found, console.now)
+        span = first_span(found, console.now, console.services.settings.now.span)
         wanted = Wanted(job, console.now, timedelta(seconds=SPANS[span]), shape.points)
         feed = console.services.graphs
         if not feed.knows(wanted) and (left := RESTED - console.instant().since(console.touched)) > 0:

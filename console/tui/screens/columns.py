@@ -1,4 +1,4 @@
-"""Which columns a table shows: a line per column, turned with space; what is chosen stays while the console is open."""
+"""Which columns a table shows: a line per column, turned with space; what is chosen stays for the next start."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from slotkeeper.console.views.rows import Column, plain
 
 if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
+    from slotkeeper.console.tui.settings_file import SettingsFile
 
 HEAD = " columns   space shows or hides, r as it was, Esc or Enter closes"
 _MOST = 16
@@ -58,17 +59,17 @@ class ColumnsScreen(ModalScreen[None]):
     def action_turn(self) -> None:
         one = self._all[self._place]
         if one.width:
-            chosen = self._kept.get(self._table, Chosen())
-            self._kept[self._table] = chosen.turned(one.key, one.key in self._seen)
+            chosen = self._settings.now.columns.get(self._table, Chosen())
+            self._settings.change(chosen.turned(one.key, one.key in self._seen), "columns", self._table)
             self._renew()
 
     def action_again(self) -> None:
-        self._kept.pop(self._table, None)
+        self._settings.forget("columns", self._table)
         self._renew()
 
     @property
-    def _kept(self) -> dict[str, Chosen]:
-        return cast("Host", self.app).services.columns
+    def _settings(self) -> SettingsFile:
+        return cast("Host", self.app).services.settings
 
     def _renew(self) -> None:
         self._seen = {one.key for one in self._changed()}
@@ -78,7 +79,7 @@ class ColumnsScreen(ModalScreen[None]):
         theme, ascii_only = self.app.theme, cast("Host", self.app).ascii_only
         room = max(3, min(_MOST, self.app.size.height - 6))
         first = max(0, min(self._place - room // 2, len(self._all) - room))
-        shown = self._kept.get(self._table, Chosen()).shown
+        shown = self._settings.now.columns.get(self._table, Chosen()).shown
         lines = [Text(HEAD, style_of(theme, "accent"), end="")]
         for place, one in enumerate(self._all[first : first + room], first):
             mark = "x" if one.key in self._seen else " "

@@ -61,7 +61,7 @@ class GraphsScreen(TableScreen):
     columns = LINE_COLUMNS
     panel_height = 13
     usual_order = "worst lag first"
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "span", "sort", "filter", "history", "pause", "pane")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "span", "sort", "filter", "history", "freeze", "pane")
 
     def __init__(self, job: str, number: str, lane: str = "") -> None:
         super().__init__()
@@ -85,7 +85,8 @@ class GraphsScreen(TableScreen):
     def series(self) -> JobSeries | None:
         """The lines as far as they were read; an hour at first, or as long as the job has been there."""
         if self._span < 0:
-            self._span = first_span(self.console.shown.job(self.job), self.console.now)
+            job, chosen = self.console.shown.job(self.job), self.console.services.settings.now.span
+            self._span = first_span(job, self.console.now, chosen)
         points = Shape(self.inner, LEAST_ROWS, self.console.ascii_only).points
         wanted = Wanted(self.job, self.console.now, timedelta(seconds=SPANS[self._span]), points)
         self._known = self.console.services.graphs.ask(wanted, lambda: self.post_message(GraphRead()))
@@ -164,6 +165,7 @@ class GraphsScreen(TableScreen):
 
     def action_span(self) -> None:
         self._span = (self._span + 1) % len(SPANS)
+        self.console.services.settings.change(SPANS[self._span], "span")
         self.redraw()
 
 

@@ -19,7 +19,7 @@ from slotkeeper.console.tui.widgets.line import catch
 from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.rows import plain
 
-HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE"}
+HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE", "own commands": "OWN COMMANDS"}
 LEGEND = (
     ("STATES", ("x critical   ! warning   ? unknown", "~ on its way   - at rest   (blank) fine")),
     (

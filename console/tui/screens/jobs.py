@@ -220,7 +220,9 @@ class OverviewScreen(_OfJobs):
     columns = JOB_COLUMNS
     has_strip = True
     panel_height = 6
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "welcome", *_OfJobs.keys_shown[1:])
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help", "welcome", "open", "fault", "act", "pause", "freeze", "palette", "filter", "sort",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -333,6 +335,9 @@ class JobScreen(_LeadsToLocks):
 
     def graphed(self, key: str | None) -> tuple[str, str]:
         return self.job, key or ""
+
+    def row_meant(self) -> dict[str, str]:
+        return {**super().row_meant(), "DN": self.table.cursor_key or ""}
 
     def about(self) -> str:
         job = self.console.shown.job(self.job)

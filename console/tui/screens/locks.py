@@ -1,7 +1,7 @@
-"""Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done. Read-only.
+"""Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done.
 
-The servers are asked every two seconds while this is seen; in history, and where nothing is configured, it is what the
-jobs' own reports told.
+`x` asks to end a session that is in front of a job's. The servers are asked every two seconds while this is seen; in
+history, and where nothing is configured, it is what the jobs' own reports told.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
+from textual.binding import Binding, BindingType
 
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
@@ -22,8 +23,10 @@ from slotkeeper.console.views.locks import (
     NOT_ASKED,
     AnyWait,
     ServerWaits,
+    ends_at,
     jobs_of,
     lock_rows,
+    name_of,
     none_waits,
     of_reports,
     seen_lines,
@@ -31,8 +34,10 @@ from slotkeeper.console.views.locks import (
     thing_of,
     wait_lines,
     wait_of,
+    why_not,
 )
 from slotkeeper.console.views.rows import Row
+from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
@@ -42,21 +47,34 @@ if TYPE_CHECKING:
 def of_server(one: LocksSeen, fault: str) -> ServerWaits:
     """What one server answered; `fault` is its error in words."""
     waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
-    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source)
+    return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source, one.name)
 
 
 class LocksScreen(AskingScreen):
     """One row per session that waits."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "end", "end session", id="end-session", tooltip="the one in front; its pid and a reason are typed")
+    ]
     its_name = "Waiting and blocking"
-    its_place = "Jobs > waiting and blocking   no session is ended from here"
+    its_place = "Jobs > waiting and blocking   x ends the one in front"
     number = "2"
     columns = LOCK_COLUMNS
     tells_events = True
     has_strip = True
     panel_height = 8
     usual_order = "longest first"
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "open", "filter", "sort", "refresh", "copy", "pane")
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "help",
+        "back",
+        "open",
+        "end-session",
+        "filter",
+        "sort",
+        "refresh",
+        "copy",
+        "pane",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +151,24 @@ class LocksScreen(AskingScreen):
         job = next((job for job in jobs_of(one) if self.console.shown.job(job) is not None), None) if one else None
         if job is not None:
             self.console.open("job", job, self.number)
+
+    def action_end(self) -> None:
+        """Ask for the pid and a reason; the session is that of the key press."""
+        key = self.table.cursor_key
+        wait, name = self.wait(key), name_of(self.seen(), key)
+        one = ends_at(wait)
+        if self.console.in_history:
+            self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
+        elif wait is None:
+            self.console.say("no row is chosen", Level.WARNING)
+        elif one is not None and name:
+            self.console.open("end-session", name, wait, one)
+        else:
+            if isinstance(wait, LockWait):
+                why = why_not(wait.root) if wait.root and wait.waits else "no session of a job waits for it now"
+            else:
+                why = "no session waits after it" if wait.ends else "it waits for a job, and is in front of none"
+            self.console.say(f"not ended from here: {why}", Level.WARNING)
 
     def wait(self, key: str | None) -> AnyWait | None:
         """The wait of a row."""

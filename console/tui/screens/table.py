@@ -62,9 +62,7 @@ class TableScreen(Filtered):
         Binding("s", "sort", "sort", id="sort", tooltip="by the next column, at last as it was"),
         Binding("S", "turn", "turn", id="turn", tooltip="the other way round"),
         Binding("w", "wide", "wide", id="wide", tooltip="the columns that this width hides"),
-        Binding(
-            "c", "columns", "columns", id="columns", tooltip="which ones are shown, as long as the console is open"
-        ),
+        Binding("c", "columns", "columns", id="columns", tooltip="which ones are shown, now and at the next start"),
         Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="the row, or not any more"),
         Binding("u", "unmark", "unmark", id="unmark", tooltip="all rows"),
         Binding("y", "copy", "copy", id="copy", tooltip="the row"),
@@ -72,7 +70,7 @@ class TableScreen(Filtered):
         Binding("e", "export", "export", id="export", tooltip="the rows that are listed, as CSV and JSON"),
         Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this one"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "fault", "act", "pause", "palette")
+    keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "fault", "act", "freeze", "palette")
     keys_work = "table"
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
@@ -183,6 +181,7 @@ class TableScreen(Filtered):
         return [self.table, self.query_one(Panel)]
 
     def body(self) -> Iterator[Widget]:
+        self.order = self.console.services.settings.now.orders.get(type(self).__name__, self.order)
         if self.has_strip:
             yield Line("strip")
         yield Line("title")
@@ -281,7 +280,7 @@ class TableScreen(Filtered):
 
     def columns_now(self, in_full: bool = True) -> tuple[Column, ...]:
         """The columns that are shown at this width, as they were chosen, their labels whole where there is room."""
-        chosen = self.console.services.columns.get(type(self).__name__, Chosen())
+        chosen = self.console.services.settings.now.columns.get(type(self).__name__, Chosen())
         return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide, in_full, self._sides)
 
     @property
@@ -383,11 +382,14 @@ class TableScreen(Filtered):
         self.rearranged()
 
     def action_sort(self) -> None:
-        self.order = following(self.order, self.columns_now())
-        self.rearranged()
+        self._reorder(following(self.order, self.columns_now()))
 
     def action_turn(self) -> None:
-        self.order = turned(self.order)
+        self._reorder(turned(self.order))
+
+    def _reorder(self, order: Order) -> None:
+        self.order = order
+        self.console.services.settings.change(order, "orders", type(self).__name__)
         self.rearranged()
 
     def action_wide(self) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from slotkeeper.core.domain.ending import InFront
 from slotkeeper.core.domain.locks import HIDDEN, Blocker
 from slotkeeper.core.domain.source_waits import SourceWait, bare, is_ours, kind_of, lasting, names
 from slotkeeper.core.domain.text import safe
@@ -51,6 +52,24 @@ _BY_TRANSACTION = (
     " FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id"
     " WHERE p.id <> CONNECTION_ID()"
 )
+_THERE = "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %s"
+_OURS = (
+    "SELECT id, user, db, info, {time} FROM information_schema.processlist"
+    " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY id"
+)
+_MILLISECONDS, _SECONDS = "time_ms", "time * 1000"
+"""A MySQL tells whole seconds only."""
+_STARTED = "SELECT UNIX_TIMESTAMP() - variable_value FROM {schema}.global_status WHERE variable_name = 'Uptime'"
+_SCHEMAS = ("performance_schema", "information_schema")
+"""Where a MySQL has its status, and where a MariaDB has."""
+_MAY_KILL = (
+    "SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee = %s"
+    " AND privilege_type IN ('CONNECTION_ADMIN', 'CONNECTION ADMIN', 'SUPER')"
+)
+_NOT_OURS = ("1095", "1227")
+"""What a KILL answers that a login may not: the right may be of another session, or the thread one of SYSTEM_USER."""
+SAME_START = 2.0
+"""Seconds by which one start of the server may differ from itself: it is told in whole seconds, from its age."""
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
 _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on a MariaDB, or performance_schema on a MySQL, tells it"
@@ -102,6 +121,52 @@ class MysqlWaits:
         self._before = lasting(self._before, self._found(waiting, now) if waiting else ())
         return self._before
 
+    def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
+        """A DDL that waits, and that a session of our login waits after.
+
+        MySQL and MariaDB, "KILL": with CONNECTION_ADMIN (MariaDB: CONNECTION ADMIN), or SUPER, a login ends any
+        session, else its own; KILL takes no condition, so that what is in front is asked right before. A server gives a
+        number to another session only after its restart: its start stands for the session's.
+        """
+        unit = _MILLISECONDS if self._session.facts.is_mariadb else _SECONDS
+        rows = self._session.rows(_OURS.format(time=unit), (), SECONDS)
+        front = next((row for row in rows if int(row[0]) == pid), None)
+        if front is None or _ROWS_ONLY.match(bare(front[3])):
+            return None
+        first = self._waiting_at(front, now)
+        after = [self._waiting_at(row, now) for row in rows if row[1] == self._user and float(row[4]) < float(front[4])]
+        if not any(first.waits_at(table) and one.waits_at(table) for table in self._asked.tables for one in after):
+            return None
+        started, own = self._started(), front[1] == self._user
+        grantee = "'{}'@'{}'".format(*self._session.account)
+        may = not own and bool(int(self._session.rows(_MAY_KILL, (grantee,), SECONDS)[0][0]))
+        right = "the same login" if own else "CONNECTION ADMIN" if may else ""
+        one = replace(first.session, began=started)
+        found = InFront(one, self._session.user, True, right, False, False, _ENDS.format(pid), SAME_START)
+        if end is None or not right or started is None or abs(started - end) > SAME_START:
+            return found
+        try:
+            self._session.rows(_ENDS.format(int(pid)), (), SECONDS)
+        except SlotkeeperError as error:
+            if error.code in _NOT_OURS:
+                return replace(found, right="")
+            raise
+        return replace(found, sent=True)
+
+    def is_there(self, pid: int, began: float) -> bool:
+        return bool(int(self._session.rows(_THERE, (pid,), SECONDS)[0][0]))
+
+    def _waiting_at(self, row: Sequence[Any], now: float) -> _Waiting:
+        pid, user, schema, info, milliseconds = row
+        seconds, statement = float(milliseconds) / 1000, bare(info)
+        session = _session(now, pid, user, None, None, seconds, info)
+        return _Waiting(session, str(schema or ""), statement, seconds, statement.casefold())
+
+    def _started(self) -> float | None:
+        """When the server started, by its own clock; None where it does not tell."""
+        found = (self._answer(_STARTED.format(schema=schema)) for schema in _SCHEMAS)
+        return next((float(rows[0][0]) for rows in found if rows), None)
+
     def _answer(self, statement: str) -> list[Any] | None:
         """The rows; None where the server has no such list, or not for us."""
         try:
@@ -133,8 +198,9 @@ class MysqlWaits:
                     f" {others[0].pid} of another login, and which has the lock is not told; {_TELLS}"
                 )
             elif ours:
+                waiter = replace(first.session, began=self._started())
                 yield SourceWait(
-                    first.session, kind_of(first.statement, None), table, since, sessions=tuple(ours),
+                    waiter, kind_of(first.statement, None), table, since, sessions=tuple(ours),
                     behind=len(here) - 1, limit=f"lock_wait_timeout {self._limit:g} s" if self._limit else "",
                     fails_at=since + self._limit if self._limit else None, ends=_ENDS, job=job,
                 )  # fmt: skip

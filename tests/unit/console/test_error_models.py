@@ -18,6 +18,7 @@ from slotkeeper.console.views.errors import (
     open_count,
     standings,
     summary,
+    within,
 )
 from slotkeeper.console.views.remedies import UNKNOWN_KIND, Loss, named, ranked, remedy_for
 from slotkeeper.core.domain.fault import Ack, Fault, Party, Severity
@@ -53,6 +54,13 @@ def test_the_error_of_a_job_that_retries_is_open() -> None:
     assert [state for _, state in standings(made, {}, NOW)] == [Standing.RECOVERED, Standing.OPEN]
     assert open_count(made, {}, NOW) == 1
     assert open_count(Local(), {}, NOW) == 0
+
+
+def test_a_window_hides_what_is_over_and_older_and_never_what_still_matters() -> None:
+    made = local(JobState.FAILED, Level.CRITICAL, error("a", "1", OLD), error("a", "2", OLD + timedelta(seconds=1)))
+    rows = error_rows(made, {}, NOW)
+    assert within(rows, 0, NOW) == rows == within(rows, 3_600, NOW)
+    assert [row.key for row in within(rows, 600, NOW)] == ["a\x1f2"]
 
 
 def test_an_error_from_before_a_pause_is_not_why_the_job_stands_still() -> None:

@@ -71,7 +71,7 @@ def test_what_to_do_has_the_statement_and_says_that_we_end_nobody(
 ) -> None:
     said = to_do(replace(WAIT, blockers=blockers))
     assert has in said and has_not not in said
-    assert said.endswith("; slotkeeper ends no session of others")
+    assert said.endswith("; slotkeeper ends no session of others by itself")
 
 
 def test_hostile_names_and_statements_come_out_as_one_line_of_visible_characters() -> None:

@@ -36,6 +36,9 @@ from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.text import safe
 
+FREEZES = "keys    p pauses or resumes a job; f freezes the picture, which p did before"
+"""Said for one release."""
+
 
 class Confirm(FieldsScreen):
     """What would be done, and what is asked for; the things are those of the key press."""
@@ -165,6 +168,8 @@ class JobConfirm(Confirm):
             yield Level.WARNING, f"copies  {safe(one.table, 80)}: replaces {safe(one.replaces, 120)}"
             yield Level.FINE, "readers keep the old rows until the copy is complete"
         yield Level.FINE, f"means   {self._verb.does.means}"
+        if self._verb in (JobVerb.PAUSE, JobVerb.RESUME):
+            yield Level.REST, FREEZES
         if self._verb is JobVerb.RESTART and self.console.services.loaded:
             yield Level.FINE, f"config  {safe(self.console.services.loaded.path, 200)}"
 

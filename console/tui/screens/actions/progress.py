@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from slotkeeper.console.actions import outcome
-from slotkeeper.console.actions.commands import Doing, Part, job_words, shell_text
+from slotkeeper.console.actions.commands import Doing, Part, job_words
 from slotkeeper.console.actions.outcome import (
     how_far,
     job_lines,
@@ -255,7 +255,7 @@ class ActionsScreen(TableScreen):
         lines = [
             (level, text),
             (Level.FINE, f"by       {safe(one.record.by, 120)}"),
-            (Level.FINE, f"command  {safe(shell_text(one.record.argv), 300)}"),
+            (Level.FINE, f"command  {safe(one.record.text, 300)}"),
         ]
         return safe(one.record.what, 60), lines
 
@@ -284,7 +284,7 @@ class OutputScreen(ActScreen):
         pid = f"pid {record.command.pid} on {safe(record.command.host, 40)}" if record.command else "pid ?"
         lines = [
             (level, text),
-            (Level.FINE, f"command  {safe(shell_text(record.argv), 1_000)}"),
+            (Level.FINE, f"command  {safe(record.text, 1_000)}"),
             (Level.FINE, f"by {safe(record.by, 120)}, {pid}, asked for {clock(record.started_at)} UTC, exit {code}"),
             *((Level.FINE, f"stderr   {safe(each, 2_000)}") for each in said.err.splitlines()),
             *((Level.FINE, f"stdout   {safe(each, 20_000)}") for each in said.out.splitlines()),

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slotkeeper.core.domain.ending import NOTHING, SAME_MOMENT, InFront
 from slotkeeper.core.domain.finding import Objection
-from slotkeeper.core.domain.locks import Blocker, LockWait, continued, ordered, without_literals
+from slotkeeper.core.domain.locks import Blocker, LockWait, continued, ended_at, ordered, without_literals
 from slotkeeper.core.domain.progress import QUERY_TARGET
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.session import Book, Rows, names_of_path
+from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
@@ -144,6 +146,7 @@ DEEPEST = 5
 MOST, ASKED = 20, 100
 """So many sessions in front of one are told, and so many are asked about in one answer; the others are counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
+_ENDING: Book = ("slotkeeper.core.sinks.postgres.check", "ending.sql")
 _CONCEALED = "<insufficient privilege>"
 _PREPARED = 0
 """What pg_blocking_pids calls a prepared transaction."""
@@ -177,6 +180,22 @@ class PostgresLockWaits:
         waits = continued(before, (one.wait for one in found))
         self._before = tuple(replace(one, wait=wait) for one, wait in zip(found, waits, strict=True))
         return waits
+
+    def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
+        asked = {"prefix": self._prefix, "deepest": DEEPEST, "pid": pid, "began": end, "same": SAME_MOMENT}
+        with self._session.transaction() as cursor:
+            pg.limit_transaction(cursor, WAITS_LIMIT_MS)
+            rows = self._session.run(cursor, "in_front", asked, _ENDING).fetchall()
+        for _, user, name, state, seconds, query, began, login, client, right, guarded, sent in rows:
+            one = Blocker(pid, user, name, state, _at(now, seconds), _said(query), began=began)
+            return InFront(one, str(login), bool(client), str(right), bool(guarded), bool(sent))
+        return None
+
+    def is_there(self, pid: int, began: float) -> bool:
+        with self._session.transaction() as cursor:
+            pg.limit_transaction(cursor, WAITS_LIMIT_MS)
+            asked = {"pid": pid, "began": began, "same": SAME_MOMENT}
+            return bool(self._session.run(cursor, "session", asked, _ENDING).fetchall()[0][0])
 
     def _waiting(self, cursor: pg.Cursor, now: float) -> list[_Seen]:
         found: dict[int, _Seen] = {}
@@ -249,7 +268,10 @@ class PostgresLockWaits:
 
 
 class DwsLockWaits:
-    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.sink.LockReader`."""
+    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.sink.LockReader`.
+
+    It names the pids of nodes, and a session ends at the coordinator that has it: none can be ended from here.
+    """
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session
@@ -263,6 +285,13 @@ class DwsLockWaits:
         ours = [one for one in rows if not one.granted and (one.application or "").startswith(self._prefix)]
         self._before = continued(self._before, (_wait(one, rows, now) for one in ours))
         return self._before
+
+    def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
+        found = next((one for wait in self.read(now) for one in wait.blockers if one.pid == pid), Blocker(pid))
+        raise Refused(f"pid {pid} is of a node of a DWS: {NOTHING}", f"a system administrator: {ended_at(found)}")
+
+    def is_there(self, pid: int, began: float) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,156 @@
+"""A person's own commands, and the contexts that this person may open: what the file says, and why a part of it is not
+used.
+
+The file runs programs, so it has to be the person's alone (`slotkeeper.core.ownership.read_private`). An argument list
+is run as it stands: no shell reads it, and what is known of a row is in the environment and never in an argument.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slotkeeper.core import ownership
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+
+FILE = "console.toml"
+"""`slotkeeper.console.tui.services` has it, too: the first frame is seen before this is loaded."""
+WHAT = f"the file of own commands {FILE}"
+MOST = 65_536
+MOST_COMMANDS, MOST_WORDS, MOST_WORD = 50, 50, 4_096
+ROW = ("JOB", "TABLE", "SLOT", "DN")
+"""What is known of the selected row, as variables of the environment; empty where it is not known."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+_KEY = re.compile(r"[A-Za-z0-9]|f[1-9]|f1[0-2]|ctrl\+[a-z]")
+_TERMINALS = {"ctrl+c", "ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+q", "ctrl+s", "ctrl+z"}
+"""What a terminal takes for another key, or for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """A name, a key ("" for none) and an argument list."""
+
+    name: str
+    key: str
+    run: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The argument list for people."""
+        return shlex.join(self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where another console would look: a configuration, or a state folder without one."""
+
+    name: str
+    config: Path | None = None
+    state_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is used of the file; `faults` says in a line each what is not, and why."""
+
+    commands: tuple[OwnCommand, ...] = ()
+    contexts: tuple[Context, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    def command(self, name: str) -> OwnCommand | None:
+        """The command of that name."""
+        return next((one for one in self.commands if one.name == name), None)
+
+
+@dataclass(slots=True)
+class _Reading:
+    commands: list[OwnCommand] = field(default_factory=list)
+    contexts: list[Context] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
+    """What a file says; nothing where there is none. `taken` has what each key of the console does already."""
+    try:
+        raw = ownership.read_private(path, WHAT, MOST + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return Own()
+    except SlotkeeperError as error:
+        return Own(faults=(f"not used: {error.message}; {error.hint}",))
+    except (OSError, ValueError) as error:
+        return Own(faults=(f"not used: {WHAT} cannot be read: {getattr(error, 'strerror', None) or 'no path'}",))
+    return read_text(raw, taken or {})
+
+
+def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
+    """What the text of such a file says."""
+    try:
+        if len(raw) > MOST:
+            raise ValueError(f"it has more than {MOST:,} bytes")
+        found = tomllib.loads(raw.decode("utf-8"))
+    except RecursionError:
+        return Own(faults=(f"not used: {WHAT} is nested too deep",))
+    except ValueError as error:  # one of TOML's, or of UTF-8
+        return Own(faults=(f"not used: {WHAT}: {safe(error, 120)}",))
+    reading = _Reading()
+    reading.faults += [f"{FILE}: unknown: {safe(key, 40)}" for key in found if key not in ("command", "contexts")]
+    _each(reading, found.get("command", []), lambda one: reading.commands.append(_command(one, reading, taken)))
+    contexts = found.get("contexts", {})
+    named = [{"name": name, "of": one} for name, one in contexts.items()] if isinstance(contexts, dict) else contexts
+    _each(reading, named, lambda one: reading.contexts.append(_context(one)))
+    return Own(tuple(reading.commands), tuple(reading.contexts), tuple(reading.faults))
+
+
+def _each(reading: _Reading, found: object, take: Callable[[dict[str, Any]], None]) -> None:
+    """Take each table of a list; what cannot be taken is a fault, and the others stay."""
+    if not isinstance(found, list) or len(found) > MOST_COMMANDS:
+        reading.faults.append(f"{FILE}: at most {MOST_COMMANDS} tables [[command]], and a table [contexts]")
+        return
+    for one in found:
+        try:
+            take(one if isinstance(one, dict) else {})
+        except ValueError as error:
+            name = one.get("name") if isinstance(one, dict) else None
+            reading.faults.append(f"{FILE}: {safe(name, 40) if name else 'one without a name'}: {error}; left out")
+
+
+def _command(one: dict[str, Any], reading: _Reading, taken: Mapping[str, str]) -> OwnCommand:
+    name, key, run = one.get("name"), one.get("key", ""), one.get("run")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError("name is letters, digits, _ . and -")
+    if unknown := sorted(set(one) - {"name", "key", "run"}):
+        raise ValueError(f"unknown: {safe(unknown[0], 40)}")
+    if any(each.name == name for each in reading.commands):
+        raise ValueError("the name is there twice")
+    if not isinstance(key, str) or (key and (not _KEY.fullmatch(key) or key in _TERMINALS)):
+        raise ValueError("key is a letter, a digit, f1 to f12 or ctrl+ and a letter that no terminal uses")
+    if key and key in taken:
+        raise ValueError(f"key {key} is taken ({safe(taken[key], 40)})")
+    if key and (other := next((each.name for each in reading.commands if each.key == key), "")):
+        raise ValueError(f"key {key} is taken ({other})")
+    if not isinstance(run, list) or not 0 < len(run) <= MOST_WORDS:
+        raise ValueError('run is a list of words, as ["kubectl", "logs"]')
+    if not all(isinstance(word, str) and len(word) <= MOST_WORD and "\0" not in word for word in run) or not run[0]:
+        raise ValueError("run has a word that no program can be given")
+    if "/" in run[0] and not run[0].startswith("/"):
+        raise ValueError("the program is a name that PATH finds, or a path from /")
+    return OwnCommand(name, key, tuple(run))
+
+
+def _context(one: dict[str, Any]) -> Context:
+    name, of = str(one.get("name")), one.get("of")
+    if not _NAME.fullmatch(name):
+        raise ValueError("a context's name is letters, digits, _ . and -")
+    if not isinstance(of, dict) or len(of) != 1 or not set(of) <= {"config", "state_dir"}:
+        raise ValueError('a context has config = "FILE" or state_dir = "FOLDER"')
+    ((key, text),) = of.items()
+    if not isinstance(text, str) or not text.startswith(("/", "~/")) or "\0" in text:
+        raise ValueError(f"{key} is a path from / or ~/")
+    path = Path(text).expanduser()
+    return Context(name, config=path) if key == "config" else Context(name, state_dir=path)

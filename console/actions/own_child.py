@@ -1,0 +1,148 @@
+"""Runs one own command for the console: without a shell, in a session of its own, with two lines in the audit.
+
+`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME REASON KEY=VALUE...`. The file is read again, by the
+same rules. What the program writes is passed on up to a limit, so that none fills the disk. SIGINT or SIGTERM ends the
+program and what it has started in its session: SIGTERM first, after some seconds SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from slotkeeper.console.actions import own
+from slotkeeper.console.actions.own import ROW, OwnCommand
+from slotkeeper.core.config import handover
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused, SlotkeeperError
+from slotkeeper.core.redaction import masked
+from slotkeeper.core.services.audit import audited
+from slotkeeper.core.slots.change import Done
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.folder import StateFolder
+
+ACTION = "own command"
+REFUSED, INTERRUPTED, NOT_STARTED = 3, 130, 127
+MOST_WRITTEN = 300_000
+"""Bytes of a program's output that are kept."""
+GRACE_SECONDS = 5.0
+_TWICE = 2
+QUIET_SECONDS = 0.5
+"""So long after its end more is read of what it wrote: what it started may hold its output open for ever."""
+
+
+_signals: list[int] = []
+"""Those that have come: they are looked for where a program can be ended, and interrupt no line of the audit."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the program's exit code, 128 and the signal where one ended it, 3 where it was refused."""
+    folder, file, name, reason, *pairs = sys.argv[1:] if argv is None else argv
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: _signals.append(number))
+    try:
+        found = own.read(Path(file))
+        command = found.command(name)
+        if command is None:
+            raise Refused(f"no own command {safe(name, 40)}", next(iter(found.faults), f"it is not in {own.FILE}"))
+        row = dict(pair.split("=", 1) for pair in pairs)
+        return _run(Audit(StateFolder.open(Path(folder))), command, row, reason)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SlotkeeperError as error:
+        hint = f"\n  {error.hint}" if error.hint else ""
+        sys.stderr.write(f"slotkeeper: {error.message}{hint}\n")
+        return REFUSED
+
+
+def program_of(word: str, path: str) -> str:
+    """The program that a word names, by the parts of PATH that begin at /; raises Refused where there is none."""
+    parts = os.pathsep.join(part for part in path.split(os.pathsep) if part.startswith("/"))
+    found = shutil.which(word, path=parts)
+    if found is None:
+        raise Refused(f"no program {safe(word, 80)} can be started", "name it from /, or check PATH")
+    return found
+
+
+def environment(row: Mapping[str, str]) -> dict[str, str]:
+    """The console's own without secrets of a configuration; the row's values replace what had their names."""
+    return {**handover.environment(), **{key: row.get(key, "") for key in ROW}}
+
+
+def _run(audit: Audit, command: OwnCommand, row: Mapping[str, str], reason: str) -> int:
+    env, ended = environment(row), [0]
+    program = program_of(command.run[0], env.get("PATH", os.defpath))
+    shown = {key: safe(masked(row.get(key, "")), 200) for key in ROW if row.get(key)}
+    line = intent(ACTION, f"{command.name}: {safe(masked(command.text), 300)}", reason, shown)
+
+    def act() -> Done:
+        try:
+            child = subprocess.Popen(
+                command.run, executable=program, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            raise Refused(f"{command.name} cannot be started: {safe(error, 120)}", "nothing was run") from error
+        with child:
+            try:
+                written = _passed_on(child)
+            except BaseException:
+                _end(child)
+                raise
+        ended[0] = child.returncode if child.returncode >= 0 else 128 - child.returncode
+        return Done(f"{'failed: ' if ended[0] else ''}exit {ended[0]}", {"bytes written": str(written)})
+
+    audited(audit, line, act, catches=BaseException)
+    return ended[0]
+
+
+def _passed_on(child: subprocess.Popen[bytes]) -> int:
+    """Pass on what it writes until it has ended; how many bytes that were."""
+    assert child.stdout is not None
+    source, written, until = child.stdout.fileno(), 0, float("inf")
+    while time.monotonic() < until:
+        if select.select([source], [], [], 0.1)[0]:
+            piece = os.read(source, 65_536)
+            if not piece:
+                break
+            _write(piece[: max(0, MOST_WRITTEN - written)])
+            written += len(piece)
+        if _signals:
+            raise KeyboardInterrupt
+        if until == float("inf") and _is_over(child):
+            until = time.monotonic() + QUIET_SECONDS
+    if written > MOST_WRITTEN:
+        _write(f"\n... {written - MOST_WRITTEN:,} bytes more are not kept\n".encode())
+    return written
+
+
+def _is_over(child: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended; as long as nobody has asked how, its pid is no other process's."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _write(piece: bytes) -> None:
+    while piece:
+        piece = piece[os.write(1, piece) :]
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End it and what it started in its session; a second signal does not wait."""
+    until = time.monotonic() + GRACE_SECONDS
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+        while not _is_over(child) and time.monotonic() < until and len(_signals) < _TWICE:
+            time.sleep(0.05)
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

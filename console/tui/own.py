@@ -1,0 +1,174 @@
+"""Own commands and contexts of the person at the console: read once the first frame is seen, run by a key or `:own`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import threading
+from pathlib import Path
+from typing import Any, Protocol
+
+from textual.binding import Binding
+
+import slotkeeper.console.tui.screens as package
+from slotkeeper.console.actions import own
+from slotkeeper.console.actions.own import Context, Own
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.keymap import own as bindings_at
+from slotkeeper.console.tui.screens.base import Frame
+from slotkeeper.console.tui.services import Host
+from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.tui.widgets.live_table import LiveTable
+from slotkeeper.core.config.load import default_path, default_state_dir, load_usable
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+from slotkeeper.core.state.folder import StateFolder
+
+SHARED = Path("/etc/slotkeeper")
+"""Where an administrator leaves configurations for all users of a host."""
+OPEN_FORM = "a form is open: Esc closes it first"
+
+
+class Owner(Host, Protocol):
+    """The app as this needs it beyond what screens need."""
+
+    own_bindings: list[Binding]
+    next_context: Context | None
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def screen_stack(self) -> Any: ...
+
+    def bind(self, keys: str, action: str, *, description: str = "") -> None: ...
+    def call_from_thread(self, callback: Any, *of: Any) -> Any: ...
+    def push_screen(self, screen: Any) -> Any: ...
+    def exit(self) -> None: ...
+
+
+def every_screen() -> list[type]:
+    """Every class of a screen of the console; loads them all."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    found: list[type] = []
+    waiting: list[type] = [Frame]
+    while waiting:
+        kind = waiting.pop()
+        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
+        found.append(kind)
+    return found
+
+
+def taken(app: type) -> dict[str, str]:
+    """What each key does somewhere: on a screen, in a table, in a menu, or everywhere."""
+    kinds: list[type] = [*every_screen(), LiveTable, Panel, *app.__mro__]
+    return {key: one.description for kind in kinds for one in bindings_at(kind) for key in one.key.split(",")}
+
+
+def load(app: Owner, file: Path) -> None:
+    """Read the file and bind its keys; in a thread, because that loads every screen to know which keys are taken."""
+
+    def work() -> None:
+        found = own.read(file, taken(type(app)))
+        if app.is_running:
+            app.call_from_thread(ready, app, found)
+
+    threading.Thread(target=work, name="slotkeeper-own", daemon=True).start()
+
+
+def ready(app: Owner, found: Own) -> None:
+    """The commands are there: bind their keys, and say in one line what is not used."""
+    app.own = found
+    for one in found.commands:
+        if one.key:
+            app.bind(one.key, f"own('{one.name}')", description=one.name)
+    app.own_bindings = [
+        Binding(one.key, f"own('{one.name}')", one.name, id=f"own-{one.name}", tooltip=safe(one.text, 60))
+        for one in found.commands
+        if one.key
+    ]
+    if found.faults:
+        more = f" (and {len(found.faults) - 1} more: `:own`)" if len(found.faults) > 1 else ""
+        app.say(f"{found.faults[0]}{more}", Level.WARNING)
+
+
+def ask(app: Owner, name: str) -> None:
+    """Ask whether to run a command for the selected row; the row is that of the key press."""
+    command = app.own.command(name) if app.own is not None else None
+    frame, file = app.frame, app.services.own_file
+    if command is None or frame is None or file is None:
+        app.say(f"there is no own command {name}", Level.WARNING)
+    elif app.in_history:
+        app.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
+    elif _in_a_form(app):
+        app.say(OPEN_FORM, Level.WARNING)
+    else:
+        from slotkeeper.console.tui.screens.actions.own import OwnConfirm
+
+        try:
+            row = frame.row_meant()
+        except ValueError as error:
+            app.say(str(error), Level.WARNING)
+            return
+        app.push_screen(OwnConfirm(command, row, file))
+
+
+def _in_a_form(app: Owner) -> bool:
+    return any(not getattr(screen, "subject", True) for screen in app.screen_stack)
+
+
+# -- contexts --------------------------------------------------------------------------------------------------------
+
+
+def contexts(app: Host) -> dict[str, Context]:
+    """Those of the person's file, and those that are found in the usual places; by their names."""
+    places = [default_path(os.environ).parent, SHARED]
+    found: dict[str, Context] = {}
+    for place in places:
+        try:
+            files = sorted(place.glob("*.toml"))
+        except OSError:  # a folder that is closed to us
+            files = []
+        for file in files:
+            if file.name != own.FILE:
+                name = "default" if file == default_path(os.environ) else file.stem
+                found.setdefault(name, Context(name, config=file))
+    local = default_state_dir(os.environ)
+    if local.is_dir():
+        found.setdefault("local", Context("local", state_dir=local))
+    return {**found, **{one.name: one for one in (app.own.contexts if app.own is not None else ())}}
+
+
+def fault_of(one: Context) -> str:
+    """Why a context cannot be opened, "" where it can."""
+    try:
+        if one.config is not None:
+            StateFolder.looked_at(load_usable(one.config, dict(os.environ)).state_dir)
+        elif one.state_dir is not None and StateFolder.existing(one.state_dir) is None:
+            return f"there is no folder {safe(one.state_dir, 120)}"
+    except SlotkeeperError as error:
+        return error.message
+    except OSError as error:
+        return str(error.strerror or error)
+    return ""
+
+
+def switch(app: Owner, name: str) -> None:
+    """Leave for another context, if it can be opened; else stay and say why."""
+    every = contexts(app)
+    one = every.get(name)
+    if not name:
+        app.say(f"contexts: {', '.join(safe(each, 31) for each in every) or 'none'}")
+    elif one is None:
+        app.say(f"there is no context {safe(name, 40)}: {', '.join(safe(each, 31) for each in every)}", Level.WARNING)
+    elif _in_a_form(app):
+        app.say(OPEN_FORM, Level.WARNING)
+    elif fault := fault_of(one):
+        app.say(f"{safe(name, 31)} cannot be opened: {fault}", Level.WARNING)
+    else:
+        if app.armed:
+            app.disarm()
+        app.next_context = one
+        app.exit()

@@ -1,0 +1,50 @@
+"""The last question before a session in front of a job's is ended: its pid and a reason are typed."""
+
+from __future__ import annotations
+
+from slotkeeper.console.actions import outcome
+from slotkeeper.console.actions.commands import Part, session_wants, session_words
+from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.actions.confirm import Confirm
+from slotkeeper.console.tui.screens.actions.progress import Progress
+from slotkeeper.console.tui.screens.base import Lines
+from slotkeeper.console.views.locks import AnyWait
+from slotkeeper.core.domain import source_waits
+from slotkeeper.core.domain.locks import Blocker, LockWait, cause
+from slotkeeper.core.domain.text import safe
+
+
+class SessionProgress(Progress):
+    """A session that was to be ended."""
+
+    def lines(self) -> outcome.Lines:
+        return self.gathered(outcome.outcome_lines)
+
+
+class SessionConfirm(Confirm):
+    """One session: that of the key press, by its pid and the moment at which it began."""
+
+    def __init__(self, name: str, wait: AnyWait, one: Blocker) -> None:
+        self._server = ("sink" if isinstance(wait, LockWait) else "source", name)
+        self._pid, self._began, self._wait = one.pid or 0, one.began or 0.0, wait
+        what = f"{self._pid} of {self._server[0]} {safe(name, 60)}"
+        super().__init__(session_wants(self._pid), "end session", what, "End it")
+
+    def lines(self) -> Lines:
+        now, wait = self.console.now_real().timestamp(), self._wait
+        said = cause(wait, now) if isinstance(wait, LockWait) else source_waits.cause(wait, now)
+        yield Level.WARNING, f"Problem  {said}"
+        yield Level.WARNING, "Impact   the server rolls its transaction back; what it has not committed is lost"
+        yield Level.FINE, "Action   type the reason and the pid; the server is asked again right before the act"
+        yield Level.FINE, "another session with this pid, or one that a job no longer waits for, is left alone"
+
+    def begin(self, typed: dict[Part, str]) -> None:
+        what = f"end session {self._pid} of {' '.join(self._server)}"
+        id = self.set_going(Order(self.command(typed), what, self._server[1]))
+        if id is not None:
+            self.app.switch_screen(SessionProgress([id]))
+
+    def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
+        reason = typed.get(Part.REASON) or Part.REASON.placeholder
+        return session_words(self.origin, self._server, self._pid, self._began, reason)

@@ -1,0 +1,146 @@
+"""The file of a person's settings: read once at the start, written by a thread whenever one of them changes.
+
+It lies beside the default configuration. It is used only if no one else could have written it, by the rule for
+configurations (`slotkeeper.core.ownership`); else the console says so in one line and starts as it comes. A change is
+read, merged and renamed into place under a lock of the folder: two consoles keep what each of them changed, and neither
+sees half a file. A folder that does not answer holds up the thread and not the console.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+
+from slotkeeper.console.views.settings import MOST, Settings, plain_of, put, raw_from, settings_from, text_of
+from slotkeeper.core import ownership
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import SlotkeeperError
+
+FILE = "console.json"
+WHAT = f"the settings file {FILE}"
+"""Without its folder: it is said in one line, and `:settings` names the folder."""
+FORGET = "`:settings reset` replaces it"
+LOCK_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
+_Change = tuple[tuple[str, ...], object]
+"""Which value, and what it is now."""
+
+
+class SettingsFile:
+    """The settings of one person; `fault` is why the file is not used, "" where it is. Without a path: as it comes."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self.fault = ""
+        self.tell: Callable[[str], object] = lambda text: None
+        """Is given a sentence where a change could not be written, from the thread."""
+        self.now = Settings()
+        self._changes: SimpleQueue[_Change | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        try:
+            self.now = settings_from(self._raw(path)) if path is not None else Settings()
+        except SlotkeeperError as error:
+            self.fault = f"not used: {error.message}"
+        except ValueError:
+            self.fault = f"not used: {WHAT} is not as the console writes it; {FORGET}"
+        except OSError as error:
+            self.fault = f"not used: {WHAT} cannot be read: {error.strerror}"
+
+    def change(self, value: object, *keys: str) -> None:
+        """Keep a value from now on, and write it."""
+        if len(keys) == 1:
+            setattr(self.now, keys[0], value)
+        else:
+            getattr(self.now, keys[0])[keys[1]] = value
+        self._later((keys, plain_of(value)))
+
+    def forget(self, *keys: str) -> None:
+        """As it was before this was chosen: one of `columns` or `orders`, or all settings."""
+        if keys:
+            getattr(self.now, keys[0]).pop(keys[1], None)
+        else:
+            self.now, self.fault = Settings(), ""
+        self._later((keys, None))
+
+    def close(self) -> None:
+        """Write what is left to write, if that takes no time."""
+        if self._thread is not None:
+            self._changes.put(None)
+            self._thread.join(CLOSE_SECONDS)
+
+    def _raw(self, path: Path) -> dict[str, object]:
+        try:
+            text = ownership.read(path, WHAT, MOST + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        if len(text) > MOST:
+            raise ValueError("too long")
+        return raw_from(text)
+
+    def _later(self, change: _Change) -> None:
+        if self.path is None:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="slotkeeper-settings", daemon=True)
+            self._thread.start()
+        self._changes.put(change)
+
+    def _work(self) -> None:
+        while (change := self._changes.get()) is not None:
+            try:
+                self._write(*change)
+            except (SlotkeeperError, OSError, ValueError) as error:
+                why = error.message if isinstance(error, SlotkeeperError) else getattr(error, "strerror", "") or error
+                with suppress(Exception):  # a console that is closing has no line left
+                    self.tell(f"not kept for the next start: {safe(why, 200)}")
+
+    def _write(self, keys: tuple[str, ...], value: object) -> None:
+        from slotkeeper.core.state.folder import replaced
+
+        if self.path is None:
+            return
+        ownership.make_folder(self.path.parent)
+        with suppress(FileNotFoundError):  # a link of the person's own is followed, and stays
+            self.path = Path(ownership.follow(self.path)[-1].path)
+        folder = self.path.parent
+        ownership.refuse(ownership.follow(folder), f"folder {safe(folder, 120)}")
+        with _locked(folder):
+            if not keys:
+                with suppress(FileNotFoundError):  # another user's file is not replaced, whatever is in it
+                    if found := ownership.check(self.path, WHAT):
+                        raise ownership.NotOurs(found.text, found.hint)
+                replaced(folder, self.path, text_of({}), 0o600)
+                return
+            if self.fault:
+                raise ValueError(self.fault)
+            raw = self._raw(self.path)
+            settings_from(raw)
+            put(raw, keys, value)
+            replaced(folder, self.path, text_of(raw), 0o600)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder, held against other consoles; where its file system knows no locks, files are whole all the same."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,104 @@
+"""Ending one session that is in front of a job's: looked at right before, in the audit before and after.
+
+It is ended by its pid and by the moment at which it began, in the statement that asks whether it is in front: a session
+that has let go, or another one that has got its pid, is left alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import cast
+
+from slotkeeper.core.config.model import Loaded
+from slotkeeper.core.domain import ending
+from slotkeeper.core.domain.ending import InFront
+from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import StoreSession
+from slotkeeper.core.ports.sink import LockReader, SessionEnder
+from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
+from slotkeeper.core.services.looking import askers
+from slotkeeper.core.slots.change import Done
+from slotkeeper.core.state.audit import Audit, intent
+from slotkeeper.core.state.folder import StateFolder
+
+ACTION = "locks end"
+GONE_SECONDS = 5.0
+"""So long its end is waited for: a session that is at work looks for signals at its next pause."""
+_POLL = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which session of which server ("sink mart"), and why; `began` is None where it was not typed."""
+
+    server: str
+    pid: int
+    began: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The session that was told to end, what was seen then, and whether it is gone."""
+
+    found: InFront
+    outcome: str
+    gone: bool
+
+
+def server_of(loaded: Loaded, sink: str, source: str) -> str:
+    """The server that is meant: the only sink where none is named; raises Refused."""
+    known = sorted(askers(loaded))
+    sinks = [one for one in known if one.startswith("sink ")]
+    if not sink and not source and len(sinks) == 1:
+        return sinks[0]
+    named = f"source {source}" if source else f"sink {sink}"
+    if named not in known or (sink and source):
+        said = f"no {safe(named, 60)} in this configuration" if sink or source else "there are several sinks"
+        raise Refused(f"{said}: {ending.NOTHING}", f"--sink or --source: {', '.join(safe(one, 60) for one in known)}")
+    return named
+
+
+def end(loaded: Loaded, asked: Asked, now: Callable[[], float], tell: Tell = silent) -> Ended:
+    """End it; raises Refused where it may not be, and then nothing was ended."""
+    if not asked.reason.strip():
+        raise Refused(f"ending pid {asked.pid} needs a reason: {ending.NOTHING}", "--reason TEXT")
+    session, reader = askers(loaded)[asked.server]()
+    with closing(session):
+        if not isinstance(reader, SessionEnder):
+            what = "sessions there wait for jobs" if asked.server.startswith("source ") else "it tells of no locks"
+            hint = "`slotkeeper locks` has what ends the wait"
+            raise Refused(f"{safe(asked.server, 60)}: {what}: {ending.NOTHING}", hint)
+        found = ending.refuse(reader.in_front(asked.pid, now()), asked.pid, asked.began, safe(asked.server, 80))
+        store = session if isinstance(reader, LockReader) else None
+        audit = CopiedAudit(StateFolder.open(loaded.state_dir), cast("StoreSession | None", store), tell)
+        return _ended(audit, asked, reader, found, now)
+
+
+def _ended(audit: Audit, asked: Asked, reader: SessionEnder, found: InFront, now: Callable[[], float]) -> Ended:
+    one = found.blocker
+    began = one.began or 0.0
+    gone: list[bool] = []
+
+    def act() -> Done:
+        sent = ending.refuse(reader.in_front(asked.pid, now(), began), asked.pid, began, safe(asked.server, 80)).sent
+        if not sent:
+            raise Refused(f"the server sent pid {asked.pid} no signal: {ending.NOTHING}", ending.who_can(found))
+        until = time.monotonic() + GONE_SECONDS
+        while (there := reader.is_there(asked.pid, began)) and time.monotonic() < until:
+            time.sleep(_POLL)
+        gone.append(not there)
+        said = "it has ended" if not there else f"it was told to end and is still there after {GONE_SECONDS:g} s"
+        return Done(said, {"pid": str(asked.pid)})
+
+    shown = {
+        "user": one.user or "", "application": one.application or "", "began": ending.moment(began),
+        "doing": one.doing(now()), "by": found.right,
+    }  # fmt: skip
+    line = intent(ACTION, f"{asked.server} session {asked.pid}", asked.reason, shown)
+    done = audited(audit, line, act, catches=BaseException)
+    return Ended(found, done.outcome, gone[0])

@@ -1,0 +1,105 @@
+"""A DDL that waits at a MariaDB, with a job's session after it, is ended where the login may, and no other session."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from slotkeeper.core.domain import ending
+from slotkeeper.core.domain.ending import InFront
+from slotkeeper.core.drivers import my
+from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.sink import SessionEnder
+from slotkeeper.core.sources.mysql import waits
+from tests.integration.test_mysql_waits import READER, Stage, first, stage
+from tests.support.waiting import until
+
+__all__ = ["stage"]
+
+
+def ender(stage: Stage) -> SessionEnder:
+    found = stage.reader()
+    assert isinstance(found, SessionEnder)
+    return found
+
+
+def after_it(stage: Stage, user: str = READER) -> None:
+    """A session that reads the table, and waits until the DDL in front has gone."""
+    session = stage.login(user)
+    session.seconds = 300.0
+
+    def go() -> None:
+        with suppress(my.DriverError):
+            session.rows(f"SELECT COUNT(*) FROM {stage.table}")
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    stage.stack.callback(thread.join)
+    stage.stack.callback(session.sever)
+
+
+def waiting(stage: Stage, user: str = READER) -> int:
+    """The pid of a DDL that waits for a job's transaction, once a session of that user waits after it."""
+    stage.copy()
+    stage.begins(f"ALTER TABLE {stage.table} ADD COLUMN c int")
+    pid = first(stage.reader()).waiter.pid
+    assert pid is not None
+    after_it(stage, user)
+    first(stage.reader(), 1)
+    return pid
+
+
+def there(stage: Stage, pid: int) -> bool:
+    return bool(stage.maria.rows(f"SELECT 1 FROM information_schema.processlist WHERE id = {pid}"))
+
+
+def seen(at: SessionEnder, pid: int, end: float | None = None) -> InFront:
+    """What is said of it, as soon as the server tells which of the two waits longer."""
+    return until(lambda: at.in_front(pid, time.time(), end), 20, "it to be in front")
+
+
+def test_a_login_that_may_ends_the_ddl_in_front_of_a_job_and_one_that_may_not_says_who_can(stage: Stage) -> None:
+    pid, at = waiting(stage), ender(stage)
+    found = seen(at, pid)
+    began = found.blocker.began
+    assert began is not None and not found.right and found.blocker.user == "root"
+    with pytest.raises(Refused) as refused:
+        ending.refuse(found, pid, began, "source m")
+    assert f"`KILL {pid}`" in refused.value.hint and f"CONNECTION_ADMIN ON *.* TO '{READER}'@'%'" in refused.value.hint
+    assert not seen(at, pid, began).sent and there(stage, pid)
+    stage.maria.run(f"GRANT CONNECTION ADMIN ON *.* TO {READER}@'%'")
+    at = ender(stage)  # a session has the rights of its login's moment
+    found = seen(at, pid, began - 60.0)
+    assert found.right == "CONNECTION ADMIN" and not found.sent and there(stage, pid)
+    with pytest.raises(Refused, match="not the session of"):
+        ending.refuse(found, pid, began - 60.0, "source m")
+    assert at.is_there(pid, began) and seen(at, pid, began).sent
+    until(lambda: not there(stage, pid), 20, "it to end")
+    assert not at.is_there(pid, began) and at.in_front(pid, time.time()) is None
+
+
+def test_a_right_that_the_session_has_not_yet_ends_nothing_and_says_who_can(stage: Stage) -> None:
+    pid, at = waiting(stage), ender(stage)
+    began = seen(at, pid).blocker.began
+    stage.maria.run(f"GRANT CONNECTION ADMIN ON *.* TO {READER}@'%'")
+    found = seen(at, pid, began)
+    assert not found.sent and not found.right and there(stage, pid)
+
+
+def test_a_ddl_that_no_session_of_ours_waits_after_is_in_front_of_nobody(stage: Stage) -> None:
+    stage.maria.run(f"GRANT CONNECTION ADMIN ON *.* TO {READER}@'%'")
+    pid, at = waiting(stage, ""), ender(stage)
+    assert at.in_front(pid, time.time()) is None
+    assert at.in_front(pid, time.time(), first(stage.reader()).waiter.began) is None and there(stage, pid)
+
+
+def test_a_session_that_waits_to_read_or_that_does_nothing_is_in_front_of_nobody(stage: Stage) -> None:
+    waiting(stage)
+    rows = stage.maria.rows(waits._WAITING.replace("%%", "%"))
+    readers = [int(row[0]) for row in rows if row[1] == READER]
+    idle = stage.login("")
+    number = int(idle.rows("SELECT CONNECTION_ID()")[0][0])
+    assert readers and all(ender(stage).in_front(pid, time.time()) is None for pid in (*readers, number))

@@ -1,0 +1,140 @@
+"""Own commands by their keys, and contexts: asked first, off while read-only, hostile names shown harmless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from slotkeeper.console.actions.own import Context
+from slotkeeper.console.actions.record import Said
+from slotkeeper.console.actions.runner import OWN
+from slotkeeper.console.tui import own
+from slotkeeper.console.tui.screens.actions.menu import JobMenu
+from slotkeeper.console.tui.screens.actions.own import OwnConfirm, OwnProgress
+from tests.tui.filled import Filled, console, drive, driven, press, screen
+from tests.tui.planted import arm, plant, typed, until, until_asked
+
+COMMANDS = """
+[[command]]
+name = "show"
+key = "f5"
+run = ["/usr/bin/printenv", "JOB", "a b"]
+[[command]]
+name = "pauses"
+key = "p"
+run = ["true"]
+[contexts]
+broken = {config = "/nowhere/c.toml"}
+"""
+
+
+def with_file(folder: Path, text: str = COMMANDS, mode: int = 0o600) -> Filled:
+    made = console(folder)
+    (folder / "config").mkdir(mode=0o700)
+    file = made.app.services.own_file = folder / "config" / "console.toml"
+    file.write_text(text)
+    file.chmod(mode)
+    return made
+
+
+async def loaded(made: Filled, pilot: Pilot[int]) -> None:
+    made.app.load_own()
+    await until_asked(pilot, lambda: made.app.own is not None)
+
+
+@driven(with_file)
+async def test_a_key_asks_first_and_runs_the_list_for_the_row_only_while_armed(made: Filled, pilot: Pilot[int]) -> None:
+    runs = plant(made)
+    await loaded(made, pilot)
+    assert "pauses: key p is taken (pause job); left out" in screen(made.app)
+    await press(pilot, "f5")
+    shown = screen(made.app)
+    assert isinstance(made.app.screen, OwnConfirm)
+    assert "/usr/bin/printenv JOB 'a b'" in shown and "JOB     stock_rt" in shown
+    await press(pilot, "y")
+    assert "RO: nothing can be applied" in screen(made.app) and not runs.orders
+    await press(pilot, "escape")
+    await arm(pilot, made.app)
+    await press(pilot, "f5", "y")
+    (order,) = runs.orders
+    assert order.program == OWN and order.shown == ("/usr/bin/printenv", "JOB", "a b") and order.key == "stock_rt"
+    assert order.words[2:5] == ("show", "INC-2304", "JOB=stock_rt") and order.words[-1] == "DN="
+    assert isinstance(made.app.screen, OwnProgress)
+    id = list(runs.actions)[-1]
+    runs.outputs[id] = Said("first \x1b[31mred\x1b]0;title\x07\nsecond\n", "")
+    shown = await until(pilot, made.app, "second")
+    assert "\x1b" not in shown and "\\x1b[31mred" in shown
+    await press(pilot, "c")
+    assert runs.cancelled == [id]
+    runs.end(id, 7, None)
+    await until(pilot, made.app, "exit 7")
+
+
+@driven(with_file)
+async def test_it_can_be_typed_and_does_nothing_over_a_form_or_without_a_row(made: Filled, pilot: Pilot[int]) -> None:
+    runs = plant(made)
+    await loaded(made, pilot)
+    await press(pilot, "7", "f5")
+    assert "no row of a job or slot is chosen" in screen(made.app)
+    await press(pilot, "2", "space", "space", "f5")
+    assert "one row at a time" in screen(made.app)
+    await press(pilot, "u", "a", "f5")
+    assert isinstance(made.app.screen, JobMenu)
+    await press(pilot, "escape", "colon")
+    await typed(pilot, "own show")
+    await press(pilot, "enter")
+    assert isinstance(made.app.screen, OwnConfirm) and not runs.orders
+
+
+@driven(lambda folder: with_file(folder, mode=0o644))
+async def test_a_file_that_others_can_read_binds_no_key_and_says_so(made: Filled, pilot: Pilot[int]) -> None:
+    await loaded(made, pilot)
+    assert "is open to others (mode 0644)" in screen(made.app)
+    await press(pilot, "f5")
+    assert not isinstance(made.app.screen, OwnConfirm)
+
+
+@driven(with_file)
+async def test_help_lists_own_commands(made: Filled, pilot: Pilot[int]) -> None:
+    await loaded(made, pilot)
+    await press(pilot, "question_mark")
+    await typed(pilot, "printenv")
+    assert "show: /usr/bin/printenv" in screen(made.app) and " f5 " in screen(made.app)
+    await press(pilot, "enter")
+    assert isinstance(made.app.screen, OwnConfirm)
+
+
+@driven(with_file)
+async def test_a_context_that_cannot_be_opened_is_said_and_nothing_is_left(made: Filled, pilot: Pilot[int]) -> None:
+    await loaded(made, pilot)
+    for name, said in {"broken": "broken cannot be opened:", "nosuch": "there is no context nosuch"}.items():
+        await press(pilot, "colon")
+        await typed(pilot, f"context {name}")
+        await press(pilot, "enter")
+        assert said in screen(made.app) and made.app.next_context is None and made.app.is_running
+
+
+def test_another_context_is_opened_after_forms_are_closed_and_is_read_only(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir(mode=0o700)
+    made = with_file(tmp_path, f'[contexts]\nlab = {{state_dir = "{other}"}}\n')
+    plant(made)
+
+    def chosen() -> Context | None:
+        return made.app.next_context
+
+    async def do(pilot: Pilot[int]) -> None:
+        await loaded(made, pilot)
+        await arm(pilot, made.app)
+        await press(pilot, "a", "r")
+        made.app.open_context("lab")
+        assert not chosen() and own.OPEN_FORM in screen(made.app)
+        await press(pilot, "escape", "escape")
+        await press(pilot, "colon")
+        await typed(pilot, "context lab")
+        await press(pilot, "enter")
+        assert chosen() and made.app.armed is None
+
+    drive(made, do)
+    assert chosen() == Context("lab", state_dir=other)
