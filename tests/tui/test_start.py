@@ -21,6 +21,8 @@ from slotkeeper.console.tui.terminal import POLL_SECONDS, START_DEMO
 from slotkeeper.core.config.load import load
 from slotkeeper.core.state.sqlite import Store
 from tests.support.printed import bare
+from tests.support.terminal import Terminal as drawn_by
+from tests.support.terminal import console as console_at
 from tests.tui.filled import console, drive, on_screen, press, screen
 from tests.tui.planted import until
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
@@ -76,17 +78,29 @@ def test_with_colours_some_are_sent(tmp_path: Path) -> None:
     assert terminal.end() == 0
 
 
-@pytest.mark.parametrize(("column", "ascii_only"), [(2, False), (3, True)], ids=["narrow", "wide"])
-def test_a_terminal_that_draws_lines_two_cells_wide_gets_ascii(column: int, ascii_only: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ambiguous", [1, 2], ids=["narrow", "wide"])
+def test_a_terminal_that_draws_signs_two_cells_wide_gets_ascii_and_no_column_moves(
+    ambiguous: int, tmp_path: Path
+) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(VALID.replace("[state]", f'[state]\ndir = "{tmp_path / "state"}"'), encoding="utf-8")
+    with drawn_by(console_at(config), (80, 24), {"LANG": "C.UTF-8"}, ambiguous=ambiguous) as terminal:
+        terminal.shows("orders_rt", "STREAMING", "z next fault")
+        for key, title in (("2", "WANTED"), ("4", "SIGNATURE"), ("1", "STREAMING")):
+            terminal.send(key)
+            terminal.shows(title)
+        assert terminal.screen.text.isascii() is (ambiguous == 2)
+        assert terminal.screen.foreign == [], "characters beyond the last column"
+        edges = [line for line in terminal.screen.lines() if line[:1] in "|\u2502"]
+        assert len(edges) > 9 and all(len(line) == 80 for line in edges), terminal.screen.text
+
+
+def test_a_terminal_that_does_not_say_how_wide_it_draws_is_not_waited_for(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
-    terminal.read_until(QUESTION)
-    terminal.write(f"\x1b[5;{column}R".encode())
     terminal.read_until(b"orders_rt")
-    terminal.write(b"q")
-    terminal.read_until(ALTERNATE_OFF)
-    drawn = terminal.seen[terminal.seen.index(ALTERNATE_ON) :]
-    assert drawn.isascii() is ascii_only
-    assert b"R" not in drawn[:1] and terminal.end() == 0
+    assert QUESTION in terminal.seen and not terminal.seen.isascii()
+    terminal.press(b"q", ALTERNATE_OFF)
+    assert terminal.end() == 0
 
 
 @pytest.mark.parametrize(
