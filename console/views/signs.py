@@ -71,10 +71,10 @@ def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:
 def verdict_sign(level: Level, ascii_only: bool) -> tuple[str, str, str]:
     """The sign of a verdict, the role it stands in, and that of the words behind it.
 
-    >>> verdict_sign(Level.FINE, True), verdict_sign(Level.WARNING, True)
-    (('ok', 'ok-sign', 'ok'), ('!', 'warn-sign', 'warn'))
+    >>> verdict_sign(Level.FINE, True), verdict_sign(Level.WARNING, True), verdict_sign(Level.REST, True)
+    (('ok', 'ok-sign', 'ok'), ('!', 'warn-sign', 'warn'), ('-', 'rest-sign', 'rest'))
     """
-    known = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "unknown"}
+    known = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "unknown", Level.REST: "rest"}
     role = known.get(level, "ok")
     shown = sign(OK, ascii_only) if role == "ok" else mark(level, ascii_only)
     return shown, f"{role}-sign", role

@@ -18,6 +18,7 @@ from slotkeeper.console.tui.boxes import Box
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import GraphRead, parts_of
 from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views import headlines
 from slotkeeper.console.views.graphs import (
     AROUND,
     LEAST_ROWS,
@@ -33,6 +34,7 @@ from slotkeeper.console.views.graphs import (
 from slotkeeper.console.views.jobs import part_in
 from slotkeeper.console.views.lanes import lane_level, speed
 from slotkeeper.console.views.rows import NARROW, Column, Row, named_by, seconds
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
@@ -105,6 +107,10 @@ class GraphsScreen(TableScreen):
             _row(ALL, f"all {self._part()}s", Level.FINE, series.lines[WHOLE], room, ascii_only),
             *(_row(one, one, levels.get(one, Level.FINE), series.lines[one], room, ascii_only) for one in lanes),
         ]
+
+    def verdict(self) -> Verdict:
+        lags = self._known.lines[WHOLE].lags if self._known is not None else ()
+        return headlines.of_graphs(self.job, self.console.shown.local, lags, SAID[max(0, self._span)], self.apart)
 
     def _part(self) -> str:
         job = self.console.shown.job(self.job)

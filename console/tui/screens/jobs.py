@@ -16,7 +16,7 @@ from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
 from slotkeeper.console.tui.boxes import AROUND, Box, padded, shares
 from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
-from slotkeeper.console.tui.screens.table import DOT, TableScreen
+from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
@@ -47,7 +47,7 @@ from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
 from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, named_by, rank, short
-from slotkeeper.console.views.signs import ROLES, verdict_sign
+from slotkeeper.console.views.signs import ROLES
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
@@ -94,17 +94,6 @@ class _LeadsToLocks(GraphBelow):
     def keys_now(self) -> Mapping[str, str]:
         first, *others = self.keys_shown
         return dict.fromkeys((first, "locks", *others), "") if self.locked() else super().keys_now()
-
-    def verdict(self, one: Verdict) -> Text:
-        """A verdict, alone in its row: its sign, and what it says as far as there is room."""
-        shown, block, role = verdict_sign(one.level, self.console.ascii_only)
-        text = Text(f" {shown} ", self.style(block), no_wrap=True, end="")
-        room = self.app.size.width - cell_len(text.plain)
-        return (
-            Text("", no_wrap=True, end="")
-            .append_text(text)
-            .append(self.cut(f" {one.words}", room), self.style(f"{role}-word"))
-        )
 
     def role_of(self, job: JobFacts | None) -> str:
         """The colour of a job's frame."""
@@ -218,7 +207,6 @@ class OverviewScreen(_OfJobs):
     its_name = "Jobs"
     number = "1"
     columns = JOB_COLUMNS
-    has_strip = True
     panel_height = 6
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "welcome", *_OfJobs.keys_shown[1:])
 
@@ -251,7 +239,7 @@ class OverviewScreen(_OfJobs):
         if local.fault:
             return []
         self._place = self._place if self._place < len(local.faults) else 0
-        rows = [self.verdict(verdict(local, now, self._place, DOT[ascii_only]))]
+        rows = [self.verdict_line(verdict(local, now, self._place, self.apart))]
         size = self.app.size
         if is_small(size.width, size.height):
             return rows
@@ -290,6 +278,10 @@ class JobsScreen(_OfJobs):
     number = "2"
     columns = PROCESS_COLUMNS
 
+    def verdict(self) -> Verdict | None:
+        local = self.console.shown.local
+        return None if local.at is None or local.fault else verdict(local, self.console.now, apart=self.apart)
+
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job = self.console.shown.job(key) if key else None
         lines = [*self.fault(), *self.detail_of(key)]
@@ -312,7 +304,6 @@ class JobScreen(_LeadsToLocks):
     ]
     its_name = "Lanes"
     columns = LANE_COLUMNS
-    has_strip = True
     has_actions = True
     panel_height = 7
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "act", "graphs", "log", "errors-of", "describe", "pane")
@@ -353,14 +344,13 @@ class JobScreen(_LeadsToLocks):
         shown = [(Level.FINE, figures_of(job, now, self.console.ascii_only)), *middle]
         return [*shown, (Level.REST, process(job, self._detail(), now))]
 
-    def head(self) -> list[Text]:
+    def verdict(self) -> Verdict | None:
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None or job.queries:
-            return []
-        apart = DOT[self.console.ascii_only]
-        said = f"{apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
+            return None
+        said = f"{self.apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
         level = job.level if job.level in FAULTS else Level.FINE
-        return [self.verdict(Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}"))]
+        return Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job, detail = self.console.shown.job(self.job), self._detail()

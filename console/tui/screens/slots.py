@@ -12,6 +12,7 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
 from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
+from slotkeeper.console.views import headlines
 from slotkeeper.console.views.rows import Column, Row, age, columns_for
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
@@ -27,6 +28,7 @@ from slotkeeper.console.views.slots import (
     slot_rows,
     ttl_line,
 )
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
 
@@ -101,6 +103,14 @@ class SlotsScreen(_OfSlots, GraphBelow):
             self.console.shown.tables.values(), self.console.now, self.console.shown.local, self.console.ascii_only
         )
 
+    def verdict(self) -> Verdict:
+        if not self.console.has_sources and not self.console.in_history:
+            return Verdict(Level.REST, headlines.NO_JOB)
+        first = self.every_row[0].key if self.every_row else None
+        return headlines.of_slots(
+            self.every_row, self.slot(first), self.console.now, self.console.shown.local, self.apart
+        )
+
     def every_column(self) -> Sequence[Column]:
         return slot_columns(self.console.shown.tables.values())
 
@@ -162,6 +172,12 @@ class SlotScreen(_OfSlots):
     def rows(self) -> list[Row]:
         one = self.slot(self.key)
         return shard_rows(one, self.console.now, self.console.ascii_only, self.console.shown.local) if one else []
+
+    def verdict(self) -> Verdict:
+        one, local = self.slot(self.key), self.console.shown.local
+        if one is None:
+            return Verdict(Level.UNKNOWN, "The slot is gone")
+        return Verdict(*headlines.of_slot(one, self.console.now, local))
 
     def about(self) -> str:
         one = self.slot(self.key)

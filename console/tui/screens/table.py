@@ -39,6 +39,8 @@ from slotkeeper.console.views.rows import (
     rank,
     turned,
 )
+from slotkeeper.console.views.signs import verdict_sign
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1
@@ -76,7 +78,6 @@ class TableScreen(Filtered):
     keys_work = "table"
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
-    has_strip = False
     tells_events = False
     """Whether the panel ends with what happened last, where there is room."""
     has_actions = False
@@ -100,6 +101,8 @@ class TableScreen(Filtered):
         self._needs: dict[str, int] = {}
         self._needs_at = 0
         self._every = 0
+        self.every_row: list[Row] = []
+        """All rows as they were drawn last: what stands above them is about the same."""
 
     # What a screen of this kind says
 
@@ -136,9 +139,27 @@ class TableScreen(Filtered):
         heading = [self.text(""), self.text(f"{blank}last events (UTC)", Level.REST)]
         return [*heading, *(self.text(self.cut(f"{blank}{one}", self.inner)) for one in found)]
 
+    def verdict(self) -> Verdict | None:
+        """What all of its rows mean, in one line; None where there is no such line."""
+        return None
+
     def head(self) -> list[Text]:
         """Rows above all others: the verdict, and figures."""
-        return []
+        one = self.verdict()
+        return [] if one is None else [self.verdict_line(one)]
+
+    def verdict_line(self, one: Verdict) -> Text:
+        """A verdict, alone in its row: its sign, and what it says as far as there is room."""
+        shown, block, role = verdict_sign(one.level, self.console.ascii_only)
+        text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
+        return text.append(
+            self.cut(f" {one.words}", self.app.size.width - cell_len(text.plain)), self.style(f"{role}-word")
+        )
+
+    @property
+    def apart(self) -> str:
+        """What stands between two things that a line says."""
+        return DOT[self.console.ascii_only]
 
     def strip(self) -> Lines:
         """Lines above the table."""
@@ -183,8 +204,7 @@ class TableScreen(Filtered):
         return [self.table, self.query_one(Panel)]
 
     def body(self) -> Iterator[Widget]:
-        if self.has_strip:
-            yield Line("strip")
+        yield Line("strip")
         yield Line("title")
         yield LiveTable(self.console.ascii_only, id="table")
         yield Line("foot")
@@ -216,15 +236,14 @@ class TableScreen(Filtered):
         self.query_one("#end").display = self.framed and rows > 0
 
     def draw(self) -> None:
-        every = self.rows()
+        self.every_row = every = self.rows()
         parts = [(_HEAD, [line]) for line in self.head()]
         parts += [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
         above = len(parts), sum(len(rows) for _, rows in parts)
         if (above, len(every)) != (self._above, self._every):
             self._above, self._every = above, len(every)
             self._size_panel()
-        if self.has_strip:
-            self._draw_strip(parts)
+        self._draw_strip(parts)
         listed = self._listed(every)
         # shortly after a key, rows stay where they are, unless the key was pressed to order them
         moved_on, self._moved_on = self._moved_on, False
