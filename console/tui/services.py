@@ -71,6 +71,8 @@ class Host(Protocol):
     """The alerts that are critical; None before anything was read."""
     job_shown: str
     paused: bool
+    mouse_on: bool
+    mouse_used: bool
 
     # What is known
 

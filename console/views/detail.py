@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from rich.cells import cell_len
+
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
-from slotkeeper.console.views.rows import FAULTS, bar, both_ends, count
+from slotkeeper.console.views.rows import FAULTS, bar, both_ends, count, fit, plain
 from slotkeeper.console.views.signs import MANY, Parts, coloured, dn_sign, heat, lag_role, span
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
@@ -162,7 +164,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
         strip = heat(lags, width - 12, ascii_only)
         return [[(f"{part_in(job) + 's':<8}", "dim"), *coloured(strip)]]
     found: list[Parts] = []
-    name = min(16, max(len(safe(lane.name, 16)) for lane in lanes))
+    name = min(16, max(cell_len(plain(safe(lane.name), ascii_only)) for lane in lanes))
     cells = max(4, min(30, width // (2 if len(lanes) > 2 and width < 140 else 1) - name - 16))
     per_row = max(1, width // (name + cells + 15))
     rows = -(-len(lanes) // per_row)
@@ -173,7 +175,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
             shown, role = dn_sign(level, ascii_only)
             role = lag_role(lag) or role
             drawn = progress(lane, pace, cells, ascii_only) if pace is not None else ""
-            line += [(f"{shown} ", role), (f"{safe(lane.name, name):<{name}} ", "dim")]
+            line += [(f"{shown} ", role), (f"{fit(safe(lane.name), name, ascii_only=ascii_only)} ", "dim")]
             line += [(f"{drawn:<{cells}}", role), (f" {span(lag, ascii_only):>9}   ", lag_role(lag))]
         found.append(line)
     return found

@@ -139,22 +139,36 @@ def test_what_is_typed_in_one_go_is_taken_in_its_order(tmp_path: Path) -> None:
     assert terminal.end() == 0
 
 
-def test_the_mouse_is_off_until_m_and_off_again_at_the_end(tmp_path: Path) -> None:
-    on, off = b"\x1b[?1000h", b"\x1b[?1000l"
+def test_the_mouse_is_on_until_m_and_off_at_the_end(tmp_path: Path) -> None:
+    modes = ("1000", "1002", "1006")
+    on, off = ("".join(f"\x1b[?{mode}{end}" for mode in modes).encode() for end in "hl")
     terminal = Terminal(tmp_path)
-    terminal.read_until(b"orders_rt")
-    assert on not in terminal.seen
-    terminal.write(b"m")
     terminal.read_until(on)
-    terminal.read_until(b"mouse on")
-    terminal.write(b"m")
-    terminal.read_until(off)
+    terminal.read_until(b"Shift+drag selects text")
+    assert b"\x1b[?1003h" not in terminal.seen, "each move of the mouse would be traffic"
+    terminal.press(b"m", off)
+    terminal.read_until(b"mouse off")
+    terminal.press(b"m", on)
     terminal.seen = b""
-    terminal.write(b"m")
-    terminal.read_until(on)
     terminal.write(b"q")
     terminal.read_until(ALTERNATE_OFF)
     assert off in terminal.seen and terminal.end() == 0
+
+
+def test_a_click_opens_a_screen_chooses_a_row_and_presses_a_key(tmp_path: Path) -> None:
+    def click(column: int, row: int) -> bytes:
+        return f"\x1b[<0;{column};{row}M\x1b[<0;{column};{row}m".encode()
+
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"Shift+drag selects text")
+    since = len(terminal.seen)
+    terminal.press(click(16, 2), b"WANTED")
+    terminal.read_until(b"pause", since)
+    assert b"Shift+drag" not in terminal.seen[since:], "said until the mouse was used"
+    terminal.press(click(3, 24), b"Help")
+    terminal.press(b"\x1b[27u", b"WANTED")
+    terminal.press(b"q", ALTERNATE_OFF)
+    assert terminal.end() == 0
 
 
 def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from slotkeeper.console.views.overview import at_work, event_lines, trust
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, named_by, rank, short
+from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, fit, named_by, rank
 from slotkeeper.console.views.signs import ROLES
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
@@ -186,14 +186,11 @@ class _OfJobs(_LeadsToLocks):
     def _lane_lines(self, job: JobFacts) -> list[Text]:
         """The DNs of a job as a table for a column beside."""
         shown = [one for one in lane_columns(job) if one.key in ("dn", "doing", "lag", "rate", "behind", "eta")]
-        head = " ".join(f"{one.label:{'>' if one.right else '<'}{one.width}}" for one in shown)
-        found = [self.text(head, Level.REST)]
-        for row in lane_rows(job, self.console.ascii_only):
-            cells = (short(row.cells.get(one.key, ""), one.width) for one in shown)
-            words = " ".join(
-                f"{cell:{'>' if one.right else '<'}{one.width}}" for cell, one in zip(cells, shown, strict=True)
-            )
-            found.append(self.text(words, row.level))
+        ascii_only = self.console.ascii_only
+        found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
+        for row in lane_rows(job, ascii_only):
+            cells = (fit(row.cells.get(one.key, ""), one.width, one.right, ascii_only) for one in shown)
+            found.append(self.text(" ".join(cells), row.level))
         return found
 
 
@@ -244,7 +241,7 @@ class OverviewScreen(_OfJobs):
         if is_small(size.width, size.height):
             return rows
         found = figures(local, list(self.console.shown.tables.values()), now, size.width, ascii_only)
-        return [*rows, *parts_of(self, [*figure_lines(found, size.width)])]
+        return [*rows, *parts_of(self, [*figure_lines(found, size.width, ascii_only)])]
 
     def strip(self) -> Lines:
         local, now = self.console.shown.local, self.console.now

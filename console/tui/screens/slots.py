@@ -13,7 +13,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
 from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
 from slotkeeper.console.views import headlines
-from slotkeeper.console.views.rows import Column, Row, age, columns_for
+from slotkeeper.console.views.rows import Column, Row, age, columns_for, fit
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
@@ -134,11 +134,14 @@ class SlotsScreen(_OfSlots, GraphBelow):
         some: list[Text] = []
         if len(rows) > 1 and room >= min(len(rows), 4) + 2:
             columns = columns_for(shard_columns(one), self.app.size.width, sides=self._sides)
-            some = [self.text(""), self.text("".join(_cell(column.label, column) for column in columns), Level.REST)]
-            some += [
-                self.text("".join(_cell(row.cells.get(column.key, ""), column) for column in columns), row.level)
-                for row in rows[: room - 2]
+            ascii_only = self.console.ascii_only
+            some = [
+                self.text(""),
+                self.text(" ".join(fit(one.label, one.width, one.right) for one in columns), Level.REST),
             ]
+            for row in rows[: room - 2]:
+                cells = (fit(row.cells.get(one.key, ""), one.width, one.right, ascii_only) for one in columns)
+                some.append(self.text(" ".join(cells), row.level))
         room -= len(some)
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
         return [*some, *graphs, *self.last_events(room - len(graphs))]
@@ -195,8 +198,3 @@ class SlotScreen(_OfSlots):
     def crumb(self) -> str:
         one = self.slot(self.key)
         return f"Slots > {safe(one.slot.name, 60) if one else '?'}"
-
-
-def _cell(text: str, column: Column) -> str:
-    cut = text if len(text) <= column.width else text[: max(0, column.width - 2)] + ".."
-    return (cut.rjust(column.width) if column.right else cut.ljust(column.width)) + " "

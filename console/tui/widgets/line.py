@@ -22,6 +22,8 @@ from textual.widgets import Input
 
 GAP = 16
 """So many equal cells between two that differ are drawn with them: to go there and to set colours costs more."""
+WHEEL = 3
+"""The lines of a turn of the mouse's wheel."""
 _NOTHING = Strip([])
 Cell = tuple[str, Style | None]
 
@@ -196,6 +198,13 @@ class Panel(Line):
 
     def action_jump(self, end: int) -> None:
         self._scroll(end * len(self._lines))
+
+    def on_mouse_scroll_down(self) -> None:
+        """The wheel, as far as there is more than is seen."""
+        self._scroll(self.top + WHEEL)
+
+    def on_mouse_scroll_up(self) -> None:
+        self._scroll(self.top - WHEEL)
 
     def _scroll(self, top: int) -> None:
         self._show(top)
