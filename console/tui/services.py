@@ -19,6 +19,7 @@ from slotkeeper.console.cli.context import Invocation
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
+from slotkeeper.console.tui.startup import NOTE
 from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_state_dir
@@ -187,6 +188,8 @@ class Services:
     quarantines: SinkQuarantines = field(default_factory=SinkQuarantines)
     locks: LockPoller = field(default_factory=LockPoller)
 
+    note: tuple[str, ...] = ()
+    """What the Overview says besides: its first line as the place, the others with the row under the cursor."""
     columns: dict[str, Chosen] = field(default_factory=dict)
     """Which columns a person wants to see, by screen, as long as this console is open."""
 
@@ -250,7 +253,8 @@ def services_for(shared: Invocation) -> Services:
     folder = loaded.state_dir if loaded else default_state_dir(shared.env)
     clock = SystemClock()
     feed = Collector(LateReader(loaded, folder, clock), SlotPoller(loaded, clock))
-    return Services(feed, clock, loaded, folder, str(shared.config.absolute()) if shared.config else "")
+    config, note = str(shared.config.absolute()) if shared.config else "", shared.env.get(NOTE, "").splitlines()
+    return Services(feed, clock, loaded, folder, config, note=tuple(note))
 
 
 _Stretch = tuple[str, timedelta, int]

@@ -33,7 +33,8 @@ from slotkeeper.console.views.graphs import (
 )
 from slotkeeper.console.views.jobs import part_in
 from slotkeeper.console.views.lanes import lane_level, speed
-from slotkeeper.console.views.rows import NARROW, Column, Row, named_by, seconds
+from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, named_by, seconds
+from slotkeeper.console.views.signs import ASCII_HEAT, HEAT, LATE, MUCH, SIGNS, lag_role
 from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
@@ -122,7 +123,9 @@ class GraphsScreen(TableScreen):
     def about(self) -> str:
         now = self.console.now
         point = "" if self._known is None else f", a point {in_words(self._known.every)}"
-        return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}"
+        signs = ASCII_HEAT if self.console.ascii_only else HEAT
+        legend = f"   {signs[0]} < {LATE:g} s {signs[1]} < {MUCH:g} s {signs[2]}" if self.app.size.width >= WIDE else ""
+        return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}{legend}"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """Its title; what is drawn below it is not wrapped."""
@@ -185,7 +188,13 @@ def _row(key: str, name: str, level: Level, line: Line, room: int, ascii_only: b
         "fastest": speed(fastest),
         "strip": strip(line.lags, room, ascii_only),
     }
-    return Row(key, level, cells, {"lag": lag, "most": most, "rate": rate, "fastest": fastest, "strip": most})
+    return Row(
+        key,
+        level,
+        cells,
+        {"lag": lag, "most": most, "rate": rate, "fastest": fastest, "strip": most},
+        {"strip": SIGNS, "lag": lag_role(lag), "most": lag_role(most)},
+    )
 
 
 def _last(values: tuple[float | None, ...]) -> float | None:

@@ -17,7 +17,7 @@ from slotkeeper.console.tui.boxes import AROUND, Box, padded, shares
 from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
 from slotkeeper.console.tui.screens.table import TableScreen
-from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of
+from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of, long_work
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
@@ -46,7 +46,7 @@ from slotkeeper.console.views.overview import at_work, event_lines, trust
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, fit, named_by, rank
+from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, clock, fit, named_by, rank
 from slotkeeper.console.views.signs import ROLES
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
@@ -155,7 +155,7 @@ class _OfJobs(_LeadsToLocks):
             return [(Level.REST, "no row is chosen")]
         if job.queries:
             return query_lines(job, self.console.now)
-        return lines_of(job, self.console.now, short=not self.framed)
+        return lines_of(job, self.console.now, not self.framed, self.console.ascii_only)
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
         """The row under the cursor: what it means, its DNs, and what happened last; side by side where it is wide."""
@@ -259,8 +259,14 @@ class OverviewScreen(_OfJobs):
             *at_work(local, now),
         ]
 
+    def crumb(self) -> str:
+        note = self.console.services.note[:1]
+        return "   ".join([self.its_place, *(safe(one, 200) for one in note)])
+
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        return (safe(key, 60) if key else "Job"), self.detail_of(key)
+        ways = [safe(one, TYPED) for one in self.console.services.note[1:]]
+        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(ways)]
+        return (safe(key, 60) if key else "Job"), [*self.detail_of(key), *said]
 
     def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room)
@@ -364,6 +370,7 @@ class JobScreen(_LeadsToLocks):
             lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above may have its beginning
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
+            lines += long_work(job, self.console.ascii_only)
             routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
             lines += [(Level.FINE, labelled("Target", routes))] if routes else []
             sync = sync_line(job, self.console.ascii_only)
