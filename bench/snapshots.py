@@ -1,8 +1,9 @@
 """`python -m bench.snapshots`: the pictures of the console under `docs/pictures`, from a real run in tmux.
 
 The demo's servers, its job and its writers run; a second slot is made, the job is paused and resumed, a DN fails for a
-while; meanwhile the console is walked screen by screen at every size, and once more in ASCII. Every picture is
-looked at before it is kept, and everything that was started is ended.
+while; meanwhile the console is walked screen by screen at every size, and at the usual one in a light theme and in
+ASCII. At the end a film is made: a lock is named, a slot is reset, and the reset is undone. Every picture is looked at
+before it is kept, and everything that was started is ended.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from slotkeeper.demo.run import JOB, Demo, DemoOptions
 from slotkeeper.demo.warehouse import Warehouse
 
 FOLDER = ROOT / "docs" / "pictures"
-SIZES = ((100, 30), (80, 24), (200, 60))
+USUAL = (80, 24)
+SIZES = (USUAL, (100, 30), (160, 45), (200, 60))
+FILM = FOLDER / "film.svg"
 SECOND = "orders_dr"
 USER = "dba"
 
@@ -69,12 +72,23 @@ AT_THE_END = (
 """When there is some past to be drawn, the failing DN's too, and the target was verified."""
 
 
+class Look(Enum):
+    """How the console is drawn; the value ends the name of its folder."""
+
+    DARK = ""
+    LIGHT = "-light"
+    ASCII = "-ascii"
+
+
+VIEWS = [*((size, Look.DARK) for size in SIZES), (USUAL, Look.LIGHT), (USUAL, Look.ASCII)]
+
+
 class Photographer:
     """Walks a console and keeps what it sees."""
 
-    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str], ascii_only: bool = False) -> None:
+    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str], look: Look = Look.DARK) -> None:
         self._tmux = tmux
-        self._ascii = ascii_only
+        self._look = look
         self._folder = folder
         self._names = names
         self.wrong: list[str] = []
@@ -95,14 +109,15 @@ class Photographer:
     def _keep(self, name: str) -> None:
         size, coloured = self._tmux.size, pictures.renamed(self._tmux.coloured(), self._names)
         text = pictures.renamed(self._tmux.text(), self._names)
-        view = f"{size[0]}x{size[1]}" + ("-ascii" if self._ascii else "")
+        view = f"{size[0]}x{size[1]}{self._look.value}"
         self.wrong += [f"{view} {name}: {one}" for one in pictures.wrong(text, size)]
-        self.wrong += [f"{view} {name}: a byte above 0x7F"] if self._ascii and not text.isascii() else []
+        self.wrong += [f"{view} {name}: a byte above 0x7F"] if self._look is Look.ASCII and not text.isascii() else []
         place = self._folder / view
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{name}.txt").write_text("\n".join(line.rstrip() for line in text.split("\n")), encoding="utf-8")
-        if not self._ascii:
-            (place / f"{name}.svg").write_text(pictures.svg(coloured, size, "slotkeeper"), encoding="utf-8")
+        if self._look is not Look.ASCII:
+            drawn = pictures.svg([(coloured, 1.0)], size, f"slotkeeper: {name[3:]}")
+            (place / f"{name}.svg").write_text(drawn, encoding="utf-8")
         say(f"{view} {name}")
 
 
@@ -144,10 +159,9 @@ def _fails(run: Demo) -> bool:
 def _both(run: Demo, folder: Path) -> list[str]:
     assert isinstance(run.warehouse, Warehouse)
     wrong: list[str] = []
-    for old in folder.glob("*x*/[0-9][0-9]-*"):
-        old.unlink()
-    views = [(size, plain) for size in SIZES for plain in (False, True)]
-    for view in views:
+    for old in folder.glob("*x*"):
+        shutil.rmtree(old)
+    for view in VIEWS:
         with _photographer(run, folder, *view) as photographer:
             run.warehouse.dn_down("dn_3")
             try:
@@ -159,7 +173,7 @@ def _both(run: Demo, folder: Path) -> list[str]:
             photographer.walk(WHEN_ALL_IS_WELL)
             wrong += photographer.wrong
     _slotkeeper(run, "verify", JOB)
-    for view in views:
+    for view in VIEWS:
         with _photographer(run, folder, *view) as photographer:
             photographer.walk(AT_THE_END)
             wrong += photographer.wrong
@@ -167,19 +181,62 @@ def _both(run: Demo, folder: Path) -> list[str]:
 
 
 @contextmanager
-def _photographer(run: Demo, folder: Path, size: tuple[int, int], ascii_only: bool) -> Iterator[Photographer]:
+def _console(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
     """A console of that size, on its first screen."""
-    command = [
-        sys.executable,
-        "-m",
-        "slotkeeper.console.__main__",
-        "--config",
-        str(run.config),
-        *["--ascii"] * ascii_only,
-    ]
-    with Tmux(["env", f"LOGNAME={USER}", *command], size, {}) as tmux:
+    command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config)]
+    command += ["--ascii"] if look is Look.ASCII else []
+    with Tmux(["env", f"LOGNAME={USER}", *command], size, {"COLORTERM": "truecolor"}) as tmux:
         tmux.shows("1 Over", JOB)
-        yield Photographer(tmux, folder, _names(run), ascii_only)
+        if look is Look.LIGHT:
+            tmux.send("T")
+            tmux.shows("theme light")
+            tmux.send("1")
+        yield tmux
+
+
+@contextmanager
+def _photographer(run: Demo, folder: Path, size: tuple[int, int], look: Look) -> Iterator[Photographer]:
+    with _console(run, size, look) as tmux:
+        yield Photographer(tmux, folder, _names(run), look)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A part of the film: keys, what is waited for after them, and for how many seconds it is seen."""
+
+    keys: tuple[str, ...]
+    waits: tuple[str, ...]
+    seconds: float = 2.0
+
+
+LOCKED = (
+    Scene((), ("locked by pid", "nightly_report"), 4.0),
+    Scene(("L",), ("Waiting and blocking 1", "nightly_report"), 4.0),
+    Scene(("Escape",), ("[1 ",), 1.0),
+)
+RELEASED = (
+    Scene((), ("No problems",), 2.0),
+    Scene(("a",), ("stop",), 1.5),
+    Scene(("s",), ("reason",), 1.5),
+)
+RESET = (
+    Scene(("3",), ("[3 ", JOB), 2.0),
+)
+
+
+def _filmed(run: Demo, tmux: Tmux, scenes: Sequence[Scene]) -> Iterator[tuple[str, float]]:
+    """The scenes as frames: a key is seen for a moment before the next one."""
+    names = _names(run)
+    for scene in scenes:
+        for key in scene.keys[:-1]:
+            tmux.send(key)
+            tmux.still(3.0)
+            yield pictures.renamed(tmux.coloured(), names), KEY_SECONDS
+        for key in scene.keys[-1:]:
+            tmux.send(key)
+        tmux.shows(*scene.waits)
+        tmux.still(3.0)
+        yield pictures.renamed(tmux.coloured(), names), scene.seconds
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

@@ -25,6 +25,8 @@ from slotkeeper.core.state.rows import ErrorRow
 DAY = timedelta(hours=24)
 NO_JOB = "No job is configured. `slotkeeper init` writes a first one; `slotkeeper demo` needs no warehouse."
 NOT_ASKED = "No slot seen yet: no source has answered."
+NO_SLOTS = "Each slot is listed here with what it holds back, who reads it, and when its unread changes expire."
+NO_SLOT = "The tables of these jobs have no slot. `slotkeeper slots create TABLE SLOT` plans one."
 
 
 def of_place(number: int, words: str, apart: str) -> str:
@@ -36,10 +38,12 @@ def of_place(number: int, words: str, apart: str) -> str:
     return f"1 of {number}{apart}{words}" if number > 1 else words
 
 
-def of_slots(rows: Sequence[Row], worst: SlotFacts | None, now: datetime, local: Local, apart: str) -> Verdict:
-    """The slot in most danger; without one, which expires first."""
+def of_slots(
+    rows: Sequence[Row], worst: SlotFacts | None, answered: bool, now: datetime, local: Local, apart: str
+) -> Verdict:
+    """The slot in most danger; without one, which expires first; `answered` where a source has said which there are."""
     if worst is None:
-        return Verdict(Level.UNKNOWN, NOT_ASKED)
+        return Verdict(Level.WARNING, NO_SLOT) if answered else Verdict(Level.UNKNOWN, NOT_ASKED)
     number = sum(row.level in FAULTS for row in rows)
     level, words = of_slot(worst, now, local)
     if level in FAULTS:

@@ -27,6 +27,10 @@ from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import ErrorRow
 
+NO_ERROR = "Each error is listed here with its impact on the job and what to do, the one that loses least first."
+NO_ALERT = (
+    "Each alert is listed here with what it means and what to do. `slotkeeper docs alerts` says how to be called."
+)
 Change = Callable[[AckFile], object]
 
 
@@ -127,7 +131,7 @@ class ErrorsScreen(AckTable):
             )
         one = self._error(key)
         if one is None:
-            return "Message", [(Level.REST, "no row is chosen" if self.rows() else "no error was recorded")]
+            return "Message", [(Level.REST, "no row is chosen" if self.every_row else NO_ERROR)]
         return f"{safe(one.job, 60)}  {safe(one.code or 'no code', 40)}", error_lines(
             one, self.console.shown.job(one.job), self.console.now
         )
@@ -200,7 +204,7 @@ class AlertsScreen(AckTable):
         one = self._alert(key)
         if one is None:
             gone = "the alert that was chosen has ended; j or k chooses another"
-            return "What this means", [(Level.REST, gone if self._alerts else "nothing fires")]
+            return "What this means", [(Level.REST, gone if self._alerts else NO_ALERT)]
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
     def opened(self, key: str) -> None:

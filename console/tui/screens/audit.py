@@ -19,6 +19,8 @@ from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.reset import Backup, backup_of
 from slotkeeper.core.domain.text import safe, typed
 
+NO_LINE = "Each change is listed here: who made it, when, why, and how it ended."
+
 
 class AuditScreen(TableScreen):
     """The newest lines of the audit."""
@@ -43,7 +45,7 @@ class AuditScreen(TableScreen):
         for line in self.console.shown.local.audit:
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
-        return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
+        return "Line", [(Level.REST, "no row is chosen" if self.every_row else NO_LINE)]
 
     def opened(self, key: str) -> None:
         """The line in full has the keys: it can be scrolled."""

@@ -62,6 +62,11 @@ LEAST_LINES = 8
 PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
 LANES_BESIDE, EVENTS_BESIDE, MOST_GRAPH = 12, 10, 17
+NO_JOB = [
+    (Level.REST, labelled("Status", "No job is configured or was ever started on this host.")),
+    (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
+    (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
+]
 _LOG_LINES = 12
 """Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
@@ -151,6 +156,8 @@ class _OfJobs(_LeadsToLocks):
     def detail_of(self, key: str | None) -> list[tuple[Level, str]]:
         """What is wrong with a job and what is safe to do."""
         job = self.console.shown.job(key) if key else None
+        if job is None and not self.console.shown.local.jobs:
+            return NO_JOB
         if job is None:
             return [(Level.REST, "no row is chosen")]
         if job.queries:

@@ -81,7 +81,8 @@ class _OfSlots(TableScreen):
         one = self.slot(key)
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
-            return "What this means", missing or [(Level.REST, "no row is chosen")]
+            none = "no row is chosen" if self.every_row else headlines.NO_SLOTS
+            return "What this means", missing or [(Level.REST, none)]
         said = ttl_line(one, self.console.now, self.console.ascii_only, self.console.shown.local)
         title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   {said}"
         return title, [*missing, *slot_lines(one, self.console.now, self.console.shown.local, shard)]
@@ -107,9 +108,9 @@ class SlotsScreen(_OfSlots, GraphBelow):
         if not self.console.has_sources and not self.console.in_history:
             return Verdict(Level.REST, headlines.NO_JOB)
         first = self.every_row[0].key if self.every_row else None
-        return headlines.of_slots(
-            self.every_row, self.slot(first), self.console.now, self.console.shown.local, self.apart
-        )
+        answered = any(one.slots is not None for one in self.console.shown.tables.values())
+        local, now = self.console.shown.local, self.console.now
+        return headlines.of_slots(self.every_row, self.slot(first), answered, now, local, self.apart)
 
     def every_column(self) -> Sequence[Column]:
         return slot_columns(self.console.shown.tables.values())

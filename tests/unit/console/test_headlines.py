@@ -31,10 +31,11 @@ ANSWERS = seen(planted())
 def test_the_slot_in_most_danger_is_named_with_what_is_lost_and_when() -> None:
     rows = slot_rows([ANSWERS], NOW, Local(NOW))
     worst = next(one for one in all_slots([ANSWERS]) if one.key == rows[0].key)
-    found = headlines.of_slots(rows, worst, NOW, Local(NOW), APART)
+    found = headlines.of_slots(rows, worst, True, NOW, Local(NOW), APART)
     assert found.level is Level.CRITICAL and found.words.startswith("1 of "), found.words
     assert "orders_slot" in found.words and "unless confirmed" in found.words and "changes unread" in found.words
-    assert headlines.of_slots([], None, NOW, Local(NOW), APART).level is Level.UNKNOWN
+    assert headlines.of_slots([], None, False, NOW, Local(NOW), APART).words == headlines.NOT_ASKED
+    assert headlines.of_slots([], None, True, NOW, Local(NOW), APART).words == headlines.NO_SLOT
 
 
 def test_an_error_comes_with_its_message_and_without_one_the_last_day_is_said_to_be_clear() -> None:
