@@ -119,16 +119,18 @@ class Line(Drawn):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._now: Text | None = None
+        self._is_high = False
 
     def say(self, text: Text, layout: bool = False) -> None:
         """Show it; `layout` where this is as high as its text."""
-        now = self._now
+        now, self._is_high = self._now, layout
         if now is None or text != now or text.spans != now.spans or text.style != now.style:
             self._now = text
             self._made(layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._made(False)
+        """What was wrapped to another width may have another height."""
+        self._made(self._is_high)
 
     def _made(self, layout: bool) -> None:
         now, height, strips = self._now, len(self._strips), list[Strip]()
