@@ -17,8 +17,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
+from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.table import AskingScreen, TableScreen
+from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
 from slotkeeper.console.views.headlines import NO_JOB

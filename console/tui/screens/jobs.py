@@ -13,10 +13,10 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
-from slotkeeper.console.tui.boxes import AROUND, Box, padded, shares
+from slotkeeper.console.tui.boxes import Box, padded
 from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
-from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.tui.screens.table import BESIDE, MOST_GRAPH, THREE, TableScreen
 from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of, long_work
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
@@ -42,7 +42,7 @@ from slotkeeper.console.views.lanes import (
     work,
 )
 from slotkeeper.console.views.lanes import figures as figures_of
-from slotkeeper.console.views.overview import at_work, event_lines, trust
+from slotkeeper.console.views.overview import at_work, trust
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
@@ -56,12 +56,10 @@ from slotkeeper.core.domain.text import safe
 if TYPE_CHECKING:
     from slotkeeper.core.domain.fault import Fault
 
-BESIDE, THREE = 140, 200
-"""From so many columns on events stand beside what a row means, and from so many its DNs between them."""
 LEAST_LINES = 8
 PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
-LANES_BESIDE, EVENTS_BESIDE, MOST_GRAPH = 12, 10, 17
+LANES_BESIDE = 12
 NO_JOB = [
     (Level.REST, labelled("Status", "No job is configured or was ever started on this host.")),
     (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
@@ -122,6 +120,7 @@ class _OfJobs(_LeadsToLocks):
     """A table of jobs; Enter opens one."""
 
     has_actions = True
+    tells_events = True
 
     def jobs_meant(self) -> list[str]:
         key = self.table.cursor_key
@@ -164,31 +163,25 @@ class _OfJobs(_LeadsToLocks):
             return query_lines(job, self.console.now)
         return lines_of(job, self.console.now, not self.framed, self.console.ascii_only)
 
-    def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """The row under the cursor: what it means, its DNs, and what happened last; side by side where it is wide."""
-        size, ascii_only = self.app.size, self.console.ascii_only
+    def edge(self, key: str | None) -> tuple[str, str]:
         job = self.console.shown.job(key) if key else None
-        wide = size.width >= BESIDE and self.framed
-        tables = size.width >= THREE and job is not None and job.report is not None and bool(job.report.lanes)
-        width = shares(size.width, 2 + tables)[0] - AROUND if wide else self.inner
-        title, lines = self.panel(key)
-        found = self.wrapped(lines, boxed=True, width=width)
-        if job is not None and not job.queries and not tables:
-            bars = parts_of(self, dn_bars(job, width, room - len(found) - 1, ascii_only))
-            found += [self.text(""), *bars] if bars else []
-        arrow = " -> " if ascii_only else " \u2192 "
-        hint = arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""
-        if not wide:
-            return [[Box(title, [*found, *self.more(key, room - len(found))], hint, self.role_of(job))]]
-        table = self._lane_lines(job) if tables and job is not None else []
-        least = max(len(found), min(len(table), LANES_BESIDE), min(len(self.console.shown.local.events), EVENTS_BESIDE))
-        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - least - 2))
-        least = max(least, room - 2 - max((len(one.lines) for one in graphs), default=0)) if graphs else room
-        events = [self.text(self.cut(one, width)) for one in event_lines(self.console.shown.local, least)]
-        row = [Box(title, found, hint, self.role_of(job)), Box("Events", padded(events, least), "all jobs, UTC")]
-        if tables:
-            row.insert(1, Box("DNs", table[:least]))
-        return [row, graphs] if graphs else [row]
+        arrow = " -> " if self.console.ascii_only else " \u2192 "
+        return (arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""), self.role_of(job)
+
+    def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
+        """A bar for each DN, unless the DNs have a column of their own."""
+        job = self.console.shown.job(key) if key else None
+        if job is None or job.queries or self._has_lanes(job):
+            return []
+        bars = parts_of(self, dn_bars(job, width, rows - 1, self.console.ascii_only))
+        return [self.text(""), *bars] if bars else []
+
+    def aside(self, key: str | None, width: int) -> Box | None:
+        job = self.console.shown.job(key) if key else None
+        return Box("DNs", self._lane_lines(job)[:LANES_BESIDE]) if job is not None and self._has_lanes(job) else None
+
+    def _has_lanes(self, job: JobFacts) -> bool:
+        return self.app.size.width >= THREE and self.framed and job.report is not None and bool(job.report.lanes)
 
     def _lane_lines(self, job: JobFacts) -> list[Text]:
         """The DNs of a job as a table for a column beside."""

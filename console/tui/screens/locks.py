@@ -13,8 +13,8 @@ from textual import events
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views import headlines
 from slotkeeper.console.views.locks import (

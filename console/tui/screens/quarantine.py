@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.sink_pollers import Whole
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.views import quarantine as models
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import Choice, JobQuarantine

@@ -13,6 +13,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
 from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
 from slotkeeper.console.views import headlines
+from slotkeeper.console.views.fitting import fitted, needs
 from slotkeeper.console.views.rows import Column, Row, age, columns_for, fit
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
@@ -94,6 +95,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
     its_place = "Slots   looking creates and moves nothing"
     its_name = "Slots"
     columns = SLOT_COLUMNS
+    tells_events = True
     panel_height = 8
     keys_shown: ClassVar[tuple[str, ...]] = (
         "help", "open", "filter", "sort", "fault", "act", "slot-binlog", "slot-history", "palette",
@@ -125,27 +127,29 @@ class SlotsScreen(_OfSlots, GraphBelow):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return self.detail_of(key)
 
-    def more(self, key: str | None, room: int) -> list[Text]:
+    def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
+        """Its DNs, where there are several and room for some of them."""
         one = self.slot(key)
-        rows = (
-            shard_rows(one, self.console.now, self.console.ascii_only, self.console.shown.local)
-            if one is not None
-            else []
-        )
-        some: list[Text] = []
-        if len(rows) > 1 and room >= min(len(rows), 4) + 2:
-            columns = columns_for(shard_columns(one), self.app.size.width, sides=self._sides)
-            ascii_only = self.console.ascii_only
-            some = [
-                self.text(""),
-                self.text(" ".join(fit(one.label, one.width, one.right) for one in columns), Level.REST),
-            ]
-            for row in rows[: room - 2]:
-                cells = (fit(row.cells.get(one.key, ""), one.width, one.right, ascii_only) for one in columns)
-                some.append(self.text(" ".join(cells), row.level))
-        room -= len(some)
+        if one is None:
+            return []
+        ascii_only = self.console.ascii_only
+        every = shard_rows(one, self.console.now, ascii_only, self.console.shown.local)
+        if len(every) < 2 or rows < min(len(every), 4) + 2:
+            return []
+        columns = columns_for(shard_columns(one), width)
+        columns = fitted(columns, needs(every, columns, {}, ascii_only), "dn")
+        lines = [
+            self.text(""),
+            self.text(" ".join(fit(each.label, each.width, each.right) for each in columns), Level.REST),
+        ]
+        for row in every[: rows - 2]:
+            cells = (fit(row.cells.get(each.key, ""), each.width, each.right, ascii_only) for each in columns)
+            lines.append(self.text(" ".join(cells), row.level))
+        return lines
+
+    def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
-        return [*some, *graphs, *self.last_events(room - len(graphs))]
+        return [*graphs, *self.last_events(room - len(graphs))]
 
     def graphed(self, key: str | None) -> tuple[str, str]:
         one = self.slot(key)
