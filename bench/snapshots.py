@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 
@@ -34,7 +35,6 @@ from slotkeeper.demo.warehouse import Warehouse
 FOLDER = ROOT / "docs" / "pictures"
 USUAL = (80, 24)
 SIZES = (USUAL, (100, 30), (160, 45), (200, 60))
-FILM = FOLDER / "film.svg"
 SECOND = "orders_dr"
 USER = "dba"
 
@@ -121,7 +121,7 @@ class Photographer:
         say(f"{view} {name}")
 
 
-def _names(run: Demo) -> dict[str, str]:
+def names_of(run: Demo) -> dict[str, str]:
     """What this machine is called, and what the pictures call it."""
     host = socket.gethostname()
     shown = "ops" if len(host.partition(".")[0]) > 2 else "h1"
@@ -138,14 +138,14 @@ def _prepare(run: Demo) -> None:
     run.start_writers()
     run.wait_for(lambda: run.view().state is JobState.RUNNING)
     confirm = ("--reason", "a second reader for DR", "--confirm", SECOND, "--confirm-table", TABLE)
-    _slotkeeper(run, "slots", "create", TABLE, SECOND, "--execute", *confirm)
-    _slotkeeper(run, "jobs", "pause", JOB)
+    slotkeeper(run, "slots", "create", TABLE, SECOND, "--execute", *confirm)
+    slotkeeper(run, "jobs", "pause", JOB)
     run.wait_for(lambda: run.view().state is JobState.PAUSED)
-    _slotkeeper(run, "jobs", "resume", JOB)
+    slotkeeper(run, "jobs", "resume", JOB)
     run.wait_for(lambda: run.view().state is JobState.RUNNING)
 
 
-def _slotkeeper(run: Demo, *words: str) -> None:
+def slotkeeper(run: Demo, *words: str) -> None:
     command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config), *words]
     env = {**os.environ, "LOGNAME": USER}
     subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
@@ -172,7 +172,7 @@ def _both(run: Demo, folder: Path) -> list[str]:
             run.wait_for(lambda: not _fails(run))
             photographer.walk(WHEN_ALL_IS_WELL)
             wrong += photographer.wrong
-    _slotkeeper(run, "verify", JOB)
+    slotkeeper(run, "verify", JOB)
     for view in VIEWS:
         with _photographer(run, folder, *view) as photographer:
             photographer.walk(AT_THE_END)
@@ -181,7 +181,7 @@ def _both(run: Demo, folder: Path) -> list[str]:
 
 
 @contextmanager
-def _console(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
+def console_of(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
     """A console of that size, on its first screen."""
     command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config)]
     command += ["--ascii"] if look is Look.ASCII else []
@@ -196,47 +196,8 @@ def _console(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
 
 @contextmanager
 def _photographer(run: Demo, folder: Path, size: tuple[int, int], look: Look) -> Iterator[Photographer]:
-    with _console(run, size, look) as tmux:
-        yield Photographer(tmux, folder, _names(run), look)
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A part of the film: keys, what is waited for after them, and for how many seconds it is seen."""
-
-    keys: tuple[str, ...]
-    waits: tuple[str, ...]
-    seconds: float = 2.0
-
-
-LOCKED = (
-    Scene((), ("locked by pid", "nightly_report"), 4.0),
-    Scene(("L",), ("Waiting and blocking 1", "nightly_report"), 4.0),
-    Scene(("Escape",), ("[1 ",), 1.0),
-)
-RELEASED = (
-    Scene((), ("No problems",), 2.0),
-    Scene(("a",), ("stop",), 1.5),
-    Scene(("s",), ("reason",), 1.5),
-)
-RESET = (
-    Scene(("3",), ("[3 ", JOB), 2.0),
-)
-
-
-def _filmed(run: Demo, tmux: Tmux, scenes: Sequence[Scene]) -> Iterator[tuple[str, float]]:
-    """The scenes as frames: a key is seen for a moment before the next one."""
-    names = _names(run)
-    for scene in scenes:
-        for key in scene.keys[:-1]:
-            tmux.send(key)
-            tmux.still(3.0)
-            yield pictures.renamed(tmux.coloured(), names), KEY_SECONDS
-        for key in scene.keys[-1:]:
-            tmux.send(key)
-        tmux.shows(*scene.waits)
-        tmux.still(3.0)
-        yield pictures.renamed(tmux.coloured(), names), scene.seconds
+    with console_of(run, size, look) as tmux:
+        yield Photographer(tmux, folder, names_of(run), look)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
@@ -247,6 +208,7 @@ def main() -> int:
     """Take the pictures; 1 where one of them is not as it should be, 2 where there is no tmux."""
     parser = argparse.ArgumentParser(prog="python -m bench.snapshots", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
+    parser.add_argument("--only", choices=("pictures", "film"), help="one of both; default: both")
     parser.add_argument("--rows", type=int, default=40_000, help="rows in the demo's table")
     options = parser.parse_args()
     if shutil.which("tmux") is None:
@@ -256,7 +218,11 @@ def main() -> int:
     run = Demo(DemoOptions(rows=options.rows, rate=200.0, seconds=3_600.0), say)
     try:
         _prepare(run)
-        wrong = _both(run, options.folder)
+        wrong = _both(run, options.folder) if options.only != "film" else []
+        if options.only != "pictures":
+            from bench import film
+
+            film.take(run, options.folder / "film.svg")
     finally:
         run.close()
     for one in wrong:

@@ -224,7 +224,7 @@ class Shell(PatchedApp):
             if not self.mouse_used:
                 self.mouse_used = True
                 if self.frame is not None:
-                    self.frame.draw_keys()
+                    self.frame.draw_crumb()
         await super().on_event(event)
 
     async def _acted(self, key: str) -> bool:
@@ -335,7 +335,7 @@ class Shell(PatchedApp):
         driver.flush()
         self.mouse_on = driver._mouse = on  # what ends by a defect gives it back as Textual does
         if self.is_running and isinstance(self.screen, Frame):
-            self.screen.draw_keys()
+            self.screen.draw_crumb()
         return True
 
     def exit(self, result: int | None = None, return_code: int = 0, message: object = None) -> None:

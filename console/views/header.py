@@ -18,6 +18,8 @@ STAGE = ("STAGE", "STAGING", "UAT", "PREPROD")
 _BADGE = 24
 _LEAST_BADGE = 8
 BRAND = " slotkeeper "
+_STAND_IN = " stand-in"
+"""Said of a source that is none of the kind that it stands for."""
 MOST_BADGE = 99
 _AROUND_NAME = 4
 """A tab's brackets, its digit, and a blank."""
@@ -68,7 +70,7 @@ def parts(one: Identity, width: int) -> list[Part]:
     taken = len(armed[1]) + len(age) + len(stamp)
     badge = _cut("+".join(one.environments) or "no environment", min(_BADGE, width - taken - 3))
     room = width - taken - len(badge) - 2
-    stand_in = " SOURCE is a stand-in" if one.stand_in and room >= 22 else ""
+    stand_in = _STAND_IN if one.stand_in and room >= len(_STAND_IN) else ""
     room -= len(stand_in)
     every = "" if one.paused or one.history else f" * live {one.every:g}s " if wide else f" * {one.every:g}s"
     every = every if len(every) <= room else ""
@@ -83,8 +85,8 @@ def parts(one: Identity, width: int) -> list[Part]:
     return [
         *brand,
         *route,
-        (badge_role(one.environments), f" {badge} "),
-        ("", stand_in + who + " " * bool(gap)),
+        (badge_role(one.environments), f" {badge}{stand_in} "),
+        ("", who + " " * bool(gap)),
         armed,
         ("dim", every),
         ("warn" if one.stale else "", age),

@@ -102,9 +102,7 @@ def of_audit(lines: Sequence[AuditLine], damaged: int, now: datetime) -> Verdict
     if damaged:
         return Verdict(Level.WARNING, f"{many(damaged, 'line')} of the audit cannot be read")
     if not lines:
-        return Verdict(
-            Level.REST, "Nothing was changed from this host. What you change is recorded here, with its reason."
-        )
+        return Verdict(Level.REST, "Nothing was changed from this host yet")
     last = lines[0]
     level = Level.WARNING if last.failed else Level.REST
     what = " ".join(safe(one, 60) for one in (last.actor.who, last.action, last.what) if one)

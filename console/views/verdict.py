@@ -182,7 +182,7 @@ def _sink(local: Local, ascii_only: bool) -> Figure:
     ages = [lane.last_commit_age for lane in lanes if lane.last_commit_age is not None]
     if not ages:
         return Figure("SINK", sign(NONE, ascii_only), "no commit yet", "dim")
-    return Figure("SINK", "up", f"commit {span(min(ages))} ago", "ok-word")
+    return Figure("SINK", "up", f"{span(min(ages))} ago", "ok-word")
 
 
 def _is_at_fault(local: Local, *parties: str) -> bool:
@@ -197,9 +197,9 @@ def _host(local: Local, ascii_only: bool) -> Figure:
         return Figure("THIS HOST", sign(NONE, ascii_only), "not measured", "dim")
     load = newest.load / newest.cpus
     drivers = [one.short.driver_cpu for one in hosts if one.short is not None and one.short.driver_cpu is not None]
-    said = ["load/core"]
-    said += [f"{newest.available / 2**30:.1f} GiB free"] if newest.available is not None else []
-    said += [f"driver {sum(drivers):.2f} CPU"] if drivers else []
+    said = ["/core"]
+    said += [f"{newest.available / 2**30:.0f}G free"] if newest.available is not None else []
+    said += [f"driver {sum(drivers):.0%}".replace("%", " %")] if drivers else []
     return Figure("THIS HOST", f"{load:.1f}", ", ".join(said), "warn-word" if load > 1.5 else "strong")
 
 

@@ -163,7 +163,7 @@ def test_a_click_opens_a_screen_chooses_a_row_and_presses_a_key(tmp_path: Path) 
     terminal.read_until(b"Shift+drag selects text")
     since = len(terminal.seen)
     terminal.press(click(16, 2), b"WANTED")
-    terminal.read_until(b"pause", since)
+    terminal.read_until(b"Jobs", since)
     assert b"Shift+drag" not in terminal.seen[since:], "said until the mouse was used"
     terminal.press(click(3, 24), b"Help")
     terminal.press(b"\x1b[27u", b"WANTED")

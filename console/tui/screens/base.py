@@ -117,7 +117,7 @@ OUTERMOST = "nothing is open here that could be left; q leaves the console"
 ONE_PANE = "all of it is seen: there is no other pane to go to"
 ALERTS = "6"
 SELECTS = "Shift+drag selects text "
-"""Said in the last row until the mouse was used: a terminal whose mouse a program has selects with Shift only."""
+"""Said above the keys until the mouse was used: a terminal whose mouse a program has selects with Shift only."""
 HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "pause": "play", "history": "leaves history", "palette": ""}
 """The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
 
@@ -233,7 +233,7 @@ class Frame(Screen[None]):
             return
         self.draw_identity()
         self._line("tabs").say(self._tabs())
-        self.draw_keys()
+        self._line("keys").say(self._keys())
         self._line("tiny").say(Text(TINY))
         self.draw()
         self.draw_crumb()
@@ -245,11 +245,6 @@ class Frame(Screen[None]):
         """A second has passed."""
         self.draw_identity()
 
-    def draw_keys(self) -> None:
-        """The last row."""
-        if self._is_composed:
-            self._line("keys").say(self._keys())
-
     def draw_identity(self) -> None:
         """The first row."""
         if self._is_composed:
@@ -259,7 +254,11 @@ class Frame(Screen[None]):
         """Where one is, or what was said last."""
         if self._is_composed:
             level, words = self.console.said or (Level.FINE, self.crumb())
-            self._line("crumb").say(self.text(self.cut(f" {words}"), level))
+            text = self.text(self.cut(f" {words}"), level)
+            room = self._width - cell_len(text.plain)
+            if self.console.mouse_on and not self.console.mouse_used and room > len(SELECTS):
+                text.append(f"{SELECTS:>{room}}", self.style("dim"))
+            self._line("crumb").say(text)
 
     # Keys
 
@@ -431,14 +430,13 @@ class Frame(Screen[None]):
         every = {each.binding.id: each.binding for each in bindings_of(self)}
         said = HISTORY_KEYS if self.console.in_history else self.keys_now()
         ends = self._ends["keys"] = {}
-        hint = SELECTS if self.console.mouse_on and not self.console.mouse_used else ""
         for binding in (every[name] for name in said if name in every):
             key, does = shown_key(binding), said[str(binding.id)] or binding.description
-            if cell_len(text.plain) + len(key) + 1 + len(does) + len(hint) > self._width:
+            if cell_len(text.plain) + len(key) + 1 + len(does) > self._width:
                 break
             text.append(key, style=self.style("key")).append(f" {does}  ")
             ends[str(binding.id)] = cell_len(text.plain)
-        return text.append(f"{hint:>{self._width - cell_len(text.plain)}}" if hint else "", self.style("dim"))
+        return text
 
 
 class Filtered(Frame):

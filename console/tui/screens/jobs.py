@@ -253,7 +253,8 @@ class OverviewScreen(_OfJobs):
         slots = soonest(self.console.shown.tables.values(), now, local)
         tall = self.app.size.height >= USUAL_ROWS
         lacks = trusted[0] is Level.CRITICAL or any(job.quarantined for job in local.jobs)
-        said = [trusted, slots] if tall else [trusted] if lacks else []
+        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault the verdict says it
+        said += [slots] if tall else []
         return [
             *((level if level is Level.CRITICAL else Level.REST, words) for level, words in said),
             *at_work(local, now),

@@ -43,7 +43,7 @@ from slotkeeper.core.domain.text import safe
 LEAST_EVENTS = 1
 BESIDE, THREE = 140, 200
 """From so many columns on events stand beside what a row means, and from so many its DNs between them."""
-EVENTS_BESIDE, MOST_GRAPH = 10, 17
+EVENTS_BESIDE, MOST_GRAPH = 10, 25
 """The least lines of events that come before graphs, and the most rows of a graph."""
 BETWEEN = 2
 """What stands between a panel's own lines and those below them."""
