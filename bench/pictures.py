@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from rich.ansi import AnsiDecoder
 from rich.cells import cell_len
 from rich.console import Console
 from rich.style import Style
@@ -79,14 +80,19 @@ class Run:
     bold: bool
 
 
-def runs(line: str) -> list[Run]:
-    """The runs of a row, as a terminal has coloured it.
+def rows_of(screen: str) -> list[tuple[Run, ...]]:
+    """The runs of each row, as a terminal has coloured them; a colour lasts over the end of a row.
 
-    >>> [(one.column, one.text, one.bold) for one in runs("\x1b[1mab\x1b[0m c")]
-    [(0, 'ab', True), (2, ' c', False)]
+    >>> [[(one.column, one.text, one.bold) for one in row] for row in rows_of("a\\x1b[1mb\\nc")]
+    [[(0, 'a', False), (1, 'b', True)], [(0, 'c', True)]]
     """
+    return [tuple(_runs(line)) for line in AnsiDecoder().decode(screen.rstrip("\n"))]
+
+
+def _runs(line: Text) -> list[Run]:
     found, column = list[Run](), 0
-    for text, style, _ in Text.from_ansi(line, end="").render(_CONSOLE):
+    line.end = ""
+    for text, style, _ in line.render(_CONSOLE):
         how = style or Style.null()
         ink, ground = (
             (one.get_truecolor(_THEME, foreground).hex if one and not one.is_default else "")
@@ -104,19 +110,17 @@ def svg(frames: Sequence[tuple[str, float]], size: tuple[int, int], title: str) 
 
     A row that several screens have is in it once. Fonts are those of the reader's machine; nothing is fetched.
     """
-    rows = [screen.rstrip("\n").split("\n") for screen, _ in frames]
-    grounds = Counter(run.ground for run in runs("\n".join(rows[0]).replace("\n", "")) for _ in range(run.cells))
+    rows = [rows_of(screen) for screen, _ in frames]
+    grounds = Counter(run.ground for row in rows[0] for run in row for _ in range(run.cells))
     ground = grounds.most_common(1)[0][0] or _THEME.background_color.hex
-    names: dict[str, str] = {}
+    names: dict[tuple[Run, ...], str] = {}
     drawn: list[str] = []
     for line in dict.fromkeys(line for screen in rows for line in screen):
         names[line] = f"r{len(names)}"
         drawn.append(f'<g id="{names[line]}">{_row(line, ground)}</g>')
     groups = []
     for number, screen in enumerate(rows):
-        used = (
-            f'<use href="#{names[line]}" y="{place * _HIGH}"/>' for place, line in enumerate(screen) if line.strip()
-        )
+        used = (f'<use href="#{names[line]}" y="{place * _HIGH}"/>' for place, line in enumerate(screen) if line)
         groups.append(f'<g class="f f{number}">{"".join(used)}</g>')
     width, height = round(size[0] * _WIDE + 2 * _EDGE, 1), size[1] * _HIGH + 2 * _EDGE
     return "\n".join((
@@ -147,9 +151,9 @@ def _timing(seconds: Sequence[float]) -> str:
     return "".join([*rules, "@media(prefers-reduced-motion:no-preference){", *moves, "}"])
 
 
-def _row(line: str, ground: str) -> str:
+def _row(line: Sequence[Run], ground: str) -> str:
     parts = []
-    for run in runs(line):
+    for run in line:
         left, width = f"{run.column * _WIDE:.1f}", f"{run.cells * _WIDE:.1f}"
         if run.ground not in ("", ground):
             parts.append(f'<rect x="{left}" width="{width}" height="{_HIGH}" fill="{run.ground}"/>')

@@ -22,7 +22,7 @@ from textual.app import App, ScreenError
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
-from textual.filter import LineFilter
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.theme import Theme
 from textual.timer import Timer
 
@@ -58,6 +58,9 @@ class PatchedApp(App[int]):
     def wear_first(self, theme: Theme) -> None:
         """The theme to begin with; set as others are, it would make Textual parse all styles once more."""
         self.set_reactive(App.theme, theme.name)
+        for one in self._filters:
+            if isinstance(one, ANSIToTruecolor):  # made for the theme that Textual begins with
+                one.enabled = not theme.ansi
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:

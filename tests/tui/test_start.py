@@ -78,6 +78,15 @@ def test_with_colours_some_are_sent(tmp_path: Path) -> None:
     assert terminal.end() == 0
 
 
+def test_a_terminal_of_sixteen_colours_shows_its_own_not_what_is_nearest_to_ours(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, env={"TERM": "xterm", "COLORTERM": ""})
+    terminal.read_until(b"orders_rt")
+    terminal.press(b"q", ALTERNATE_OFF)
+    nearest = {f"{number}".encode() for number in (37, 40, *range(90, 98), *range(100, 108))}
+    assert {b"35", b"36"} <= terminal.colours() and not terminal.colours() & nearest
+    assert terminal.end() == 0
+
+
 @pytest.mark.parametrize("ambiguous", [1, 2], ids=["narrow", "wide"])
 def test_a_terminal_that_draws_signs_two_cells_wide_gets_ascii_and_no_column_moves(
     ambiguous: int, tmp_path: Path
