@@ -1,8 +1,9 @@
 """`python -m bench.snapshots`: the pictures of the console under `docs/pictures`, from a real run in tmux.
 
 The demo's servers, its job and its writers run; a second slot is made, the job is paused and resumed, a DN fails for a
-while; meanwhile the console is walked screen by screen at every size, and once more in ASCII. Every picture is
-looked at before it is kept, and everything that was started is ended.
+while; meanwhile the console is walked screen by screen at every size, and at the usual one in a light theme and in
+ASCII. At the end a film is made: a lock is named, a slot is reset, and the reset is undone. Every picture is looked at
+before it is kept, and everything that was started is ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 
@@ -31,7 +33,8 @@ from slotkeeper.demo.run import JOB, Demo, DemoOptions
 from slotkeeper.demo.warehouse import Warehouse
 
 FOLDER = ROOT / "docs" / "pictures"
-SIZES = ((100, 30), (80, 24), (200, 60))
+USUAL = (80, 24)
+SIZES = (USUAL, (100, 30), (160, 45), (200, 60))
 SECOND = "orders_dr"
 USER = "dba"
 
@@ -69,12 +72,23 @@ AT_THE_END = (
 """When there is some past to be drawn, the failing DN's too, and the target was verified."""
 
 
+class Look(Enum):
+    """How the console is drawn; the value ends the name of its folder."""
+
+    DARK = ""
+    LIGHT = "-light"
+    ASCII = "-ascii"
+
+
+VIEWS = [*((size, Look.DARK) for size in SIZES), (USUAL, Look.LIGHT), (USUAL, Look.ASCII)]
+
+
 class Photographer:
     """Walks a console and keeps what it sees."""
 
-    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str], ascii_only: bool = False) -> None:
+    def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str], look: Look = Look.DARK) -> None:
         self._tmux = tmux
-        self._ascii = ascii_only
+        self._look = look
         self._folder = folder
         self._names = names
         self.wrong: list[str] = []
@@ -95,18 +109,19 @@ class Photographer:
     def _keep(self, name: str) -> None:
         size, coloured = self._tmux.size, pictures.renamed(self._tmux.coloured(), self._names)
         text = pictures.renamed(self._tmux.text(), self._names)
-        view = f"{size[0]}x{size[1]}" + ("-ascii" if self._ascii else "")
+        view = f"{size[0]}x{size[1]}{self._look.value}"
         self.wrong += [f"{view} {name}: {one}" for one in pictures.wrong(text, size)]
-        self.wrong += [f"{view} {name}: a byte above 0x7F"] if self._ascii and not text.isascii() else []
+        self.wrong += [f"{view} {name}: a byte above 0x7F"] if self._look is Look.ASCII and not text.isascii() else []
         place = self._folder / view
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{name}.txt").write_text("\n".join(line.rstrip() for line in text.split("\n")), encoding="utf-8")
-        if not self._ascii:
-            (place / f"{name}.svg").write_text(pictures.svg(coloured, size, "slotkeeper"), encoding="utf-8")
+        if self._look is not Look.ASCII:
+            drawn = pictures.svg([(coloured, 1.0)], size, f"slotkeeper: {name[3:]}")
+            (place / f"{name}.svg").write_text(drawn, encoding="utf-8")
         say(f"{view} {name}")
 
 
-def _names(run: Demo) -> dict[str, str]:
+def names_of(run: Demo) -> dict[str, str]:
     """What this machine is called, and what the pictures call it."""
     host = socket.gethostname()
     shown = "ops" if len(host.partition(".")[0]) > 2 else "h1"
@@ -123,14 +138,14 @@ def _prepare(run: Demo) -> None:
     run.start_writers()
     run.wait_for(lambda: run.view().state is JobState.RUNNING)
     confirm = ("--reason", "a second reader for DR", "--confirm", SECOND, "--confirm-table", TABLE)
-    _slotkeeper(run, "slots", "create", TABLE, SECOND, "--execute", *confirm)
-    _slotkeeper(run, "jobs", "pause", JOB)
+    slotkeeper(run, "slots", "create", TABLE, SECOND, "--execute", *confirm)
+    slotkeeper(run, "jobs", "pause", JOB)
     run.wait_for(lambda: run.view().state is JobState.PAUSED)
-    _slotkeeper(run, "jobs", "resume", JOB)
+    slotkeeper(run, "jobs", "resume", JOB)
     run.wait_for(lambda: run.view().state is JobState.RUNNING)
 
 
-def _slotkeeper(run: Demo, *words: str) -> None:
+def slotkeeper(run: Demo, *words: str) -> None:
     command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config), *words]
     env = {**os.environ, "LOGNAME": USER}
     subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
@@ -144,10 +159,9 @@ def _fails(run: Demo) -> bool:
 def _both(run: Demo, folder: Path) -> list[str]:
     assert isinstance(run.warehouse, Warehouse)
     wrong: list[str] = []
-    for old in folder.glob("*x*/[0-9][0-9]-*"):
-        old.unlink()
-    views = [(size, plain) for size in SIZES for plain in (False, True)]
-    for view in views:
+    for old in folder.glob("*x*"):
+        shutil.rmtree(old)
+    for view in VIEWS:
         with _photographer(run, folder, *view) as photographer:
             run.warehouse.dn_down("dn_3")
             try:
@@ -158,8 +172,8 @@ def _both(run: Demo, folder: Path) -> list[str]:
             run.wait_for(lambda: not _fails(run))
             photographer.walk(WHEN_ALL_IS_WELL)
             wrong += photographer.wrong
-    _slotkeeper(run, "verify", JOB)
-    for view in views:
+    slotkeeper(run, "verify", JOB)
+    for view in VIEWS:
         with _photographer(run, folder, *view) as photographer:
             photographer.walk(AT_THE_END)
             wrong += photographer.wrong
@@ -167,19 +181,23 @@ def _both(run: Demo, folder: Path) -> list[str]:
 
 
 @contextmanager
-def _photographer(run: Demo, folder: Path, size: tuple[int, int], ascii_only: bool) -> Iterator[Photographer]:
+def console_of(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
     """A console of that size, on its first screen."""
-    command = [
-        sys.executable,
-        "-m",
-        "slotkeeper.console.__main__",
-        "--config",
-        str(run.config),
-        *["--ascii"] * ascii_only,
-    ]
-    with Tmux(["env", f"LOGNAME={USER}", *command], size, {}) as tmux:
+    command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config)]
+    command += ["--ascii"] if look is Look.ASCII else []
+    with Tmux(["env", f"LOGNAME={USER}", *command], size, {"COLORTERM": "truecolor"}) as tmux:
         tmux.shows("1 Over", JOB)
-        yield Photographer(tmux, folder, _names(run), ascii_only)
+        if look is Look.LIGHT:
+            tmux.send("T")
+            tmux.shows("theme light")
+            tmux.send("1")
+        yield tmux
+
+
+@contextmanager
+def _photographer(run: Demo, folder: Path, size: tuple[int, int], look: Look) -> Iterator[Photographer]:
+    with console_of(run, size, look) as tmux:
+        yield Photographer(tmux, folder, names_of(run), look)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
@@ -190,6 +208,7 @@ def main() -> int:
     """Take the pictures; 1 where one of them is not as it should be, 2 where there is no tmux."""
     parser = argparse.ArgumentParser(prog="python -m bench.snapshots", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
+    parser.add_argument("--only", choices=("pictures", "film"), help="one of both; default: both")
     parser.add_argument("--rows", type=int, default=40_000, help="rows in the demo's table")
     options = parser.parse_args()
     if shutil.which("tmux") is None:
@@ -199,7 +218,11 @@ def main() -> int:
     run = Demo(DemoOptions(rows=options.rows, rate=200.0, seconds=3_600.0), say)
     try:
         _prepare(run)
-        wrong = _both(run, options.folder)
+        wrong = _both(run, options.folder) if options.only != "film" else []
+        if options.only != "pictures":
+            from bench import film
+
+            film.take(run, options.folder / "film.svg")
     finally:
         run.close()
     for one in wrong:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -50,6 +50,7 @@ app = typer.Typer(help="Try everything on this host, without a warehouse.", add_
 SOURCE, SINK = next(iter(demo_sources.KINDS)), next(iter(demo_sinks.KINDS))
 """What is mirrored where nothing else is named."""
 
+LEAVES = "q ends the demo: it stops writing, compares both tables, and stops every process"
 _EVERY = 2.0
 SMALLEST = (60, 15)
 """Columns and rows below which the console only says that the terminal is too small."""
@@ -240,18 +241,18 @@ def _play(end: End, options: DemoOptions, night: Incident, headless: bool) -> di
         if headless:
             played = incident_command.play_headless(run, night)
             return {"ok": played.fine, **played.values()}
-        return {"ok": True, **incident_command.play_watched(run, night, lambda turn: _watch(run, turn))}
+        return {"ok": True, **incident_command.play_watched(run, night, lambda turn, note: _watch(run, turn, note))}
 
     return end.carry_out(lambda: demo_sources.KINDS[options.source](made, diagnostics.note), play, keep=False)
 
 
-def _watch(run: Demo, turn: Callable[[], None]) -> None:
+def _watch(run: Demo, turn: Callable[[], None], note: Sequence[str]) -> None:
     """Show the job: in the console where there is room for it, else in lines."""
     if view_here() is not View.CONSOLE:
         incident_command.follow_in_lines(run, turn)
         return
     pause = threading.Event()
-    with _console(run) as console:
+    with _console(run, note) as console:
         while console.poll() is None:
             turn()
             pause.wait(0.1)
@@ -321,10 +322,10 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 
 
 @contextmanager
-def _console(run: Demo) -> Iterator[subprocess.Popen[bytes]]:
-    """The console on the job, as a person would open it; left at the end of the block where it is still open."""
+def _console(run: Demo, note: Sequence[str] = (LEAVES,)) -> Iterator[subprocess.Popen[bytes]]:
+    """The console on the job, as a person would open it, with a note; left at the end of the block where it is open."""
     command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(run.config)]
-    console = subprocess.Popen(command, env=handover.environment())
+    console = subprocess.Popen(command, env={**handover.environment(), startup.NOTE: "\n".join(note)})
     try:
         yield console
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slotkeeper.console.cli import diagnostics, output
@@ -24,6 +24,7 @@ ROWS = 20_000
 CALM_SECONDS = 5.0
 """How long the console is open before the incident begins."""
 _EVERY = 2.0
+Watch = Callable[[Callable[[], None], Sequence[str]], None]
 
 
 def list_all(as_json: bool, ascii_only: bool) -> None:
@@ -67,12 +68,20 @@ def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
     diagnostics.note(f"each command with --config {run.config}")
     diagnostics.note(f"it shows by: {incident.signal.command.text}")
     diagnostics.note(f"try what is refused: {incident.refusal.command.text}")
+    for step in way_out(incident, world):
+        diagnostics.note(f"the way out, {step}")
+    for line in run.sessions():
+        diagnostics.note(line)
+
+
+def way_out(incident: Incident, world: World) -> list[str]:
+    """What cures it, step by step."""
+    found = []
     for number, step in enumerate(incident.cure, 1):
         here = f" (here: {step.here(world)})" if isinstance(step, ByHand) else ""
         where = "at the sink: " if isinstance(step, AtSink) else ""
-        diagnostics.note(f"the way out, {number}: {where}{step.text}{here}")
-    for line in run.sessions():
-        diagnostics.note(line)
+        found.append(f"{number} {where}{step.text}{here}")
+    return found
 
 
 def say_made(made: Made) -> None:
@@ -160,8 +169,10 @@ def play_headless(run: Demo, incident: Incident) -> Night:
 # -- with somebody watching -------------------------------------------------------------------------------------------
 
 
-def play_watched(run: Demo, incident: Incident, watch: Callable[[Callable[[], None]], None]) -> dict[str, object]:
-    """Make it a few seconds after `watch` has begun to show the job; `watch` is given what to call now and then.
+def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, object]:
+    """Make it a few seconds after `watch` has begun to show the job.
+
+    `watch` is given what to call now and then, and what the console says of the incident.
 
     What is written to a terminal that the console draws on is kept until it is left.
     """
@@ -180,7 +191,7 @@ def play_watched(run: Demo, incident: Incident, watch: Callable[[Callable[[], No
                 say_made(made[0])
 
     try:
-        watch(turn)
+        watch(turn, [f"incident {incident.name}: {page_of(incident)}", *way_out(incident, world)])
     finally:
         timer.cancel()
         if made and kept:

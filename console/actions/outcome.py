@@ -13,6 +13,7 @@ from slotkeeper.console.actions.preview import parsed
 from slotkeeper.console.actions.record import Action, Said, Stage
 from slotkeeper.console.actions.verbs import JobVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.detail import catching_up, long_work
 from slotkeeper.console.views.how_far import is_progress, newest
 from slotkeeper.console.views.lanes import copy_of
 from slotkeeper.core.domain.reset import DONE
@@ -83,11 +84,12 @@ def complaint(err: str) -> tuple[str, str]:
 
 def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lines:
     """The bar of what takes its time: as the command says it, else of the copy that its job makes."""
-    found = newest(said.err) or (copy_of(job) if job is not None else None)
+    found = newest(said.err) or (copy_of(job) or catching_up(job) if job is not None else None)
     if found is None:
         return []
+    following = long_work(job, ascii_only)[-1:] if job is not None else []
     named = [(Level.REST, safe(found.what, 120))] if found.what != safe(key, 200) else []
-    return [*named, (Level.BUSY, found.drawn(ascii_only))]
+    return [*named, (Level.BUSY, found.drawn(ascii_only)), *following]
 
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:

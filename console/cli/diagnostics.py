@@ -18,7 +18,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from slotkeeper.console.cli import context
-from slotkeeper.console.views.how_far import HowFar, time_left
+from slotkeeper.console.views.how_far import HowFar, pace, time_left
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import ConfigError, ErrorKind, SlotkeeperError
@@ -129,8 +129,8 @@ def _appending(log: Path) -> int:
     return descriptor
 
 
-FIRST, AGAIN, AT_LEAST = 1.0, 1.0, 20.0
-"""Seconds before the first line, and between two: at once where another hundredth is done, else twenty."""
+FIRST, AGAIN, AT_LEAST = 1.0, 1.0, 24.0
+"""Seconds before the first line, and between two: where another hundredth is done, and at least."""
 _MONOTONIC = SystemClock().monotonic
 
 
@@ -149,5 +149,6 @@ class Progress:
         if now - self._said_at < (AGAIN if share != self._said else AT_LEAST):
             return
         self._said_at, self._said = now, share
-        left = time_left(done, total, now - self._began)
-        note(HowFar(self._what, min(done, total), total, self._unit, left).line)
+        took = now - self._began
+        left, rate = time_left(done, total, took), pace(done, self._unit, took)
+        note(HowFar(self._what, min(done, total), total, self._unit, left, rate).line)

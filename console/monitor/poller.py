@@ -173,6 +173,7 @@ class SlotPoller:
         self._clock = clock
         self._open = open_poller
         self._watches: dict[str, Watched] = {}
+        self._took: dict[str, float | None] = {}
         self._seen: dict[tuple[str, str], TableSeen] = {}
 
     @property
@@ -185,10 +186,12 @@ class SlotPoller:
         mine = [table for its, table in self.places if its == source]
         if self._loaded is None or not mine:
             return []
+        is_open, asked_at = source in self._watches, self._clock.monotonic()
         try:
-            if source not in self._watches:
+            if not is_open:
                 self._watches[source] = self._open(self._loaded, source, self._clock)
             turn = self._watches[source].turn()
+            self._took[source] = self._clock.monotonic() - asked_at if is_open else None
         except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
             return [self._keep(source, table, None, error) for table in mine]
         if turn.everywhere:
@@ -210,5 +213,6 @@ class SlotPoller:
             one, sources = turn.seen, self._loaded.sources if self._loaded else {}
             manual = registry.open(sources[source].dialect).manual if sources else None
             kept = TableSeen(source, table, one.at, one.slots, one.retained, counted_at=one.counted_at, manual=manual)
-        self._seen[source, table] = replace(kept, fault=message_of(error) if error else "")
+        took = self._took.get(source)
+        self._seen[source, table] = replace(kept, fault=message_of(error) if error else "", took=took)
         return self._seen[source, table]

@@ -239,6 +239,8 @@ class TableSeen:
     counted_at: datetime | None = None
     manual: ManualSql | None = None
     """What a person may type at this source; not known of what was recorded."""
+    took: float | None = None
+    """Seconds of the newest question to the source over a session that was open; not known of what was recorded."""
 
 
 Tables = Mapping[tuple[str, str], TableSeen]

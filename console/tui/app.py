@@ -247,6 +247,7 @@ class ConsoleApp(Navigation):
             terminal.end_on_signals(self.exit)
             self.set_interval(terminal.POLL_SECONDS, terminal.end_without_terminal)
             self.set_interval(EVERY / 2, self.tick)
+            self.call_after_refresh(self.turn_mouse, True)
             self.load_later(self.LATER)
             self.call_after_refresh(self.load_own)
         if self.services.loaded is None:

@@ -22,7 +22,7 @@ from textual.app import App, ScreenError
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
-from textual.filter import LineFilter
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.theme import Theme
 from textual.timer import Timer
 
@@ -39,6 +39,8 @@ from slotkeeper.core.domain.text import safe
 
 _SWITCH_SECONDS = 0.005
 _LOAD_EVERY = 0.3
+_MOUSE_MODES = (1000, 1002, 1006)
+"""Buttons and wheel, moves while a button is down, places as numbers (xterm, "Mouse Tracking")."""
 _NEW_OBJECTS = 10_000
 """Garbage is looked for after so many: a picture of two thousand rows is as many, and none of it is garbage yet."""
 
@@ -56,6 +58,9 @@ class PatchedApp(App[int]):
     def wear_first(self, theme: Theme) -> None:
         """The theme to begin with; set as others are, it would make Textual parse all styles once more."""
         self.set_reactive(App.theme, theme.name)
+        for one in self._filters:
+            if isinstance(one, ANSIToTruecolor):  # made for the theme that Textual begins with
+                one.enabled = not theme.ansi
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:
@@ -120,7 +125,7 @@ class Shell(PatchedApp):
             "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="poll less often: 1 2 5 10 30 s"
         ),
         Binding("minus", "interval(-1)", "faster", id="faster", key_display="-", tooltip="poll more often"),
-        Binding("m", "mouse", "mouse", id="mouse", tooltip="on or off; it is off at first"),
+        Binding("m", "mouse", "mouse", id="mouse", tooltip="on or off; off, the terminal selects without Shift"),
         Binding("T", "theme", "theme", id="theme", tooltip="dark, light, contrast, ansi, mono"),
         Binding("colon,ctrl+p", "palette", "command", id="palette", key_display=":", tooltip="typed, Tab completes"),
         Binding(
@@ -144,7 +149,9 @@ class Shell(PatchedApp):
         self._arming: Arming | None = None
         self._question: Callable[[], object] | None = None
         self._forgetting: Timer | None = None
-        self._mouse_on = False
+        self.mouse_on = False
+        self.mouse_used = False
+        """Whether it was used once; kept settings can say so from the start."""
         self._without_colour = NoColour()
         for theme in THEMES:
             self.register_theme(theme)
@@ -218,6 +225,12 @@ class Shell(PatchedApp):
                 return
             if await self._acted(event.key):
                 return
+        if isinstance(event, events.MouseDown):
+            self.touched = self.instant()
+            if not self.mouse_used:
+                self.mouse_used = True
+                if self.frame is not None:
+                    self.frame.draw_crumb()
         await super().on_event(event)
 
     async def _acted(self, key: str) -> bool:
@@ -320,17 +333,29 @@ class Shell(PatchedApp):
         place = INTERVALS.index(self.every) + step
         self.poll_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
 
-    def action_mouse(self) -> None:
-        """Mouse on or off: while it is on, the terminal selects text with Shift only."""
+    def turn_mouse(self, on: bool) -> bool:
+        """Mouse on or off; whether this terminal has one. A move without a button is never asked for: it is traffic."""
         driver = self._driver
-        turn = getattr(driver, "_disable_mouse_support" if self._mouse_on else "_enable_mouse_support", None)
-        if driver is None or turn is None:
+        if driver is None or not hasattr(driver, "_disable_mouse_support"):
+            return False
+        driver.write("".join(f"\x1b[?{mode}{'h' if on else 'l'}" for mode in _MOUSE_MODES))
+        driver.flush()
+        self.mouse_on = driver._mouse = on  # what ends by a defect gives it back as Textual does
+        if self.is_running and isinstance(self.screen, Frame):
+            self.screen.draw_crumb()
+        return True
+
+    def exit(self, result: int | None = None, return_code: int = 0, message: object = None) -> None:
+        """The mouse is given back first: Textual does not know all of its modes."""
+        if self.mouse_on:
+            self.turn_mouse(False)
+        super().exit(result, return_code)
+
+    def action_mouse(self) -> None:
+        if not self.turn_mouse(not self.mouse_on):
             self.say("this terminal has no mouse", Level.WARNING)
             return
-        driver._mouse = True  # Textual's methods do nothing without it
-        turn()
-        self._mouse_on = driver._mouse = not self._mouse_on
-        self.say("mouse on: select text with Shift+drag" if self._mouse_on else "mouse off")
+        self.say("mouse on: select text with Shift+drag" if self.mouse_on else "mouse off")
 
     # Copying and leaving
 

@@ -12,6 +12,8 @@ from itertools import pairwise
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from slotkeeper.console.views.rows import plain
+
 LEAST = (70, 20)
 """From so many columns and rows on things have frames."""
 AROUND = 4
@@ -59,7 +61,7 @@ def upper(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_onl
     left, right, _, _, line, _ = _ASCII if ascii_only else _ROUND
     text = Text(no_wrap=True, end="")
     for box, width in zip(boxes, widths, strict=True):
-        title = _fitting(box.title, width - 6)
+        title = _fitting(plain(box.title, ascii_only), width - 6)
         text.append(f"{left}{line} ", style(box.role)).append(title, style("strong"))
         text.append(f" {line * (width - 5 - cell_len(title))}{right}", style(box.role))
     return text
@@ -74,7 +76,7 @@ def lower(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_onl
     _, _, left, right, line, _ = _ASCII if ascii_only else _ROUND
     text = Text(no_wrap=True, end="")
     for box, width in zip(boxes, widths, strict=True):
-        hint = f" {_fitting(box.hint, width - 6)} " if box.hint else ""
+        hint = f" {_fitting(plain(box.hint, ascii_only), width - 6)} " if box.hint else ""
         text.append(left + line * (width - 3 - cell_len(hint)), style(box.role))
         text.append(hint, style("dim")).append(line + right, style(box.role))
     return text

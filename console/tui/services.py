@@ -21,6 +21,7 @@ from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
 from slotkeeper.console.tui.settings_file import FILE, SettingsFile
+from slotkeeper.console.tui.startup import NOTE
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_path, default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig
@@ -77,6 +78,8 @@ class Host(Protocol):
     own: Own | None
     """The own commands and contexts, once their file was read."""
     paused: bool
+    mouse_on: bool
+    mouse_used: bool
 
     # What is known
 
@@ -198,6 +201,8 @@ class Services:
     """Where own commands and contexts are, if there are any."""
     settings: SettingsFile = field(default_factory=SettingsFile)
     """What this person has chosen, kept in a file of its own."""
+    note: tuple[str, ...] = ()
+    """What the Overview says besides: its first line as the place, the others with the row under the cursor."""
 
     @cached_property
     def runs(self) -> Runner:
@@ -266,7 +271,8 @@ def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
     config = str(shared.config.absolute()) if shared.config else ""
     settings = SettingsFile(default_path(shared.env).with_name(FILE))
     own_file = default_path(shared.env).with_name(OWN_FILE)
-    return Services(feed, clock, loaded, folder, config, settings=settings, own_file=own_file)
+    note = tuple(shared.env.get(NOTE, "").splitlines())
+    return Services(feed, clock, loaded, folder, config, settings=settings, own_file=own_file, note=note)
 
 
 _Stretch = tuple[str, timedelta, int]

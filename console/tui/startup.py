@@ -3,9 +3,9 @@
 Nothing of Textual is imported before it is certain that a screen can be drawn. `slotkeeper.console.__main__` comes here
 without a command, past Typer, which costs a third of what the console takes to be seen.
 
-The terminal is asked, as Vim does it, whether it draws lines one cell wide; where it does not, only ASCII is drawn. The
-question is asked before Textual is loaded and the answer read afterwards, so that waiting costs nothing. A late answer
-is a position report, which Textual never takes for a key.
+The terminal is asked, as Vim does it, whether it draws our signs and lines one cell wide each; where it does not, only
+ASCII is drawn. The question is asked before Textual is loaded and the answer read afterwards, so that waiting costs
+nothing. A late answer is a position report, which Textual never takes for a key.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from dataclasses import replace
 from slotkeeper.console.cli.context import Invocation
 
 SCREEN = "slotkeeper.console.tui.app"
+NOTE = "SLOTKEEPER_NOTE"
+"""The variable that holds what the Overview says of why the console was opened, a line each."""
 BEFORE_SCREEN = "slotkeeper.console.tui.terminal"
 """Sets what Textual reads from the environment when it is imported."""
 
@@ -60,11 +62,13 @@ def open_console(shared: Invocation) -> int:
 
 
 SECONDS = 0.3
-_QUESTION = "\r\u2500\x1b[6n\r\x1b[K".encode()
+SIGNS = "\u25cf\u25b2\u25d0\u2714\u2716\u2013\u2192\u00b7\u2500\u2588"
+"""Of each kind that a terminal or its font may draw two cells wide: signs, dashes, arrows, lines and blocks."""
+_QUESTION = f"\r{SIGNS}\x1b[6n\r\x1b[K".encode()
 _ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-_ONE_CELL = 2
-"""The column behind one narrow character, counted from 1."""
+_NARROW = len(SIGNS) + 1
+"""The column behind them where each takes one cell, counted from 1."""
 
 
 def ascii_wanted(env: Mapping[str, str]) -> bool:
@@ -89,7 +93,7 @@ class Question:
         os.write(screen, _QUESTION)
 
     def wide(self) -> bool:
-        """Whether a line takes two cells; a terminal that does not answer in time draws as most do."""
+        """Whether a sign takes two cells; a terminal that does not answer in time draws as most do."""
         seen = b""
         while (left := self._until - time.monotonic()) > 0 or select.select([self._keyboard], [], [], 0)[0]:
             if select.select([self._keyboard], [], [], max(0.0, left))[0]:
@@ -97,7 +101,7 @@ class Question:
                 seen += got
                 found = _ANSWER.search(seen)
                 if found or not got:
-                    return found is not None and int(found[1]) > _ONE_CELL
+                    return found is not None and int(found[1]) > _NARROW
         return False
 
 

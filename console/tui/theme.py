@@ -55,6 +55,7 @@ class Palette:
             "warn-sign": ("bold", self.ground, self.warn),
             "crit-sign": ("bold", self.ground, self.crit),
             "unknown-sign": ("bold", self.ground, self.place),
+            "rest-sign": ("", self.text, self.cursor),
         }
 
 
@@ -95,7 +96,13 @@ _ANSI = {
     if style.strip() != "default"
 }
 _ANSI |= dict.fromkeys(("dim", "rest", "frame", "dim-word", "rest-word"), "dim")
-_ANSI |= {"safe": "reverse", "badge-calm": "magenta", "here": "bold underline", "strong": "bold"}
+_ANSI |= {
+    "safe": "reverse",
+    "rest-sign": "reverse",
+    "badge-calm": "magenta",
+    "here": "bold underline",
+    "strong": "bold",
+}
 _MONO = {
     "crit": "bold reverse",
     "warn": "bold",
@@ -125,6 +132,7 @@ _MONO = {
     "warn-sign": "bold reverse",
     "crit-sign": "bold reverse",
     "unknown-sign": "bold reverse",
+    "rest-sign": "reverse",
 }
 STYLES: dict[str, dict[str, str]] = {
     **{f"slotkeeper-{name}": _styles(one) for name, one in PALETTES.items()},

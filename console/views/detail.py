@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
-from slotkeeper.console.views.rows import FAULTS, bar, both_ends, count
-from slotkeeper.console.views.signs import MANY, Parts, coloured, dn_sign, heat, lag_role, span
+from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain
+from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, span
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.ttl import in_words
+
+if TYPE_CHECKING:
+    from slotkeeper.console.views.how_far import HowFar
 
 Lines = list[tuple[Level, str]]
-LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Copy")
+LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out")
 WIDTH = 9
 """The cells of a label, and of what stands below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")
@@ -32,6 +39,13 @@ _OF_COMMANDS = {
     "locks": "L",
 }
 """The keys that do what a command does, from a list of jobs."""
+_STEPS = {
+    JobState.PENDING: "start",
+    JobState.SNAPSHOT: "copy",
+    JobState.CATCHING_UP: "catch up",
+    JobState.RUNNING: "stream",
+}
+"""What a job does one after the other until it streams; a job that does has done them all."""
 _COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)")
 
 
@@ -65,7 +79,7 @@ def keys_of(act: str) -> str:
     return _OF_COMMANDS.get(words, _OF_COMMANDS.get(words.split()[0], ""))
 
 
-def lines_of(job: JobFacts, now: datetime, short: bool = False) -> Lines:
+def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False) -> Lines:
     """Problem, impact and action of a job; of one without a problem what it does. Where they are cut `short`, the
     action comes before the impact.
     """
@@ -82,14 +96,35 @@ def lines_of(job: JobFacts, now: datetime, short: bool = False) -> Lines:
     more = f" and {len(job.others)} more" if job.others else ""
     said = f"{safe(job.tables[1], 60)}{more}, {proof(job, now)}" if job.tables[1] else proof(job, now)
     found.append((Level.CRITICAL if different else Level.FINE, labelled("Target", said)))
-    copy = copy_of(job)
-    if copy is not None and job.report is not None:
-        share = bar(copy.share, 20, up=False)
-        rate = "" if job.rate is None else f", {speed(job.rate)} rows/s"
-        left = f", {copy.left} left" if copy.left else ""
-        rows = f"{count(job.report.snapshot_rows)} rows, chunks {copy.done:,}/{copy.total:,}"
-        found.append((Level.FINE, labelled("Copy", f"{share} {int(copy.share * 100)} %  {rows}{rate}{left}")))
-    return found
+    return [*found, *long_work(job, ascii_only)]
+
+
+def long_work(job: JobFacts, ascii_only: bool) -> Lines:
+    """The bar of a copy or of catching up, and which of the steps of a new job that is; nothing without such work."""
+    if job.state not in _STEPS or job.state is JobState.RUNNING or not job.current or job.last_known:
+        return []
+    from slotkeeper.console.views.how_far import steps  # the first frame is seen without it
+
+    work = copy_of(job) or catching_up(job)
+    shown = [] if work is None else [(Level.FINE, labelled("Progress", work.drawn(ascii_only)))]
+    return [
+        *shown,
+        (Level.FINE, labelled("Steps", steps(list(_STEPS.values()), list(_STEPS).index(job.state), ascii_only))),
+    ]
+
+
+def catching_up(job: JobFacts) -> HowFar | None:
+    """How many DNs are level with their source, at which pace the others come, and when the last one is there."""
+    lanes = job.report.lanes if job.report is not None else ()
+    if not lanes:
+        return None
+    from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
+
+    lags, paces = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
+    level = sum(lag is not None and lag < LATE for lag in lags)
+    left = max((one.eta for one in paces if one.eta is not None), default=None)
+    rate = "" if job.rate is None else f"{speed(job.rate)} events/s"
+    return HowFar("catch up", level, len(lanes), "lanes level", "" if left is None else in_words(left), rate)
 
 
 def action_lines(job: JobFacts) -> Lines:
@@ -162,7 +197,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
         strip = heat(lags, width - 12, ascii_only)
         return [[(f"{part_in(job) + 's':<8}", "dim"), *coloured(strip)]]
     found: list[Parts] = []
-    name = min(16, max(len(safe(lane.name, 16)) for lane in lanes))
+    name = min(16, max(cell_len(plain(safe(lane.name), ascii_only)) for lane in lanes))
     cells = max(4, min(30, width // (2 if len(lanes) > 2 and width < 140 else 1) - name - 16))
     per_row = max(1, width // (name + cells + 15))
     rows = -(-len(lanes) // per_row)
@@ -173,7 +208,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
             shown, role = dn_sign(level, ascii_only)
             role = lag_role(lag) or role
             drawn = progress(lane, pace, cells, ascii_only) if pace is not None else ""
-            line += [(f"{shown} ", role), (f"{safe(lane.name, name):<{name}} ", "dim")]
+            line += [(f"{shown} ", role), (f"{fit(safe(lane.name), name, ascii_only=ascii_only)} ", "dim")]
             line += [(f"{drawn:<{cells}}", role), (f" {span(lag, ascii_only):>9}   ", lag_role(lag))]
         found.append(line)
     return found

@@ -27,6 +27,15 @@ ERROR_COLUMNS = (
     Column("signature", "SIGNATURE", 0),
 )
 _DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
+_WHERE = re.compile(
+    r"(?P<lane>[\w.-]{1,63}: )?(?P<end>(?:sink|source) \S{1,80} \([^()]{1,200}\))(?:: | )(?P<said>.+)", re.DOTALL
+)
+"""A message of a driver: the lane, the server with its address and login, and what the server or the line said."""
+_LIBPQ = re.compile(
+    r'connection to server (?:at|on socket) "[^"]{1,200}"(?: \([^()]{1,60}\))?(?:, port \d+)? failed: (?:FATAL: +)?'
+)
+_ASKS = "Is the server running"
+"""What libpq asks after an address that does not answer."""
 _FRESH_SECONDS = 60.0
 
 
@@ -121,7 +130,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     first, last = clock(one.first_at), clock(one.last_at)
     when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
     said = [
-        (Level.FINE, safe(one.message, 2_000)),
+        (Level.FINE, safe(message_first(one.message), 2_000)),
         (
             Level.REST,
             f"{one.side or 'side ?'}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
@@ -161,6 +170,20 @@ def dn_of(message: str) -> str:
     return found[1] if found and found[1] not in ("source", "sink") else "-"
 
 
+def message_first(message: str) -> str:
+    """The message with what was said first and the server's address last: an address is what a narrow list may cut.
+
+    >>> refused = 'connection to server at "h" (10.0.0.1), port 5432 failed: Connection refused Is the server running?'
+    >>> print(message_first(f"dn_3: sink mart (h:5432/mart as etl): {refused}"))
+    dn_3: Connection refused: sink mart (h:5432/mart as etl)
+    >>> message_first("source dws1 (h:8000/d as r) did not answer"), message_first("the file was locked")
+    ('did not answer: source dws1 (h:8000/d as r)', 'the file was locked')
+    """
+    found = _WHERE.fullmatch(message)
+    said = _LIBPQ.sub("", found["said"] if found else message, count=1).partition(_ASKS)[0].strip()
+    return f"{found['lane'] or ''}{said}: {found['end']}" if found else said or message
+
+
 def _row(one: ErrorRow, state: Standing) -> Row:
     level = level_of(state)
     cells = {
@@ -172,7 +195,7 @@ def _row(one: ErrorRow, state: Standing) -> Row:
         "dn": safe(dn_of(one.message), 40),
         "side": one.side or "?",
         "state": state.value,
-        "signature": safe(one.message, 300),
+        "signature": safe(message_first(one.message), 300),
     }
     order = {"last": one.last_at.timestamp(), "first": one.first_at.timestamp(), "number": float(one.count)}
     return Row(error_key(one), level, cells, order)

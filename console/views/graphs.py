@@ -18,7 +18,7 @@ from slotkeeper.console.monitor.series import BEGAN, ENDED, WHOLE, Happened, Job
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.lanes import speed
 from slotkeeper.console.views.rows import UNKNOWN
-from slotkeeper.console.views.signs import LATE, Parts, joined, lag_role
+from slotkeeper.console.views.signs import LATE, Parts, heat, joined, lag_role
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobEvent
 from slotkeeper.core.domain.text import safe
@@ -118,11 +118,14 @@ def spread(values: Sequence[float | None], points: int) -> list[float | None]:
     return [values[place * len(values) // points] for place in range(points)] if values else [None] * points
 
 
-def strip(values: Sequence[float | None], columns: int, ascii_only: bool) -> str:
-    """One row of blocks on a scale of its own."""
-    shown = spread(values, columns)
-    top = max((one for one in shown if one is not None), default=0.0) or 1.0
-    return _rows(shown, top, 1, ascii_only)[0]
+def strip(lags: Sequence[float | None], columns: int, ascii_only: bool) -> str:
+    """A row of a heat strip: a sign for each moment by its lag, the worst of those that share it.
+
+    >>> strip([0.1, 12.0, None, 90.0], 4, True), strip([0.1, 90.0], 4, True)
+    ('.o-#', '..##')
+    """
+    every = lags if len(lags) > columns else spread(lags, columns)
+    return heat(every, columns, ascii_only).replace("?", _GAPS[ascii_only])
 
 
 def _head(

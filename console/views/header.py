@@ -6,7 +6,7 @@ name of the product first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +18,11 @@ STAGE = ("STAGE", "STAGING", "UAT", "PREPROD")
 _BADGE = 24
 _LEAST_BADGE = 8
 BRAND = " slotkeeper "
+_STAND_IN = " stand-in"
+"""Said of a source that is none of the kind that it stands for."""
+MOST_BADGE = 99
+_AROUND_NAME = 4
+"""A tab's brackets, its digit, and a blank."""
 Part = tuple[str, str]
 """A role of `slotkeeper.console.tui.theme` ("" for none) and the text in it."""
 
@@ -65,7 +70,7 @@ def parts(one: Identity, width: int) -> list[Part]:
     taken = len(armed[1]) + len(age) + len(stamp)
     badge = _cut("+".join(one.environments) or "no environment", min(_BADGE, width - taken - 3))
     room = width - taken - len(badge) - 2
-    stand_in = " SOURCE is a stand-in" if one.stand_in and room >= 22 else ""
+    stand_in = _STAND_IN if one.stand_in and room >= len(_STAND_IN) else ""
     room -= len(stand_in)
     every = "" if one.paused or one.history else f" * live {one.every:g}s " if wide else f" * {one.every:g}s"
     every = every if len(every) <= room else ""
@@ -80,13 +85,29 @@ def parts(one: Identity, width: int) -> list[Part]:
     return [
         *brand,
         *route,
-        (badge_role(one.environments), f" {badge} "),
-        ("", stand_in + who + " " * bool(gap)),
+        (badge_role(one.environments), f" {badge}{stand_in} "),
+        ("", who + " " * bool(gap)),
         armed,
         ("dim", every),
         ("warn" if one.stale else "", age),
         ("armed" if one.history else "", gap[1:] + stamp),
     ]
+
+
+def tabs(names: Mapping[str, str], counts: Mapping[str, int], here: str, width: int) -> dict[str, str]:
+    """The screens' names by their digits; where all of them do not fit, initials, last those that have a badge.
+
+    >>> names = {"1": "Overview", "2": "Jobs", "3": "Errors"}
+    >>> tabs(names, {}, "1", 80) == names, tabs(names, {"3": 2}, "1", 31), tabs(names, {"3": 2}, "1", 25)
+    (True, {'1': 'Overview', '2': 'J', '3': 'Errors'}, {'1': 'Overview', '2': 'J', '3': 'E'})
+    """
+    shown = dict(names)
+    badges = {key: len(f" {min(number, MOST_BADGE)}") for key, number in counts.items() if number}
+    for key in sorted((key for key in names if key != here), key=lambda key: key in badges):
+        if sum(len(name) + _AROUND_NAME + badges.get(each, 0) for each, name in shown.items()) <= width:
+            break
+        shown[key] = shown[key][:1]
+    return shown
 
 
 def _cut(words: str, most: int) -> str:

@@ -7,30 +7,37 @@ it has set going.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slotkeeper.console.views.rows import count
+from slotkeeper.console.views.signs import COPIES, NONE, OK, sign
 from slotkeeper.core.domain.ttl import in_words
 
-WIDTH = 16
+WIDTH = 12
 """Cells of a bar: with its figures it leaves room on a line of 80."""
 _SETTLES = 2.0
 """Seconds before a rate is one."""
 _LINE = re.compile(
-    r"^slotkeeper: (?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+) (?P<unit>rows \w+|chunks \w+)"
-    r"(?:, (?P<left>\S+) left)?$",
+    r"^slotkeeper: (?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+) (?P<unit>(?:rows|chunks|entries|lanes) \w+)"
+    r"(?:, (?P<rate>[\d.,]+[kMG]? \w+/s))?(?:, (?P<left>\S+) left)?$",
     re.MULTILINE,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class HowFar:
-    """`done` of `total`, of what and in which unit ("rows compared"); `left` is the time left in words, "" unknown."""
+    """`done` of `total`, of what and in which unit ("rows compared").
+
+    `left` is the time left in words, `rate` the pace ("4.2k rows/s"); "" unknown.
+    """
 
     what: str
     done: int
     total: int
     unit: str
     left: str = ""
+    rate: str = ""
 
     @property
     def share(self) -> float:
@@ -41,33 +48,53 @@ class HowFar:
     def line(self) -> str:
         """As a command says it.
 
-        >>> HowFar("orders_rt", 52_000, 130_881, "rows compared", "12s").line
-        'orders_rt: 52,000 of 130,881 rows compared, 12s left'
+        >>> HowFar("orders_rt", 52_000, 130_881, "rows compared", "12s", "6.6k rows/s").line
+        'orders_rt: 52,000 of 130,881 rows compared, 6.6k rows/s, 12s left'
         """
-        left = f", {self.left} left" if self.left else ""
-        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}{left}"
+        return f"{self.what}: {', '.join(self._figures)}"
+
+    @property
+    def _figures(self) -> list[str]:
+        left = f"{self.left} left" if self.left else ""
+        return [one for one in (f"{self.done:,} of {self.total:,} {self.unit}", self.rate, left) if one]
 
     def drawn(self, ascii_only: bool = False) -> str:
         """The bar with its figures.
 
-        >>> HowFar("a", 30, 120, "rows compared", "12s").drawn(ascii_only=True)
-        '[####............]  25 %  30 of 120 rows compared   12s left'
+        >>> HowFar("a", 30, 120, "rows compared", "12s", "8 rows/s").drawn(ascii_only=True)
+        '[###.........]  25 %  30 of 120 rows compared, 8 rows/s, 12s left'
         """
-        left = f"   {self.left} left" if self.left else ""
-        return f"{bar(self.share, ascii_only)} {self.share:4.0%}".replace("%", " %") + (
-            f"  {self.done:,} of {self.total:,} {self.unit}{left}"
-        )
+        return f"{bar(self.share, ascii_only)} {self.share:4.0%}".replace("%", " %") + f"  {', '.join(self._figures)}"
 
 
 def bar(share: float, ascii_only: bool = False, width: int = WIDTH) -> str:
     """A bar; full only where nothing is left.
 
     >>> bar(0.999, ascii_only=True), bar(1.0, ascii_only=True)[-2:]
-    ('[###############.]', '#]')
+    ('[###########.]', '#]')
     """
     full = width if share >= 1 else min(width - 1, int(share * width))
     signs = "#." if ascii_only else "\u2588\u2591"
     return f"[{signs[0] * full}{signs[1] * (width - full)}]"
+
+
+def steps(names: Sequence[str], at: int, ascii_only: bool = False) -> str:
+    """The steps of a work with their signs: those before `at` are done, that one is under way.
+
+    >>> steps(["copy", "catch up", "stream"], 1, ascii_only=True)
+    'ok copy   ~ catch up   - stream'
+    """
+    signs = [OK if place < at else COPIES if place == at else NONE for place in range(len(names))]
+    return "   ".join(f"{sign(one, ascii_only)} {name}" for one, name in zip(signs, names, strict=True))
+
+
+def pace(done: int, unit: str, seconds: float) -> str:
+    """The pace so far; "" where that cannot be said yet.
+
+    >>> pace(9_000, "rows compared", 2.0), pace(9_000, "rows compared", 0.5)
+    ('4500 rows/s', '')
+    """
+    return "" if done <= 0 or seconds < _SETTLES else f"{count(round(done / seconds))} {unit.split()[0]}/s"
 
 
 def time_left(done: int, total: int, seconds: float) -> str:
@@ -85,7 +112,7 @@ def newest(err: str) -> HowFar | None:
     """What a command has said last of how far it is; None where it has said nothing of it.
 
     >>> newest("slotkeeper: a: 1 of 2 rows compared\\nslotkeeper: a: 1,500 of 2,000 rows compared, 3s left\\n")
-    HowFar(what='a', done=1500, total=2000, unit='rows compared', left='3s')
+    HowFar(what='a', done=1500, total=2000, unit='rows compared', left='3s', rate='')
     """
     found = None
     for found in _LINE.finditer(err):  # noqa: B007 - the last one is asked for
@@ -93,7 +120,7 @@ def newest(err: str) -> HowFar | None:
     if found is None:
         return None
     done, total = (int(found[name].replace(",", "")) for name in ("done", "total"))
-    return HowFar(found["what"], done, total, found["unit"], found["left"] or "")
+    return HowFar(found["what"], done, total, found["unit"], found["left"] or "", found["rate"] or "")
 
 
 def is_progress(line: str) -> bool:

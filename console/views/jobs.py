@@ -167,7 +167,8 @@ def _tints(job: JobFacts) -> dict[str, str]:
     role, here = state_role(job), job.state is not None and job.state.has_process and not job.last_known
     known = {"dot": role, "state": f"{role}-word", "job": "strong", "verified": "dim", "dns": SIGNS}
     if not here:
-        return known | dict.fromkeys(("behind", "rate", "spark", "dns", "worst", "lag"), "dim")
+        past = ("job", "wanted", "alive", "lanes", "events", "report", "behind", "rate", "spark", "dns", "worst", "lag")
+        return known | dict.fromkeys(past, "dim")
     lag = "busy-word" if copied(job) is not None else lag_role(job.lag_seconds)
     return known | {"lag": lag, "spark": lag if lag in ("warn", "crit") else "busy"}
 

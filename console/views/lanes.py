@@ -235,7 +235,8 @@ def copy_of(job: JobFacts) -> HowFar | None:
         left = in_words(max(1.0, report.snapshot_rows / done * (total - done) / job.rate))
     from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
 
-    return HowFar("copy", done, total, "chunks copied", left)
+    rate = "" if job.rate is None else f"{speed(job.rate)} rows/s"
+    return HowFar("copy", done, total, "chunks copied", left, rate)
 
 
 def work(job: JobFacts) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
-from slotkeeper.console.views.rows import age, beside, both_ends
+from slotkeeper.console.views.rows import age, beside, both_ends, fit
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 
@@ -107,7 +107,7 @@ def _some(jobs: Sequence[JobFacts]) -> str:
 def event_lines(local: Local, most: int) -> list[str]:
     """What happened last, the newest first."""
     return [
-        f"{one.at:%H:%M:%S}  {safe(one.job, 24):<16}  {safe(one.event, 20)}"
+        f"{one.at:%H:%M:%S}  {fit(safe(one.job, 24), 16)}  {safe(one.event, 20)}"
         + (f": {text}" if (text := safe(beside(one.event, one.text), 120)) else "")
         for one in local.events[:most]
     ]

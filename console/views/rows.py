@@ -286,6 +286,18 @@ def _cells(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in text if not unicodedata.combining(one))
 
 
+def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) -> str:
+    """The text as this terminal shows it in exactly so many cells; what is too long is cut, and has two dots there.
+
+    >>> fit("dn", 4), fit("dn", 4, right=True), fit("orders", 5), fit("\u4e2d\u6587", 5)
+    ('dn  ', '  dn', 'ord..', '\u4e2d\u6587 ')
+    """
+    shown = plain(text, ascii_only)
+    shown = shown if _cells(shown) <= cells else _at_most(shown, max(0, cells - 2)) + ".."[:cells]
+    blank = " " * (cells - _cells(shown))
+    return blank + shown if right else shown + blank
+
+
 def plain(text: str, ascii_only: bool) -> str:
     """The text in characters that the terminal can show.
 

@@ -31,7 +31,7 @@ _DN_ROLES = {MOVES: "ok", COPIES: "busy", WARNING: "warn", FAILED: "crit", NONE:
 _DN_ROLES |= {_ASCII[sign]: role for sign, role in _DN_ROLES.items() if sign in _ASCII}
 HEAT, ASCII_HEAT = "\u2581\u2584\u2588", ".o#"
 """A DN that follows, one that lags, and one that lags much: the higher the later, so that it is read without colour."""
-_HEAT_ROLES = dict(zip(HEAT + ASCII_HEAT, ("ok", "warn", "crit") * 2, strict=True))
+_HEAT_ROLES = dict(zip(HEAT + ASCII_HEAT, ("ok", "warn", "crit") * 2, strict=True)) | dict.fromkeys("\u00b7-", "dim")
 SIGNS = "signs"
 """The tint of a cell whose signs have a colour each."""
 LATE, MUCH = BEHIND_SECONDS, 60.0
@@ -71,10 +71,10 @@ def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:
 def verdict_sign(level: Level, ascii_only: bool) -> tuple[str, str, str]:
     """The sign of a verdict, the role it stands in, and that of the words behind it.
 
-    >>> verdict_sign(Level.FINE, True), verdict_sign(Level.WARNING, True)
-    (('ok', 'ok-sign', 'ok'), ('!', 'warn-sign', 'warn'))
+    >>> verdict_sign(Level.FINE, True), verdict_sign(Level.WARNING, True), verdict_sign(Level.REST, True)
+    (('ok', 'ok-sign', 'ok'), ('!', 'warn-sign', 'warn'), ('-', 'rest-sign', 'rest'))
     """
-    known = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "unknown"}
+    known = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "unknown", Level.REST: "rest"}
     role = known.get(level, "ok")
     shown = sign(OK, ascii_only) if role == "ok" else mark(level, ascii_only)
     return shown, f"{role}-sign", role
@@ -130,7 +130,7 @@ def coloured(text: str) -> Parts:
     [('**', 'ok'), ('x', 'crit'), ('*', 'ok'), (' 3/4', '')]
     """
     signs, blank, rest = text.partition(" ")
-    roles = _HEAT_ROLES if set(signs) & set(_HEAT_ROLES) else _DN_ROLES
+    roles = _HEAT_ROLES if set(signs) & set(HEAT + ASCII_HEAT) else _DN_ROLES
     return joined([*((one, roles.get(one, "")) for one in signs), (blank + rest, "")])
 
 

@@ -13,8 +13,8 @@ from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local, TableSee
 from slotkeeper.console.views import slot_history
 from slotkeeper.console.views.lanes import speed, worst_lane
 from slotkeeper.console.views.overview import trust
-from slotkeeper.console.views.rows import FAULTS, bars, both_ends, rank
-from slotkeeper.console.views.signs import NONE, lag_role, sign, since, span, unrecorded
+from slotkeeper.console.views.rows import FAULTS, bars, both_ends, fit, plain, rank
+from slotkeeper.console.views.signs import NONE, Parts, lag_role, sign, since, span, unrecorded
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, remaining, slot_level
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.job import JobState
@@ -24,6 +24,8 @@ _HOUR, _MINUTE = 3_600.0, 60.0
 _DOES = {JobState.RUNNING: "streaming", JobState.SNAPSHOT: "copying"}
 FIGURES = 120
 """From so many columns on source, sink and this host have figures too, and a figure says whose it is."""
+FEW = 5
+"""So many figures are those of a narrow terminal; one more is this host, which has three figures in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def figures(
     lagging = max((job for job in jobs if _is_live(job)), key=lambda job: job.lag_seconds or -1.0, default=None)
     lag = lagging.lag_seconds if lagging is not None else None
     where = "" if lagging is None or lag is None else safe(worst_lane(lagging) or "", 20)
-    name = f"{both_ends(safe(lagging.name), 16)} " if wide and lagging is not None and lag is not None else ""
+    name = both_ends(safe(lagging.name), 16) if wide and lagging is not None and lag is not None else ""
     rates = [job.rate for job in jobs if job.rate is not None and _is_live(job)]
     rate = speed(sum(rates)) if rates else sign(NONE, ascii_only)
     late = [one for one in local.errors if (past := elapsed(one.last_at, now)) is not None and past <= _HOUR]
@@ -102,7 +104,7 @@ def figures(
         Figure(
             "WORST LAG",
             span(lag, ascii_only),
-            f"{name}{where}",
+            ", ".join(filter(None, (where, name))),
             f"{role}-word" if (role := lag_role(lag)) else "strong",
         ),
         Figure("ROWS/S", rate, _together(jobs, ascii_only)),
@@ -114,7 +116,7 @@ def figures(
             "warn-word" if late else "strong",
         ),
     ]
-    return [*found, *_places(local, tables, now, ascii_only)] if wide else found
+    return [*found, *_places(local, tables, ascii_only)] if wide else found
 
 
 def _is_live(job: JobFacts) -> bool:
@@ -154,43 +156,69 @@ def expiry(tables: Iterable[TableSeen], now: datetime, local: Local, wide: bool,
     return Figure(label, span(left), more, role)
 
 
-def _places(local: Local, tables: Sequence[TableSeen], now: datetime, ascii_only: bool) -> list[Figure]:
+def _places(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> list[Figure]:
     """Source, sink and this host, as far as anything is known of them."""
-    none = sign(NONE, ascii_only)
-    asked = max((one for one in tables if one.at is not None), key=lambda one: str(one.at), default=None)
+    return [_source(local, tables, ascii_only), _sink(local, ascii_only), _host(local, ascii_only)]
+
+
+def _source(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> Figure:
+    """The source that was asked last, or one that fails; how long its answer took."""
     fails = next((one for one in tables if one.fault), None)
-    source = Figure("SOURCE", none, "not asked yet", "dim")
-    if fails is not None:
-        source = Figure(f"SOURCE {safe(fails.source, 12)}", "fails", f"seen {since(fails.at, now)}", "crit-word")
-    elif asked is not None:
-        source = Figure(f"SOURCE {safe(asked.source, 12)}", "answers", f"seen {since(asked.at, now)}", "ok-word")
+    asked = max((one for one in tables if one.at is not None), key=lambda one: str(one.at), default=None)
+    one = fails or asked
+    label = f"SOURCE {safe(one.source, 12)}" if one is not None else "SOURCE"
+    if fails is not None or _is_at_fault(local, "source", "dn"):
+        return Figure(label, "fails", "", "crit-word")
+    if asked is None:
+        return Figure(label, sign(NONE, ascii_only), "not asked yet", "dim")
+    return Figure(label, "up", "" if asked.took is None else f"{max(1, round(asked.took * 1000))} ms", "ok-word")
+
+
+def _sink(local: Local, ascii_only: bool) -> Figure:
+    """Whether sinks take what is applied; how long ago they last did, and how long a commit takes."""
+    if _is_at_fault(local, "sink", "lock"):
+        return Figure("SINK", "fails", "", "crit-word")
+    lanes = [lane for job in local.jobs if _is_live(job) and job.report is not None for lane in job.report.lanes]
+    ages = [lane.last_commit_age for lane in lanes if lane.last_commit_age is not None]
+    if not ages:
+        return Figure("SINK", sign(NONE, ascii_only), "no commit yet", "dim")
+    return Figure("SINK", "up", f"{span(min(ages))} ago", "ok-word")
+
+
+def _is_at_fault(local: Local, *parties: str) -> bool:
+    return any(one.party.value in parties and one.severity.value == "critical" for one in local.faults)
+
+
+def _host(local: Local, ascii_only: bool) -> Figure:
+    """Load per CPU, the memory that is left, the CPUs that drivers have: what the supervisors measured last."""
     hosts = [job.host for job in local.jobs if job.alive and job.host is not None]
-    host = Figure("THIS HOST", none, "not measured", "dim")
-    if hosts and hosts[0].load is not None and hosts[0].cpus:
-        load = hosts[0].load / hosts[0].cpus
-        host = Figure("THIS HOST", f"{load:.1f}", "load per CPU", "warn-word" if load > 1.5 else "strong")
-    ages = [
-        lane.last_commit_age
-        for job in local.jobs
-        if _is_live(job) and job.report is not None
-        for lane in job.report.lanes
-        if lane.last_commit_age is not None
-    ]
-    sink = Figure("SINK", span(min(ages)), "since a commit") if ages else Figure("SINK", none, "no commit yet", "dim")
-    return [source, sink, host]
+    newest = max(hosts, key=lambda one: one.at, default=None)
+    if newest is None or newest.load is None or not newest.cpus:
+        return Figure("THIS HOST", sign(NONE, ascii_only), "not measured", "dim")
+    load = newest.load / newest.cpus
+    drivers = [one.short.driver_cpu for one in hosts if one.short is not None and one.short.driver_cpu is not None]
+    said = ["/core"]
+    said += [f"{newest.available / 2**30:.0f}G free"] if newest.available is not None else []
+    said += [f"driver {sum(drivers):.0%}".replace("%", " %")] if drivers else []
+    return Figure("THIS HOST", f"{load:.1f}", ", ".join(said), "warn-word" if load > 1.5 else "strong")
 
 
-def figure_lines(found: Sequence[Figure], width: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """The labels and, below them, the values, each figure as wide as the others.
+def figure_lines(found: Sequence[Figure], width: int, ascii_only: bool = False) -> tuple[Parts, Parts]:
+    """The labels and, below them, the values: each as wide as the others, the last of many twice that.
 
-    >>> figure_lines([Figure("JOBS", "2", "of 4")], 12)
-    ([(' JOBS       ', 'dim')], [(' 2', 'strong'), (' of 4     ', '')])
+    What does not fit behind a value is left out from its end, a thing at a time.
+
+    >>> figure_lines([Figure("JOBS", "2", "of 4, more")], 12)
+    ([(' JOBS       ', 'dim')], [(' 2 ', 'strong'), ('of 4     ', '')])
     """
-    cells = width // max(1, len(found))
-    labels, values = "", []
-    for one in found:
-        labels += f" {one.label:<{cells - 1}}"[:cells].ljust(cells)
-        room = max(0, cells - 2 - len(one.value))
-        more = f" {one.more}" if one.more and len(one.more) + 1 <= room else ""
-        values += [(f" {one.value}", one.role), (f"{more:<{cells - 1 - len(one.value)}}", "")]
+    last = 1 + (len(found) > FEW)
+    cells = width // max(1, len(found) - 1 + last)
+    labels, values = "", Parts()
+    for place, one in enumerate(found, 1):
+        here = cells if place < len(found) else cells * last
+        labels += fit(f" {one.label}", here, ascii_only=ascii_only)
+        room, more = here - 2 - len(one.value), plain(one.more, ascii_only)
+        while more and fit(more, room - 1).rstrip() != more:
+            more = more.rpartition(", ")[0]
+        values += [(f" {one.value} ", one.role), (fit(more, room), "")]
     return [(labels, "dim")], values

@@ -46,8 +46,9 @@ _ALLOWED = re.compile(
     r"|\x1b\[\d+;\d+H|\x1b\[H|\x1b\[[\d;]*m|[\r\n]"
 )
 """What Textual sends: modes, its questions, the pointer's shape, places and colours."""
-_PROBE = ("\x1b[6n", "\x1b[K")
-"""How the console asks, before it begins, whether the terminal draws a line in one column."""
+_WHERE = "\x1b[6n"
+_PROBE = (_WHERE, "\x1b[K")
+"""How the console asks, before it begins, whether the terminal draws its signs in one column each."""
 _STYLES = frozenset(("0", "1", "2", "3", "4", "7", "9"))
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _WRAP = "7"
@@ -67,6 +68,10 @@ class Screen:
     """How many sequences set a colour."""
     inline: bool = False
     """Whether the program draws over its own last lines, as `watch` does; a full screen never does."""
+    ambiguous: int = 1
+    """The cells of a character that East Asian fonts draw wide and others narrow (UAX #11, class A)."""
+    reports: list[bytes] = field(default_factory=list)
+    """Answers to the question where the cursor is, which are to be sent."""
 
     def __post_init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -106,7 +111,8 @@ class Screen:
         if token[0] >= " " and token[0] != "\x7f" and not "\x80" <= token[0] <= "\x9f":
             self._write(token)
         elif token in _PROBE and "1049" not in self.modes:
-            return
+            if token == _WHERE:
+                self.reports.append(f"\x1b[{self._row + 1};{self._column + 1}R".encode())
         elif self.inline and token == _UP:
             self._row = max(0, self._row - 1)
         elif self.inline and token == _ERASE_LINE:
@@ -152,6 +158,8 @@ class Screen:
                 self.foreign.append(f"{character!a} in {text[:40]!a}")
                 continue
             wide = get_character_cell_size(character)
+            if unicodedata.east_asian_width(character) == "A":
+                wide = self.ambiguous
             if not wide:
                 self._cells[self._row][max(0, self._column - 1)] += character
                 continue
@@ -180,8 +188,6 @@ SOON = 120.0
 _OURS = ("TEXTUAL", "NO_COLOR", "COLUMNS", "LINES", "COLORTERM", "TERM_PROGRAM", "TMUX")
 """Variables that would change what is drawn; a program gets those only that are given to it."""
 
-_ANSWERS = {b"\x1b[6n": b"\x1b[1;2R"}
-"""Where the cursor is after one character in one column, as the console asks before it begins."""
 _POINTER = re.compile(rb"\x1b\]22;[a-z-]*\x07")
 """The pointer's shape, which nobody sees who has no mouse here."""
 
@@ -201,7 +207,8 @@ class Piece:
 class Terminal:
     """A started program; leaving the `with` block ends it.
 
-    `answers` are what the terminal says to questions, for programs that wait for that.
+    `answers` are what the terminal says to questions; without them it says where the cursor is. `ambiguous` are the
+    cells of a sign that some fonts draw wide.
     """
 
     def __init__(
@@ -210,10 +217,11 @@ class Terminal:
         size: tuple[int, int] = (80, 24),
         env: Mapping[str, str] | None = None,
         answers: Mapping[bytes, bytes] | None = None,
+        ambiguous: int = 1,
     ) -> None:
         self.size = size
-        self._answers = _ANSWERS if answers is None else answers
-        self.screen = Screen(*size)
+        self._answers = answers
+        self.screen = Screen(*size, ambiguous=ambiguous)
         self.pieces: list[Piece] = []
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
@@ -266,7 +274,10 @@ class Terminal:
             return b""
         self.pieces.append(Piece(time.monotonic(), content))
         self.screen.feed(content)
-        for question, answer in self._answers.items():
+        if self._answers is None:
+            os.write(self.master, b"".join(self.screen.reports))
+            self.screen.reports.clear()
+        for question, answer in (self._answers or {}).items():
             if question in content:
                 os.write(self.master, answer * content.count(question))
         return content

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import unicodedata
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
@@ -15,7 +17,21 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Unreachable
 from slotkeeper.core.state.audit import Audit
-from tests.tui.filled import NOW, Filled, begin, console, drive, driven, lane, planted, polled, press, screen, slot
+from tests.tui.filled import (
+    NOW,
+    Filled,
+    begin,
+    console,
+    drive,
+    driven,
+    lane,
+    lines,
+    planted,
+    polled,
+    press,
+    screen,
+    slot,
+)
 from tests.tui.planted import until
 from tests.tui.quarantined import entry, holding
 
@@ -169,6 +185,45 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path, few
 
     drive(made, do, (130, 50))
     assert [text for text in drawn if _raw(text)] == []
+
+
+PAIRS = {"\u2502": "\u2502", "\u256d": "\u256e", "\u2570": "\u256f", "|": "|", "+": "+"}
+"""What a framed row ends with, by what it begins with."""
+
+
+@HOW_MANY
+@pytest.mark.parametrize("ascii_only", [False, True], ids=["signs", "ascii"])
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_no_hostile_name_moves_a_column_of_verdict_tiles_frames_bars_or_signs(
+    size: tuple[int, int], ascii_only: bool, few: bool, tmp_path: Path, seed: int
+) -> None:
+    visited, made = _visited(few, seed), console(tmp_path, ascii_only=ascii_only, filled=False)
+    _plant(made)
+    for number, payload in enumerate(PAYLOADS):
+        clean = _stored(payload)
+        lanes = (lane(f"{number}{clean}", 10), lane(f"dn_{clean}", 10), *(lane(f"l{n}", 10) for n in range(number)))
+        begin(made.store, f"live{number:02}", *lanes)
+    shown: dict[str, list[str]] = {}
+
+    async def do(pilot: Pilot[int]) -> None:
+        for key in "13467":
+            await press(pilot, key, "r", "g")
+            for before, place in pairwise([0, *sorted(visited)]):
+                await press(pilot, *["j"] * (place - before))
+                shown[f"{key} {place}"] = lines(made.app)
+        await press(pilot, "2", "enter")
+        shown["job"] = lines(made.app)
+        await press(pilot, "h")
+        shown["graphs"] = lines(made.app)
+
+    drive(made, do, size)
+    for name, drawn in shown.items():
+        text = "\n".join(drawn)
+        assert not _raw(text), name
+        assert not ascii_only or text.isascii(), name
+        assert all(cell_len(line) == size[0] for line in drawn), text
+        edges = [(line[0], line[-1]) for line in drawn[3:-2] if line[0] in PAIRS or line[-1] in PAIRS.values()]
+        assert edges and all(PAIRS.get(first) == last for first, last in edges), text
 
 
 @driven()

@@ -36,7 +36,7 @@ ESCAPE = "\x1b[27u"
 DOWN = "\x1b[6~"
 PAGES = 30
 RAW = [one.encode() for one in tagged()[: len(TERMINAL)]]
-OPEN = {"1049": True, "25": False, "1004": True, "2004": True, "7": False}
+OPEN = dict.fromkeys(("1049", "1004", "2004", "1000", "1002", "1006"), True) | {"25": False, "7": False}
 """The modes that the console sets, and no others."""
 FORMULA = ("=", "+", "-", "@")
 NUMBER = re.compile(r"[+-]?[\d.,]+[%smhdkMG]?|-")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.tui.planted import until
 
 CAUSE = "sink mart: the database system is shutting down, 4 of 4 DNs wait, and nobody knows for how long that will be"
 SIZES = [(60, 15), (80, 24), (100, 30), (132, 43), (160, 50), (200, 60)]
+_PAUSES = 20
+"""After so many turns of the loop a screen has drawn itself again."""
 WALK = {"overview": "1 r", "jobs": "2", "job": "enter", "slots": "3 r", "slot": "enter", "errors": "4", "alerts": "6"}
 
 
@@ -84,3 +87,47 @@ def test_a_large_terminal_has_no_empty_half(name: str, tmp_path: Path) -> None:
         assert max(len(run) for run in runs) < 20, "\n".join(shown)
 
     drive(made, do, (200, 60))
+
+
+def test_after_a_resize_each_screen_is_what_it_is_at_that_size(tmp_path: Path) -> None:
+    """Nothing is left blank and nothing of the other size is left over, whether rows came or went."""
+
+    def masked(made: Filled) -> list[str]:
+        return [re.sub(r"rss +\d+M", "rss", line) for line in lines(made.app)]
+
+    def folder(number: int) -> Path:
+        made = tmp_path / f"{number:03}"
+        made.mkdir()
+        return made
+
+    drawn: dict[tuple[int, int], dict[str, list[str]]] = {}
+    for size in SIZES[:-1]:
+        made = failing(folder(size[0]), False)
+        drawn[size] = {}
+
+        async def at_once(pilot: Pilot[int], made: Filled = made, here: dict[str, list[str]] = drawn[size]) -> None:
+            for name, keys in WALK.items():
+                await press(pilot, *keys.split())
+                here[name] = masked(made)
+
+        drive(made, at_once, size)
+    made = failing(folder(0), False)
+    wrong: list[str] = []
+
+    async def resized(pilot: Pilot[int]) -> None:
+        for name, keys in WALK.items():
+            await press(pilot, *keys.split())
+            for size in (*SIZES[:-1], *reversed(SIZES[:-2])):
+                await pilot.resize_terminal(*size)
+                then = drawn[size][name]
+                for _ in range(_PAUSES):
+                    await pilot.pause()
+                    now = masked(made)
+                    if now[1:] == then[1:]:
+                        break
+                assert len(now) == len(then), (name, size)
+                differ = [pair for pair in zip(now[1:], then[1:], strict=True) if pair[0] != pair[1]]
+                wrong.extend(f"{name} at {size}:\n{one[0]}\n{one[1]}" for one in differ)
+
+    drive(made, resized, SIZES[0])
+    assert not wrong, "\n".join(wrong[:12])

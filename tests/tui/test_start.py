@@ -21,6 +21,8 @@ from slotkeeper.console.tui.terminal import POLL_SECONDS, START_DEMO
 from slotkeeper.core.config.load import load
 from slotkeeper.core.state.sqlite import Store
 from tests.support.printed import bare
+from tests.support.terminal import Terminal as drawn_by
+from tests.support.terminal import console as console_at
 from tests.tui.filled import console, drive, on_screen, press, screen
 from tests.tui.planted import until
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
@@ -76,17 +78,38 @@ def test_with_colours_some_are_sent(tmp_path: Path) -> None:
     assert terminal.end() == 0
 
 
-@pytest.mark.parametrize(("column", "ascii_only"), [(2, False), (3, True)], ids=["narrow", "wide"])
-def test_a_terminal_that_draws_lines_two_cells_wide_gets_ascii(column: int, ascii_only: bool, tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path)
-    terminal.read_until(QUESTION)
-    terminal.write(f"\x1b[5;{column}R".encode())
+def test_a_terminal_of_sixteen_colours_shows_its_own_not_what_is_nearest_to_ours(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, env={"TERM": "xterm", "COLORTERM": ""})
     terminal.read_until(b"orders_rt")
-    terminal.write(b"q")
-    terminal.read_until(ALTERNATE_OFF)
-    drawn = terminal.seen[terminal.seen.index(ALTERNATE_ON) :]
-    assert drawn.isascii() is ascii_only
-    assert b"R" not in drawn[:1] and terminal.end() == 0
+    terminal.press(b"q", ALTERNATE_OFF)
+    nearest = {f"{number}".encode() for number in (37, 40, *range(90, 98), *range(100, 108))}
+    assert {b"35", b"36"} <= terminal.colours() and not terminal.colours() & nearest
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("ambiguous", [1, 2], ids=["narrow", "wide"])
+def test_a_terminal_that_draws_signs_two_cells_wide_gets_ascii_and_no_column_moves(
+    ambiguous: int, tmp_path: Path
+) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(VALID.replace("[state]", f'[state]\ndir = "{tmp_path / "state"}"'), encoding="utf-8")
+    with drawn_by(console_at(config), (80, 24), {"LANG": "C.UTF-8"}, ambiguous=ambiguous) as terminal:
+        terminal.shows("orders_rt", "STREAMING", "z next fault")
+        for key, title in (("2", "WANTED"), ("4", "SIGNATURE"), ("1", "STREAMING")):
+            terminal.send(key)
+            terminal.shows(title)
+        assert terminal.screen.text.isascii() is (ambiguous == 2)
+        assert terminal.screen.foreign == [], "characters beyond the last column"
+        edges = [line for line in terminal.screen.lines() if line[:1] in "|\u2502"]
+        assert len(edges) > 9 and all(len(line) == 80 for line in edges), terminal.screen.text
+
+
+def test_a_terminal_that_does_not_say_how_wide_it_draws_is_not_waited_for(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"orders_rt")
+    assert QUESTION in terminal.seen and not terminal.seen.isascii()
+    terminal.press(b"q", ALTERNATE_OFF)
+    assert terminal.end() == 0
 
 
 @pytest.mark.parametrize(
@@ -125,22 +148,36 @@ def test_what_is_typed_in_one_go_is_taken_in_its_order(tmp_path: Path) -> None:
     assert terminal.end() == 0
 
 
-def test_the_mouse_is_off_until_m_and_off_again_at_the_end(tmp_path: Path) -> None:
-    on, off = b"\x1b[?1000h", b"\x1b[?1000l"
+def test_the_mouse_is_on_until_m_and_off_at_the_end(tmp_path: Path) -> None:
+    modes = ("1000", "1002", "1006")
+    on, off = ("".join(f"\x1b[?{mode}{end}" for mode in modes).encode() for end in "hl")
     terminal = Terminal(tmp_path)
-    terminal.read_until(b"orders_rt")
-    assert on not in terminal.seen
-    terminal.write(b"m")
     terminal.read_until(on)
-    terminal.read_until(b"mouse on")
-    terminal.write(b"m")
-    terminal.read_until(off)
+    terminal.read_until(b"Shift+drag selects text")
+    assert b"\x1b[?1003h" not in terminal.seen, "each move of the mouse would be traffic"
+    terminal.press(b"m", off)
+    terminal.read_until(b"mouse off")
+    terminal.press(b"m", on)
     terminal.seen = b""
-    terminal.write(b"m")
-    terminal.read_until(on)
     terminal.write(b"q")
     terminal.read_until(ALTERNATE_OFF)
     assert off in terminal.seen and terminal.end() == 0
+
+
+def test_a_click_opens_a_screen_chooses_a_row_and_presses_a_key(tmp_path: Path) -> None:
+    def click(column: int, row: int) -> bytes:
+        return f"\x1b[<0;{column};{row}M\x1b[<0;{column};{row}m".encode()
+
+    terminal = Terminal(tmp_path)
+    terminal.read_until(b"Shift+drag selects text")
+    since = len(terminal.seen)
+    terminal.press(click(16, 2), b"WANTED")
+    terminal.read_until(b"Jobs", since)
+    assert b"Shift+drag" not in terminal.seen[since:], "said until the mouse was used"
+    terminal.press(click(3, 24), b"Help")
+    terminal.press(b"\x1b[27u", b"WANTED")
+    terminal.press(b"q", ALTERNATE_OFF)
+    assert terminal.end() == 0
 
 
 def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: Path) -> None:

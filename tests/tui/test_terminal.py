@@ -16,7 +16,7 @@ from tests.support.terminal import Screen, Terminal, console
 from tests.support.waiting import until
 
 JOB = "orders_01_rt"
-PUT_BACK = {"1049": False, "25": True, "1004": False, "2004": False, "7": True}
+PUT_BACK = dict.fromkeys(("1049", "1004", "2004", "1000", "1002", "1006"), False) | {"25": True, "7": True}
 """The screen from before is back, with its cursor; nothing is reported any more; lines wrap."""
 WATCH = 60.0
 ESCAPE = "\x1b[27u"

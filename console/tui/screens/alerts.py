@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views import headlines
 from slotkeeper.console.views.alerts import ALERT_COLUMNS, Alert, alert_lines, alert_rows, alerts, figures
 from slotkeeper.console.views.errors import (
     ERROR_COLUMNS,
@@ -26,6 +27,7 @@ from slotkeeper.console.views.errors import (
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import JobQuarantine, group_lines, group_rows, quarantine_of
 from slotkeeper.console.views.rows import Column, Row, named_by, rank
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.fault import Ack
 from slotkeeper.core.domain.row_counts import rows_quarantined
 from slotkeeper.core.domain.text import safe
@@ -34,6 +36,10 @@ from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import ErrorRow
 
+NO_ERROR = "Each error is listed here with its impact on the job and what to do, the one that loses least first."
+NO_ALERT = (
+    "Each alert is listed here with what it means and what to do. `slotkeeper docs alerts` says how to be called."
+)
 Change = Callable[[AckFile], object]
 
 
@@ -127,6 +133,12 @@ class ErrorsScreen(AckTable):
         every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *errors]
         return sorted(every, key=lambda row: rank(row.level))
 
+    def verdict(self) -> Verdict:
+        first = self.every_row[0].key if self.every_row else None
+        errors = [one for one in self.console.shown.local.errors if self.job in ("", one.job)]
+        worst = self._quarantine_at(first) or self._error(first)
+        return headlines.of_errors(self.every_row, worst, errors, self.console.now, self.apart)
+
     def _errors(self) -> list[Row]:
         return error_rows(self.console.shown.local, self._acks(), self.console.now, self.job)
 
@@ -157,7 +169,7 @@ class ErrorsScreen(AckTable):
             )
         one = self._error(key)
         if one is None:
-            return "Message", [(Level.REST, "no row is chosen" if self.rows() else "no error was recorded")]
+            return "Message", [(Level.REST, "no row is chosen" if self.every_row else NO_ERROR)]
         return f"{safe(one.job, 60)}  {safe(one.code or 'no code', 40)}", error_lines(
             one, self.console.shown.job(one.job), self.console.now
         )
@@ -224,15 +236,17 @@ class AlertsScreen(AckTable):
         self._alerts = alerts(self.console.shown, self.console.now)
         return alert_rows(self._alerts, self._acks(), self.console.now)
 
+    def verdict(self) -> Verdict:
+        return headlines.of_alerts(self.every_row, self._alerts, bool(self.console.shown.tables), self.apart)
+
     def about(self) -> str:
-        slots = "" if self.console.shown.tables else "   slots not seen yet"
-        return figures(self._alerts, self._acks(), self.console.now) + slots
+        return figures(self._alerts, self._acks(), self.console.now)
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self._alert(key)
         if one is None:
             gone = "the alert that was chosen has ended; j or k chooses another"
-            return "What this means", [(Level.REST, gone if self._alerts else "nothing fires")]
+            return "What this means", [(Level.REST, gone if self._alerts else NO_ALERT)]
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
     def opened(self, key: str) -> None:

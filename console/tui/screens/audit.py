@@ -11,11 +11,15 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.monitor.store_reader import message_of
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views import headlines, slot_history
 from slotkeeper.console.views.jobs import AUDIT_COLUMNS, audit_lines, audit_rows
 from slotkeeper.console.views.rows import Row
 from slotkeeper.console.views.slot_history import HISTORY_COLUMNS, history_rows
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.reset import Backup, backup_of
-from slotkeeper.core.domain.text import many, safe, typed
+from slotkeeper.core.domain.text import safe, typed
+
+NO_LINE = "Each change is listed here: who made it, when, why, and how it ended."
 
 
 class AuditScreen(TableScreen):
@@ -33,15 +37,15 @@ class AuditScreen(TableScreen):
     def rows(self) -> list[Row]:
         return audit_rows(self.console.shown.local.audit)
 
-    def about(self) -> str:
-        damaged = self.console.shown.local.damaged
-        return f"{many(damaged, 'line')} cannot be read" if damaged else ""
+    def verdict(self) -> Verdict:
+        local = self.console.shown.local
+        return headlines.of_audit(local.audit, local.damaged, self.console.now)
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         for line in self.console.shown.local.audit:
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
-        return "Line", [(Level.REST, "no line yet" if not self.rows() else "no row is chosen")]
+        return "Line", [(Level.REST, "no row is chosen" if self.every_row else NO_LINE)]
 
     def opened(self, key: str) -> None:
         """The line in full has the keys: it can be scrolled."""
@@ -75,6 +79,11 @@ class SlotHistoryScreen(TableScreen):
 
     def rows(self) -> list[Row]:
         return history_rows(self.console.shown.local.audit, self._backups, self._table, self._slot)
+
+    def verdict(self) -> Verdict:
+        local, now = self.console.shown.local, self.console.now
+        last = slot_history.last_line(local.audit, self._table, self._slot, now)
+        return Verdict(Level.REST, f"slot {safe(self._slot, 60)}{self.apart}{last}")
 
     def about(self) -> str:
         return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"

@@ -28,7 +28,7 @@ from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import Line as Line
 from slotkeeper.console.views.detail import split
 from slotkeeper.console.views.fitting import wrapped
-from slotkeeper.console.views.header import Identity, parts
+from slotkeeper.console.views.header import MOST_BADGE, Identity, parts, tabs
 from slotkeeper.console.views.rows import WIDE, age, plain
 from slotkeeper.console.views.signs import ROLES
 from slotkeeper.core.domain.text import safe
@@ -116,6 +116,8 @@ Lines = Iterable[tuple[Level, str]]
 OUTERMOST = "nothing is open here that could be left; q leaves the console"
 ONE_PANE = "all of it is seen: there is no other pane to go to"
 ALERTS = "6"
+SELECTS = "Shift+drag selects text "
+"""Said above the keys until the mouse was used: a terminal whose mouse a program has selects with Shift only."""
 HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leaves history", "palette": ""}
 """The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
 
@@ -145,6 +147,11 @@ class Frame(Screen[None]):
     subject = True
     """Whether it shows something of its own; help is about the screen below it."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "freeze", "refresh", "quit")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ends: dict[str, dict[str, int]] = {"tabs": {}, "keys": {}}
+        """Where each name ends in the rows that can be clicked, by the name of what its key does."""
 
     @property
     def console(self) -> Host:
@@ -260,7 +267,11 @@ class Frame(Screen[None]):
         """Where one is, or what was said last."""
         if self._is_composed:
             level, words = self.console.said or (Level.FINE, self.crumb())
-            self._line("crumb").say(self.text(self.cut(f" {words}"), level))
+            text = self.text(self.cut(f" {words}"), level)
+            room = self._width - cell_len(text.plain)
+            if self.console.mouse_on and not self.console.mouse_used and room > len(SELECTS):
+                text.append(f"{SELECTS:>{room}}", self.style("dim"))
+            self._line("crumb").say(text)
 
     # Keys
 
@@ -271,6 +282,13 @@ class Frame(Screen[None]):
         if action == "pane":
             return bool(self.panes())
         return bool(self.neighbours()) if action == "sibling" else True
+
+    def on_click(self, event: events.Click) -> None:
+        """The name of a screen or of a key does what its key does."""
+        ends = self._ends.get(str(event.widget.id) if event.widget is not None else "", {})
+        name = next((name for name, end in ends.items() if event.screen_x < end), "")
+        if name:
+            self.console.press(name)
 
     def action_back(self) -> None:
         self.close_screen()
@@ -402,15 +420,18 @@ class Frame(Screen[None]):
     def _tabs(self) -> Text:
         text = Text(no_wrap=True, end="")
         app, wide = self.console, self._width >= WIDE
-        for number, (_, label) in app.SCREEN_KEYS.items():
+        names = {number: label for number, (_, label) in app.SCREEN_KEYS.items()}
+        ends = self._ends["tabs"] = {}
+        for number, label in tabs(names, app.counts, self.number, self._width).items():
             mine, some = number == self.number, app.counts.get(number, 0)
             left, right = ("[", "]") if mine else (" ", " ")
             text.append(left, self.style("frame")).append(number, self.style("key" if mine else "dim")).append(" ")
             text.append(label, self.style("here" if mine else "strong" if some else "dim"))
             if some:
                 role = "crit" if number == ALERTS and app.critical else "warn"
-                text.append(" ").append(str(min(some, 99)), self.style(f"{role}-word"))
+                text.append(" ").append(str(min(some, MOST_BADGE)), self.style(f"{role}-word"))
             text.append(right, self.style("frame")).append("  " if wide and int(number) < len(app.SCREEN_KEYS) else "")
+            ends[app.SCREEN_KEYS[number][0]] = cell_len(text.plain)
         return text
 
     def keys_now(self) -> Mapping[str, str]:
@@ -421,11 +442,13 @@ class Frame(Screen[None]):
         text = Text(" ", no_wrap=True, end="")
         every = {each.binding.id: each.binding for each in bindings_of(self)}
         said = HISTORY_KEYS if self.console.in_history else self.keys_now()
+        ends = self._ends["keys"] = {}
         for binding in (every[name] for name in said if name in every):
             key, does = shown_key(binding), said[str(binding.id)] or binding.description
             if cell_len(text.plain) + len(key) + 1 + len(does) > self._width:
                 break
             text.append(key, style=self.style("key")).append(f" {does}  ")
+            ends[str(binding.id)] = cell_len(text.plain)
         return text
 
 

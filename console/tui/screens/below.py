@@ -75,7 +75,7 @@ class GraphBelow(TableScreen):
         from slotkeeper.console.views.graphs import Shape, apart
 
         width = self.app.size.width // 2 - AROUND
-        shape = Shape(width, min(MOST_ROWS, room - 3), self.console.ascii_only)
+        shape = Shape(width, room - 3, self.console.ascii_only)
         found = self._series(job, shape)
         if found is None:
             return []

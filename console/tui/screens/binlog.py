@@ -17,13 +17,16 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level, TableSeen
+from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.table import AskingScreen, TableScreen
+from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.views import binlog as models
 from slotkeeper.console.views.binlog import Place
+from slotkeeper.console.views.headlines import NO_JOB
 from slotkeeper.console.views.rows import Column, Row
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.inspection import Ask, Filter, Page
-from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.errors import ConfigError
 
 Keys = tuple[str, ...]
@@ -47,9 +50,14 @@ class BinlogScreen(TableScreen):
     def rows(self) -> list[Row]:
         return models.place_rows(self._places(), self.console.shown.tables)
 
+    def verdict(self) -> Verdict:
+        if not self.every_row:
+            return Verdict(Level.REST, NO_JOB)
+        return Verdict(Level.REST, f"Binlog of {many(len(self.every_row), 'table')}{self.apart}looking moves nothing")
+
     def panel(self, key: str | None) -> tuple[str, Lines]:
         if not self.rows():
-            return "Binlog", [(Level.REST, "no job with a source is configured")]
+            return "Binlog", [(Level.REST, NO_JOB)]
         return "Binlog", [
             (
                 Level.FINE,
@@ -115,7 +123,6 @@ class BinlogRowsScreen(AskingScreen):
         Binding("v", "mask", "mask", id="binlog-mask", tooltip="unmasking a PROD source is audited"),
     ]
     number = "5"
-    has_strip = True
     panel_height = 8
     usual_order = "as written"
     keys_shown: ClassVar[Keys] = (
@@ -183,13 +190,16 @@ class BinlogRowsScreen(AskingScreen):
         took = f"{self.took * 1000:.0f} ms" if self.took else ""
         return f"peek, at most {self.ask.most}   {took}"
 
-    def strip(self) -> Lines:
-        masked = "  masked" if self.hidden else ""
+    def verdict(self) -> Verdict:
+        if self.fault:
+            return Verdict(Level.CRITICAL, safe(self.fault, 300))
+        masked = f"{self.apart}masked" if self.hidden else ""
         seen = self._seen()
         part = seen.retained.words.part if seen is not None and seen.retained is not None else "lane"
-        lines = [(Level.FINE, models.said_of(self.ask, self.page, part) + masked)]
-        if self.fault:
-            lines.append((Level.CRITICAL, safe(self.fault, 300)))
+        return Verdict(Level.REST, models.said_of(self.ask, self.page, part) + masked)
+
+    def strip(self) -> Lines:
+        lines: list[tuple[Level, str]] = []
         for note in self.page.notes if self.page else ():
             lines.append((Level.WARNING, safe(note, 200)))
         left = models.left_out(self.page, self.columns) if self.page and self._rows else 0

@@ -18,6 +18,7 @@ from slotkeeper.console.tui.boxes import Box
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import GraphRead, parts_of
 from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views import headlines
 from slotkeeper.console.views.graphs import (
     AROUND,
     LEAST_ROWS,
@@ -32,7 +33,9 @@ from slotkeeper.console.views.graphs import (
 )
 from slotkeeper.console.views.jobs import part_in
 from slotkeeper.console.views.lanes import lane_level, speed
-from slotkeeper.console.views.rows import NARROW, Column, Row, named_by, seconds
+from slotkeeper.console.views.rows import NARROW, WIDE, Column, Row, named_by, seconds
+from slotkeeper.console.views.signs import ASCII_HEAT, HEAT, LATE, MUCH, SIGNS, lag_role
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
@@ -107,6 +110,10 @@ class GraphsScreen(TableScreen):
             *(_row(one, one, levels.get(one, Level.FINE), series.lines[one], room, ascii_only) for one in lanes),
         ]
 
+    def verdict(self) -> Verdict:
+        lags = self._known.lines[WHOLE].lags if self._known is not None else ()
+        return headlines.of_graphs(self.job, self.console.shown.local, lags, SAID[max(0, self._span)], self.apart)
+
     def _part(self) -> str:
         job = self.console.shown.job(self.job)
         return part_in(job) if job is not None else "lane"
@@ -117,7 +124,9 @@ class GraphsScreen(TableScreen):
     def about(self) -> str:
         now = self.console.now
         point = "" if self._known is None else f", a point {in_words(self._known.every)}"
-        return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}"
+        signs = ASCII_HEAT if self.console.ascii_only else HEAT
+        legend = f"   {signs[0]} < {LATE:g} s {signs[1]} < {MUCH:g} s {signs[2]}" if self.app.size.width >= WIDE else ""
+        return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}{legend}"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """Its title; what is drawn below it is not wrapped."""
@@ -181,7 +190,13 @@ def _row(key: str, name: str, level: Level, line: Line, room: int, ascii_only: b
         "fastest": speed(fastest),
         "strip": strip(line.lags, room, ascii_only),
     }
-    return Row(key, level, cells, {"lag": lag, "most": most, "rate": rate, "fastest": fastest, "strip": most})
+    return Row(
+        key,
+        level,
+        cells,
+        {"lag": lag, "most": most, "rate": rate, "fastest": fastest, "strip": most},
+        {"strip": SIGNS, "lag": lag_role(lag), "most": lag_role(most)},
+    )
 
 
 def _last(values: tuple[float | None, ...]) -> float | None:

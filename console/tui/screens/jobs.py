@@ -13,11 +13,11 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.snapshot import JobDetail, JobFacts, Level
-from slotkeeper.console.tui.boxes import AROUND, Box, padded, shares
+from slotkeeper.console.tui.boxes import Box, padded
 from slotkeeper.console.tui.screens.base import USUAL_ROWS, Lines, is_small
 from slotkeeper.console.tui.screens.below import GraphBelow, parts_of
-from slotkeeper.console.tui.screens.table import DOT, TableScreen
-from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of
+from slotkeeper.console.tui.screens.table import BESIDE, MOST_GRAPH, THREE, TableScreen
+from slotkeeper.console.views.detail import action_lines, dn_bars, labelled, lines_of, long_work
 from slotkeeper.console.views.jobs import (
     JOB_COLUMNS,
     PROCESS_COLUMNS,
@@ -42,12 +42,12 @@ from slotkeeper.console.views.lanes import (
     work,
 )
 from slotkeeper.console.views.lanes import figures as figures_of
-from slotkeeper.console.views.overview import at_work, event_lines, trust
+from slotkeeper.console.views.overview import at_work, trust
 from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
-from slotkeeper.console.views.rows import FAULTS, NARROW, Column, Row, age, clock, named_by, rank, short
-from slotkeeper.console.views.signs import ROLES, verdict_sign
+from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, clock, fit, named_by, rank
+from slotkeeper.console.views.signs import ROLES
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
@@ -56,12 +56,15 @@ from slotkeeper.core.domain.text import safe
 if TYPE_CHECKING:
     from slotkeeper.core.domain.fault import Fault
 
-BESIDE, THREE = 140, 200
-"""From so many columns on events stand beside what a row means, and from so many its DNs between them."""
 LEAST_LINES = 8
 PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
-LANES_BESIDE, EVENTS_BESIDE, MOST_GRAPH = 12, 10, 17
+LANES_BESIDE = 12
+NO_JOB = [
+    (Level.REST, labelled("Status", "No job is configured or was ever started on this host.")),
+    (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
+    (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
+]
 _LOG_LINES = 12
 """Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
@@ -95,17 +98,6 @@ class _LeadsToLocks(GraphBelow):
         first, *others = self.keys_shown
         return dict.fromkeys((first, "locks", *others), "") if self.locked() else super().keys_now()
 
-    def verdict(self, one: Verdict) -> Text:
-        """A verdict, alone in its row: its sign, and what it says as far as there is room."""
-        shown, block, role = verdict_sign(one.level, self.console.ascii_only)
-        text = Text(f" {shown} ", self.style(block), no_wrap=True, end="")
-        room = self.app.size.width - cell_len(text.plain)
-        return (
-            Text("", no_wrap=True, end="")
-            .append_text(text)
-            .append(self.cut(f" {one.words}", room), self.style(f"{role}-word"))
-        )
-
     def role_of(self, job: JobFacts | None) -> str:
         """The colour of a job's frame."""
         return ROLES[job.level] if job is not None and job.level in FAULTS else "frame"
@@ -128,6 +120,7 @@ class _OfJobs(_LeadsToLocks):
     """A table of jobs; Enter opens one."""
 
     has_actions = True
+    tells_events = True
 
     def jobs_meant(self) -> list[str]:
         key = self.table.cursor_key
@@ -162,49 +155,42 @@ class _OfJobs(_LeadsToLocks):
     def detail_of(self, key: str | None) -> list[tuple[Level, str]]:
         """What is wrong with a job and what is safe to do."""
         job = self.console.shown.job(key) if key else None
+        if job is None and not self.console.shown.local.jobs:
+            return NO_JOB
         if job is None:
             return [(Level.REST, "no row is chosen")]
         if job.queries:
             return query_lines(job, self.console.now)
-        return lines_of(job, self.console.now, short=not self.framed)
+        return lines_of(job, self.console.now, not self.framed, self.console.ascii_only)
 
-    def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """The row under the cursor: what it means, its DNs, and what happened last; side by side where it is wide."""
-        size, ascii_only = self.app.size, self.console.ascii_only
+    def edge(self, key: str | None) -> tuple[str, str]:
         job = self.console.shown.job(key) if key else None
-        wide = size.width >= BESIDE and self.framed
-        tables = size.width >= THREE and job is not None and job.report is not None and bool(job.report.lanes)
-        width = shares(size.width, 2 + tables)[0] - AROUND if wide else self.inner
-        title, lines = self.panel(key)
-        found = self.wrapped(lines, boxed=True, width=width)
-        if job is not None and not job.queries and not tables:
-            bars = parts_of(self, dn_bars(job, width, room - len(found) - 1, ascii_only))
-            found += [self.text(""), *bars] if bars else []
-        arrow = " -> " if ascii_only else " \u2192 "
-        hint = arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""
-        if not wide:
-            return [[Box(title, [*found, *self.more(key, room - len(found))], hint, self.role_of(job))]]
-        table = self._lane_lines(job) if tables and job is not None else []
-        least = max(len(found), min(len(table), LANES_BESIDE), min(len(self.console.shown.local.events), EVENTS_BESIDE))
-        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - least - 2))
-        least = max(least, room - 2 - max((len(one.lines) for one in graphs), default=0)) if graphs else room
-        events = [self.text(self.cut(one, width)) for one in event_lines(self.console.shown.local, least)]
-        row = [Box(title, found, hint, self.role_of(job)), Box("Events", padded(events, least), "all jobs, UTC")]
-        if tables:
-            row.insert(1, Box("DNs", table[:least]))
-        return [row, graphs] if graphs else [row]
+        arrow = " -> " if self.console.ascii_only else " \u2192 "
+        return (arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""), self.role_of(job)
+
+    def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
+        """A bar for each DN, unless the DNs have a column of their own."""
+        job = self.console.shown.job(key) if key else None
+        if job is None or job.queries or self._has_lanes(job):
+            return []
+        bars = parts_of(self, dn_bars(job, width, rows - 1, self.console.ascii_only))
+        return [self.text(""), *bars] if bars else []
+
+    def aside(self, key: str | None, width: int) -> Box | None:
+        job = self.console.shown.job(key) if key else None
+        return Box("DNs", self._lane_lines(job)[:LANES_BESIDE]) if job is not None and self._has_lanes(job) else None
+
+    def _has_lanes(self, job: JobFacts) -> bool:
+        return self.app.size.width >= THREE and self.framed and job.report is not None and bool(job.report.lanes)
 
     def _lane_lines(self, job: JobFacts) -> list[Text]:
         """The DNs of a job as a table for a column beside."""
         shown = [one for one in lane_columns(job) if one.key in ("dn", "doing", "lag", "rate", "behind", "eta")]
-        head = " ".join(f"{one.label:{'>' if one.right else '<'}{one.width}}" for one in shown)
-        found = [self.text(head, Level.REST)]
-        for row in lane_rows(job, self.console.ascii_only):
-            cells = (short(row.cells.get(one.key, ""), one.width) for one in shown)
-            words = " ".join(
-                f"{cell:{'>' if one.right else '<'}{one.width}}" for cell, one in zip(cells, shown, strict=True)
-            )
-            found.append(self.text(words, row.level))
+        ascii_only = self.console.ascii_only
+        found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
+        for row in lane_rows(job, ascii_only):
+            cells = (fit(row.cells.get(one.key, ""), one.width, one.right, ascii_only) for one in shown)
+            found.append(self.text(" ".join(cells), row.level))
         return found
 
 
@@ -218,7 +204,6 @@ class OverviewScreen(_OfJobs):
     its_name = "Jobs"
     number = "1"
     columns = JOB_COLUMNS
-    has_strip = True
     panel_height = 6
     keys_shown: ClassVar[tuple[str, ...]] = (
         "help", "welcome", "open", "fault", "act", "pause", "freeze", "palette", "filter", "sort",
@@ -253,12 +238,12 @@ class OverviewScreen(_OfJobs):
         if local.fault:
             return []
         self._place = self._place if self._place < len(local.faults) else 0
-        rows = [self.verdict(verdict(local, now, self._place, DOT[ascii_only]))]
+        rows = [self.verdict_line(verdict(local, now, self._place, self.apart))]
         size = self.app.size
         if is_small(size.width, size.height):
             return rows
         found = figures(local, list(self.console.shown.tables.values()), now, size.width, ascii_only)
-        return [*rows, *parts_of(self, [*figure_lines(found, size.width)])]
+        return [*rows, *parts_of(self, [*figure_lines(found, size.width, ascii_only)])]
 
     def strip(self) -> Lines:
         local, now = self.console.shown.local, self.console.now
@@ -270,14 +255,21 @@ class OverviewScreen(_OfJobs):
         slots = soonest(self.console.shown.tables.values(), now, local)
         tall = self.app.size.height >= USUAL_ROWS
         lacks = trusted[0] is Level.CRITICAL or any(job.quarantined for job in local.jobs)
-        said = [trusted, slots] if tall else [trusted] if lacks else []
+        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault the verdict says it
+        said += [slots] if tall else []
         return [
             *((level if level is Level.CRITICAL else Level.REST, words) for level, words in said),
             *at_work(local, now),
         ]
 
+    def crumb(self) -> str:
+        note = self.console.services.note[:1]
+        return "   ".join([self.its_place, *(safe(one, 200) for one in note)])
+
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        return (safe(key, 60) if key else "Job"), self.detail_of(key)
+        ways = [safe(one, TYPED) for one in self.console.services.note[1:]]
+        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(ways)]
+        return (safe(key, 60) if key else "Job"), [*self.detail_of(key), *said]
 
     def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room)
@@ -291,6 +283,10 @@ class JobsScreen(_OfJobs):
     its_name = "Jobs"
     number = "2"
     columns = PROCESS_COLUMNS
+
+    def verdict(self) -> Verdict | None:
+        local = self.console.shown.local
+        return None if local.at is None or local.fault else verdict(local, self.console.now, apart=self.apart)
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job = self.console.shown.job(key) if key else None
@@ -314,7 +310,6 @@ class JobScreen(_LeadsToLocks):
     ]
     its_name = "Lanes"
     columns = LANE_COLUMNS
-    has_strip = True
     has_actions = True
     panel_height = 7
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "act", "graphs", "log", "errors-of", "describe", "pane")
@@ -358,14 +353,13 @@ class JobScreen(_LeadsToLocks):
         shown = [(Level.FINE, figures_of(job, now, self.console.ascii_only)), *middle]
         return [*shown, (Level.REST, process(job, self._detail(), now))]
 
-    def head(self) -> list[Text]:
+    def verdict(self) -> Verdict | None:
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None or job.queries:
-            return []
-        apart = DOT[self.console.ascii_only]
-        said = f"{apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
+            return None
+        said = f"{self.apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
         level = job.level if job.level in FAULTS else Level.FINE
-        return [self.verdict(Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}"))]
+        return Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job, detail = self.console.shown.job(self.job), self._detail()
@@ -382,6 +376,7 @@ class JobScreen(_LeadsToLocks):
             lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above may have its beginning
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
+            lines += long_work(job, self.console.ascii_only)
             routes = " -> ".join(safe(one, 40) for one in job.tables if one) + _more(job)
             lines += [(Level.FINE, labelled("Target", routes))] if routes else []
             sync = sync_line(job, self.console.ascii_only)

@@ -14,9 +14,10 @@ from textual.binding import Binding, BindingType
 from slotkeeper.console.cli.diagnostics import with_hint
 from slotkeeper.console.monitor.sink_pollers import LOCKS_EVERY
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.tui.write_mode import Instant
+from slotkeeper.console.views import headlines
 from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
     NOBODY,
@@ -36,7 +37,8 @@ from slotkeeper.console.views.locks import (
     wait_of,
     why_not,
 )
-from slotkeeper.console.views.rows import Row
+from slotkeeper.console.views.rows import Row, rank
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.locks import LockWait
 from slotkeeper.core.domain.text import safe
 
@@ -61,7 +63,6 @@ class LocksScreen(AskingScreen):
     number = "2"
     columns = LOCK_COLUMNS
     tells_events = True
-    has_strip = True
     panel_height = 8
     usual_order = "longest first"
     keys_shown: ClassVar[tuple[str, ...]] = (
@@ -126,12 +127,20 @@ class LocksScreen(AskingScreen):
     def about(self) -> str:
         return "asking the servers" if self._seen is None and self.asked_at is not None else ""
 
+    def verdict(self) -> Verdict:
+        """The longest wait, and who is in front of it; without one, what the servers said."""
+        longest = self.wait(self.every_row[0].key) if self.every_row else None
+        if self.fault or longest is None:
+            return Verdict(Level.UNKNOWN, self.fault) if self.fault else Verdict(self._worst(), self._none())
+        level, said = wait_lines(longest, self.console.now)[0]
+        return Verdict(level, headlines.of_place(len(self.every_row), said.removeprefix("wrong").strip(), self.apart))
+
+    def _worst(self) -> Level:
+        said = seen_lines(self.seen())
+        return min((level for level, _ in said), key=rank, default=Level.UNKNOWN)
+
     def strip(self) -> Lines:
-        if self.fault:
-            return [(Level.UNKNOWN, safe(self.fault, 300))]
-        if self.console.in_history or self.console.services.loaded is None:
-            return seen_lines(self.seen()) or [(Level.REST, f"by the jobs' reports: {self._none()}")]
-        return seen_lines(self.seen()) or [(Level.REST, NOT_ASKED)]
+        return seen_lines(self.seen())
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self.wait(key)

@@ -13,6 +13,7 @@ from textual.widgets import Input
 from slotkeeper.console.monitor.log_tail import LogLine, Tail
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Filtered, Line
+from slotkeeper.console.tui.widgets.line import WHEEL
 from slotkeeper.console.views.lanes import line_level
 from slotkeeper.console.views.rows import Row, kept
 from slotkeeper.core.domain.text import many, safe
@@ -116,6 +117,12 @@ class LogScreen(Filtered):
         there = max(0, here + by)
         self.top = listed[there].number if listed and there < last else None
         self.redraw()
+
+    def on_mouse_scroll_down(self) -> None:
+        self.action_move(WHEEL)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.action_move(-WHEEL)
 
     def action_page(self, by: int) -> None:
         self.action_move(by * max(1, self.room - 1))

@@ -12,12 +12,13 @@ from textual.binding import Binding, BindingType
 
 from slotkeeper.console.monitor.sink_pollers import Whole
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
-from slotkeeper.console.tui.screens.table import AskingScreen
 from slotkeeper.console.views import quarantine as models
 from slotkeeper.console.views.jobs import parts
 from slotkeeper.console.views.quarantine import Choice, JobQuarantine
 from slotkeeper.console.views.rows import Column, Row, age, named_by
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.quarantine import QuarantineEntry, Wanted
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import safe
@@ -36,7 +37,6 @@ class QuarantineScreen(AskingScreen):
         Binding("f", "further", "further", id="quarantine-further", tooltip="the entries before these"),
     ]
     number = "4"
-    has_strip = True
     has_actions = True
     panel_height = 8
     usual_order = "newest first"
@@ -116,14 +116,15 @@ class QuarantineScreen(AskingScreen):
         said += ["f: there are more"] if self._before is not None else []
         return "   ".join([*said, "not as it is now" if self.fault else ""]).rstrip()
 
-    def strip(self) -> Lines:
+    def verdict(self) -> Verdict:
         of = self.quarantined()
-        lines = [(of.level if of.number else Level.FINE, of.text)]
+        return Verdict(of.level if of.number else Level.FINE, f"{safe(self.job, 40)}: {of.text}", self.job)
+
+    def strip(self) -> Lines:
         if self.fault:
-            lines.append((Level.UNKNOWN, safe(self.fault, 300)))
-        elif of.asked_at is not None:
-            lines.append((Level.REST, f"counted at the sink {age(of.asked_at, self.console.now)} ago"))
-        return lines
+            return [(Level.UNKNOWN, safe(self.fault, 300))]
+        at = self.quarantined().asked_at
+        return [] if at is None else [(Level.REST, f"counted at the sink {age(at, self.console.now)} ago")]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self._entry(key)
@@ -230,6 +231,13 @@ class QuarantineEntryScreen(AskingScreen):
 
     def rows(self) -> list[Row]:
         return models.value_rows(self.entry, self.hidden) if not self.console.in_history else []
+
+    def verdict(self) -> Verdict:
+        one = self.entry
+        why = f"{one.sqlstate} {one.message}" if one.sqlstate else one.message
+        return Verdict(
+            Level.WARNING, safe(f"{self._choice.job}: row {models.key_words(one)} {one.state.value}: {why}", 300)
+        )
 
     def about(self) -> str:
         said = [f"entry {self.entry.id} {self.entry.state.value}"]

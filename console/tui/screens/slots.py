@@ -12,7 +12,9 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.below import LEAST_ROOM, GraphBelow
 from slotkeeper.console.tui.screens.table import LEAST_EVENTS, TableScreen
-from slotkeeper.console.views.rows import Column, Row, age, columns_for
+from slotkeeper.console.views import headlines
+from slotkeeper.console.views.fitting import fitted, needs
+from slotkeeper.console.views.rows import Column, Row, age, columns_for, fit
 from slotkeeper.console.views.slots import (
     SHARD_COLUMNS,
     SLOT_COLUMNS,
@@ -27,6 +29,7 @@ from slotkeeper.console.views.slots import (
     slot_rows,
     ttl_line,
 )
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
 
@@ -79,7 +82,8 @@ class _OfSlots(TableScreen):
         one = self.slot(key)
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
-            return "What this means", missing or [(Level.REST, "no row is chosen")]
+            none = "no row is chosen" if self.every_row else headlines.NO_SLOTS
+            return "What this means", missing or [(Level.REST, none)]
         said = ttl_line(one, self.console.now, self.console.ascii_only, self.console.shown.local)
         title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   {said}"
         return title, [*missing, *slot_lines(one, self.console.now, self.console.shown.local, shard)]
@@ -91,6 +95,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
     its_place = "Slots   looking creates and moves nothing"
     its_name = "Slots"
     columns = SLOT_COLUMNS
+    tells_events = True
     panel_height = 8
     keys_shown: ClassVar[tuple[str, ...]] = (
         "help", "open", "filter", "sort", "fault", "act", "slot-binlog", "slot-history", "palette",
@@ -100,6 +105,14 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return slot_rows(
             self.console.shown.tables.values(), self.console.now, self.console.shown.local, self.console.ascii_only
         )
+
+    def verdict(self) -> Verdict:
+        if not self.console.has_sources and not self.console.in_history:
+            return Verdict(Level.REST, headlines.NO_JOB)
+        first = self.every_row[0].key if self.every_row else None
+        answered = any(one.slots is not None for one in self.console.shown.tables.values())
+        local, now = self.console.shown.local, self.console.now
+        return headlines.of_slots(self.every_row, self.slot(first), answered, now, local, self.apart)
 
     def every_column(self) -> Sequence[Column]:
         return slot_columns(self.console.shown.tables.values())
@@ -114,24 +127,29 @@ class SlotsScreen(_OfSlots, GraphBelow):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         return self.detail_of(key)
 
-    def more(self, key: str | None, room: int) -> list[Text]:
+    def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
+        """Its DNs, where there are several and room for some of them."""
         one = self.slot(key)
-        rows = (
-            shard_rows(one, self.console.now, self.console.ascii_only, self.console.shown.local)
-            if one is not None
-            else []
-        )
-        some: list[Text] = []
-        if len(rows) > 1 and room >= min(len(rows), 4) + 2:
-            columns = columns_for(shard_columns(one), self.app.size.width, sides=self._sides)
-            some = [self.text(""), self.text("".join(_cell(column.label, column) for column in columns), Level.REST)]
-            some += [
-                self.text("".join(_cell(row.cells.get(column.key, ""), column) for column in columns), row.level)
-                for row in rows[: room - 2]
-            ]
-        room -= len(some)
+        if one is None:
+            return []
+        ascii_only = self.console.ascii_only
+        every = shard_rows(one, self.console.now, ascii_only, self.console.shown.local)
+        if len(every) < 2 or rows < min(len(every), 4) + 2:
+            return []
+        columns = columns_for(shard_columns(one), width)
+        columns = fitted(columns, needs(every, columns, {}, ascii_only), "dn")
+        lines = [
+            self.text(""),
+            self.text(" ".join(fit(each.label, each.width, each.right) for each in columns), Level.REST),
+        ]
+        for row in every[: rows - 2]:
+            cells = (fit(row.cells.get(each.key, ""), each.width, each.right, ascii_only) for each in columns)
+            lines.append(self.text(" ".join(cells), row.level))
+        return lines
+
+    def more(self, key: str | None, room: int) -> list[Text]:
         graphs = super().more(key, room - LEAST_EVENTS - 2) if room >= LEAST_ROOM + LEAST_EVENTS + 2 else []
-        return [*some, *graphs, *self.last_events(room - len(graphs))]
+        return [*graphs, *self.last_events(room - len(graphs))]
 
     def graphed(self, key: str | None) -> tuple[str, str]:
         one = self.slot(key)
@@ -163,6 +181,12 @@ class SlotScreen(_OfSlots):
         one = self.slot(self.key)
         return shard_rows(one, self.console.now, self.console.ascii_only, self.console.shown.local) if one else []
 
+    def verdict(self) -> Verdict:
+        one, local = self.slot(self.key), self.console.shown.local
+        if one is None:
+            return Verdict(Level.UNKNOWN, "The slot is gone")
+        return Verdict(*headlines.of_slot(one, self.console.now, local))
+
     def about(self) -> str:
         one = self.slot(self.key)
         return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot is gone"
@@ -179,8 +203,3 @@ class SlotScreen(_OfSlots):
     def crumb(self) -> str:
         one = self.slot(self.key)
         return f"Slots > {safe(one.slot.name, 60) if one else '?'}"
-
-
-def _cell(text: str, column: Column) -> str:
-    cut = text if len(text) <= column.width else text[: max(0, column.width - 2)] + ".."
-    return (cut.rjust(column.width) if column.right else cut.ljust(column.width)) + " "

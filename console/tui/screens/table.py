@@ -4,9 +4,7 @@ under the cursor.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,12 +12,11 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.monitor.snapshot import Level
-from slotkeeper.console.tui.boxes import Box, lower, shares, stacked, upper
+from slotkeeper.console.tui.boxes import AROUND, Box, lower, padded, shares, stacked, upper
 from slotkeeper.console.tui.screens.base import Filtered, Line, Lines, rows_of, share
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import SIDES, LiveTable
@@ -39,9 +36,15 @@ from slotkeeper.console.views.rows import (
     rank,
     turned,
 )
+from slotkeeper.console.views.signs import verdict_sign
+from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1
+BESIDE, THREE = 140, 200
+"""From so many columns on events stand beside what a row means, and from so many its DNs between them."""
+EVENTS_BESIDE, MOST_GRAPH = 10, 25
+"""The least lines of events that come before graphs, and the most rows of a graph."""
 BETWEEN = 2
 """What stands between a panel's own lines and those below them."""
 DOT = (" \u00b7 ", "   ")
@@ -74,7 +77,6 @@ class TableScreen(Filtered):
     keys_work = "table"
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
-    has_strip = False
     tells_events = False
     """Whether the panel ends with what happened last, where there is room."""
     has_actions = False
@@ -98,6 +100,8 @@ class TableScreen(Filtered):
         self._needs: dict[str, int] = {}
         self._needs_at = 0
         self._every = 0
+        self.every_row: list[Row] = []
+        """All rows as they were drawn last: what stands above them is about the same."""
 
     # What a screen of this kind says
 
@@ -134,9 +138,27 @@ class TableScreen(Filtered):
         heading = [self.text(""), self.text(f"{blank}last events (UTC)", Level.REST)]
         return [*heading, *(self.text(self.cut(f"{blank}{one}", self.inner)) for one in found)]
 
+    def verdict(self) -> Verdict | None:
+        """What all of its rows mean, in one line; None where there is no such line."""
+        return None
+
     def head(self) -> list[Text]:
         """Rows above all others: the verdict, and figures."""
-        return []
+        one = self.verdict()
+        return [] if one is None else [self.verdict_line(one)]
+
+    def verdict_line(self, one: Verdict) -> Text:
+        """A verdict, alone in its row: its sign, and what it says as far as there is room."""
+        shown, block, role = verdict_sign(one.level, self.console.ascii_only)
+        text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
+        return text.append(
+            self.cut(f" {one.words}", self.app.size.width - cell_len(text.plain)), self.style(f"{role}-word")
+        )
+
+    @property
+    def apart(self) -> str:
+        """What stands between two things that a line says."""
+        return DOT[self.console.ascii_only]
 
     def strip(self) -> Lines:
         """Lines above the table."""
@@ -182,8 +204,7 @@ class TableScreen(Filtered):
 
     def body(self) -> Iterator[Widget]:
         self.order = self.console.services.settings.now.orders.get(type(self).__name__, self.order)
-        if self.has_strip:
-            yield Line("strip")
+        yield Line("strip")
         yield Line("title")
         yield LiveTable(self.console.ascii_only, id="table")
         yield Line("foot")
@@ -215,15 +236,14 @@ class TableScreen(Filtered):
         self.query_one("#end").display = self.framed and rows > 0
 
     def draw(self) -> None:
-        every = self.rows()
+        self.every_row = every = self.rows()
         parts = [(_HEAD, [line]) for line in self.head()]
         parts += [(rank(level), self.wrapped([(level, words)])) for level, words in self.strip()]
         above = len(parts), sum(len(rows) for _, rows in parts)
         if (above, len(every)) != (self._above, self._every):
             self._above, self._every = above, len(every)
             self._size_panel()
-        if self.has_strip:
-            self._draw_strip(parts)
+        self._draw_strip(parts)
         listed = self._listed(every)
         # shortly after a key, rows stay where they are, unless the key was pressed to order them
         moved_on, self._moved_on = self._moved_on, False
@@ -306,11 +326,47 @@ class TableScreen(Filtered):
         key = self.table.cursor_key
         self.put_panel((key, self.subject_of(key)), self.boxes(key, self.query_one(Panel).room))
 
+    def edge(self, key: str | None) -> tuple[str, str]:
+        """What stands in the panel's lower edge, and the role of its colour."""
+        return "", "frame"
+
+    def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
+        """What is drawn below the lines of the panel, in so many rows at most."""
+        return []
+
+    def aside(self, key: str | None, width: int) -> Box | None:
+        """A third column, where there is room for one."""
+        return None
+
+    def graph_boxes(self, key: str | None, room: int) -> list[Box]:
+        """Graphs side by side in so many rows."""
+        return []
+
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """What the panel shows in so many rows: boxes side by side, and such rows below each other."""
+        """What the panel shows in so many rows: what the row means, beside it what happened, graphs below.
+
+        Where it is narrow that is one column.
+        """
         title, lines = self.panel(key)
-        texts = self.wrapped(lines, boxed=True)
-        return [[Box(title, [*texts, *self.more(key, room - len(texts))])]]
+        hint, role = self.edge(key)
+        wide = self.app.size.width
+        if wide < BESIDE or not self.framed or not self.tells_events:
+            texts = self.wrapped(lines, boxed=True)
+            texts += self.drawn(key, self.inner, room - len(texts))
+            return [[Box(title, [*texts, *self.more(key, room - len(texts))], hint, role)]]
+        aside = self.aside(key, shares(wide, 3)[0] - AROUND) if wide >= THREE else None
+        cells = shares(wide, 2 + (aside is not None))[0] - AROUND
+        texts = self.wrapped(lines, boxed=True, width=cells)
+        texts += self.drawn(key, cells, room - len(texts))
+        local = self.console.shown.local
+        least = max(len(texts), min(len(local.events), EVENTS_BESIDE), len(aside.lines) if aside is not None else 0)
+        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - least - 2))
+        least = max(least, room - 2 - max(len(one.lines) for one in graphs)) if graphs else room
+        events = [self.text(self.cut(one, cells)) for one in event_lines(local, least)]
+        row = [Box(title, texts, hint, role), Box("Events", padded(events, least), "all jobs, UTC")]
+        if aside is not None:
+            row.insert(1, aside)
+        return [row, graphs] if graphs else [row]
 
     def put_panel(self, about: object, rows: list[list[Box]]) -> None:
         """Show boxes, side by side and below each other, in the panel; about another thing from their beginning."""
@@ -499,60 +555,3 @@ class TableScreen(Filtered):
 
     def unfiltered(self) -> Widget:
         return self.table
-
-
-class Answered(Message):
-    """What was asked for; or a sentence on why it could not be had."""
-
-    def __init__(self, number: int, found: object, fault: str) -> None:
-        super().__init__()
-        self.number = number
-        self.found = found
-        self.fault = fault
-
-
-class AskingScreen(TableScreen):
-    """A table of what a server answers, asked for in a thread that the console does not wait for.
-
-    Who opens such a screen asks once; an answer to an earlier question is dropped. `fault` says why the server could
-    not answer, and what was shown before stays.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fault = ""
-        self.asked_at: float | None = None
-        self.took = 0.0
-        self._number = 0
-
-    def taken(self, found: object) -> None:
-        """The answer is there."""
-        raise NotImplementedError
-
-    def begin(self, question: Callable[[], object]) -> None:
-        """Ask; an answer to an earlier question is not wanted any more."""
-        self._number += 1
-        self.asked_at = time.monotonic()
-        number = self._number
-
-        def work() -> None:
-            found, fault = None, ""
-            try:
-                found = question()
-            except Exception as error:  # the top of a thread: whatever it is must be told
-                from slotkeeper.console.monitor.store_reader import message_of  # the first frame is seen without it
-
-                fault = message_of(error)
-            self.post_message(Answered(number, found, fault))
-
-        threading.Thread(target=work, name=f"slotkeeper-ask-{number}", daemon=True).start()
-        self.redraw()
-
-    def on_answered(self, message: Answered) -> None:
-        if message.number != self._number or self.asked_at is None:
-            return
-        self.took, self.asked_at = time.monotonic() - self.asked_at, None
-        self.fault = message.fault
-        if not message.fault:
-            self.taken(message.found)
-        self.rearranged()

@@ -22,6 +22,8 @@ from textual.widgets import Input
 
 GAP = 16
 """So many equal cells between two that differ are drawn with them: to go there and to set colours costs more."""
+WHEEL = 3
+"""The lines of a turn of the mouse's wheel."""
 _NOTHING = Strip([])
 Cell = tuple[str, Style | None]
 
@@ -117,16 +119,18 @@ class Line(Drawn):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._now: Text | None = None
+        self._is_high = False
 
     def say(self, text: Text, layout: bool = False) -> None:
         """Show it; `layout` where this is as high as its text."""
-        now = self._now
+        now, self._is_high = self._now, layout
         if now is None or text != now or text.spans != now.spans or text.style != now.style:
             self._now = text
             self._made(layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._made(False)
+        """What was wrapped to another width may have another height."""
+        self._made(self._is_high)
 
     def _made(self, layout: bool) -> None:
         now, height, strips = self._now, len(self._strips), list[Strip]()
@@ -196,6 +200,13 @@ class Panel(Line):
 
     def action_jump(self, end: int) -> None:
         self._scroll(end * len(self._lines))
+
+    def on_mouse_scroll_down(self) -> None:
+        """The wheel, as far as there is more than is seen."""
+        self._scroll(self.top + WHEEL)
+
+    def on_mouse_scroll_up(self) -> None:
+        self._scroll(self.top - WHEEL)
 
     def _scroll(self, top: int) -> None:
         self._show(top)

@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from slotkeeper.console.tui.theme import style_of
-from slotkeeper.console.tui.widgets.line import Drawn
+from slotkeeper.console.tui.widgets.line import WHEEL, Drawn
 from slotkeeper.console.views.rows import Column, Row, both_ends, plain
 from slotkeeper.console.views.signs import ROLES, SIGNS, coloured, joined, mark
 
@@ -27,7 +27,6 @@ MARKED = "*"
 SIDES = 3
 """The cells of a row that a frame takes: the last column brings the blank before its right side."""
 _COLOURED = ("mark", "state", "left", "deadline", "wrong", "trouble")
-_WHEEL = 3
 _Made = tuple[Row, bool, bool, Strip]
 
 
@@ -148,13 +147,15 @@ class LiveTable(Drawn, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         if event.y > 0 and self._top + event.y <= len(self._rows):
             self._go(self._top + event.y - 1)
+            if event.chain > 1:
+                self.action_open()
 
     def on_mouse_scroll_down(self) -> None:
         """Look further down; the cursor stays."""
-        self._show_from(self._top + _WHEEL)
+        self._show_from(self._top + WHEEL)
 
     def on_mouse_scroll_up(self) -> None:
-        self._show_from(self._top - _WHEEL)
+        self._show_from(self._top - WHEEL)
 
     def on_resize(self) -> None:
         self._forget()

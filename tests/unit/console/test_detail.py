@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.console.monitor.rates import Sample, Track
 from slotkeeper.console.monitor.snapshot import JobFacts, LanePace, Level
-from slotkeeper.console.views.detail import dn_bars, keys_of, lines_of
+from slotkeeper.console.views.detail import dn_bars, keys_of, lines_of, long_work
 from slotkeeper.console.views.jobs import dn_signs, job_rows
 from slotkeeper.core.domain.fault import Fault, Party, Severity
 from slotkeeper.core.domain.job import JobState
@@ -102,3 +102,20 @@ def test_the_state_has_a_sign_and_a_colour_of_its_own() -> None:
     assert [row.tints["state"] for row in rows] == ["ok-word", "busy-word", "rest-word"]
     assert [row.cells["lag"] for row in rows[:2]] == ["1 m 1 s", "62 %"]
     assert rows[0].tints["lag"] == "crit" and rows[2].tints["lag"] == "dim"
+
+
+def test_a_job_that_does_not_stream_yet_shows_how_far_it_is_and_its_steps() -> None:
+    report = JobReport("a", "r", "SNAPSHOT", chunks_done=31, chunks_total=50, snapshot_rows=310_000, part="DN")
+    copying = job(report=report, state=JobState.SNAPSHOT, rate=19_000.0)
+    assert [words for _, words in long_work(copying, True)] == [
+        "Progress [#######.....]  62 %  31 of 50 chunks copied, 19.0k rows/s, 10s left",
+        "Steps    ok start   ~ copy   - catch up   - stream",
+    ]
+    behind = job(*lanes(4), lags=(0.2, 0.4, 30.0, 12.0), state=JobState.CATCHING_UP, rate=900.0)
+    behind = replace(behind, throughput={**behind.throughput, "dn_03": LanePace(30.0, eta=8.0)})
+    assert [words for _, words in long_work(behind, True)] == [
+        "Progress [######......]  50 %  2 of 4 lanes level, 900 events/s, 8s left",
+        "Steps    ok start   ok copy   ~ catch up   - stream",
+    ]
+    for over in (job(*lanes(4)), replace(copying, last_known=True), replace(copying, current=False)):
+        assert long_work(over, True) == []

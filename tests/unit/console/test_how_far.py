@@ -35,7 +35,7 @@ def test_what_is_over_in_a_second_says_nothing_and_what_goes_on_has_a_line_a_hun
     progress.at(500, 1_000)
     assert said(capsys) == [
         "slotkeeper: orders_rt: 250 of 1,000 rows compared",
-        "slotkeeper: orders_rt: 500 of 1,000 rows compared, 4s left",
+        "slotkeeper: orders_rt: 500 of 1,000 rows compared, 125 rows/s, 4s left",
     ]
     now[0] = 5.5
     progress.at(501, 1_000)
@@ -61,7 +61,7 @@ def test_a_bar_is_read_from_what_a_command_said_last_and_no_complaint_of_it() ->
     err = "slotkeeper: a: 1,000 of 4,000 rows compared\nslotkeeper: a: 3,000 of 4,000 rows compared, 2s left\n"
     ((level, text),) = how_far("a", Said("", err), None, ascii_only=True)
     assert level is Level.BUSY
-    assert text == "[############....]  75 %  3,000 of 4,000 rows compared   2s left"
+    assert text == "[#########...]  75 %  3,000 of 4,000 rows compared, 2s left"
     assert complaint(err) == ("", "")
     assert complaint(f"slotkeeper: sink mart: connection refused\n  is it up?\n{err}") == (
         "sink mart: connection refused",
@@ -73,7 +73,7 @@ def test_a_bar_is_read_from_what_a_command_said_last_and_no_complaint_of_it() ->
 def test_a_copy_has_a_bar_and_the_time_left_at_its_pace_and_none_once_it_streams() -> None:
     report = replace(REPORT, lanes=(), chunks_done=31, chunks_total=50, snapshot_rows=310_000)
     job = replace(RUNNING, report=report, rate=19_000.0)
-    assert copy_of(job) == HowFar("copy", 31, 50, "chunks copied", "10s")
+    assert copy_of(job) == HowFar("copy", 31, 50, "chunks copied", "10s", "19.0k rows/s")
     shown = figures(job, datetime.now(timezone.utc), ascii_only=True)
     assert shown.startswith("[#######.....] 62 %   chunks 31/50   310.0k rows, 10s left   rows/s 19.0k")
     assert len(shown) <= 78

@@ -62,7 +62,7 @@ def test_five_figures_at_80_columns_and_eight_from_120_on() -> None:
     few, many = _by_label(local, 80), _by_label(local, 120)
     assert list(few) == ["STREAMING", "WORST", "ROWS/S", "NEXT", "ERRORS"] and len(many) == 8
     assert (few["WORST"].value, few["WORST"].more, few["WORST"].role) == ("12 s", "dn_1", "warn-word")
-    assert many["WORST"].more == "orders_rt dn_1"
+    assert many["WORST"].more == "dn_1, orders_rt"
     assert (few["ROWS/S"].value, few["ROWS/S"].more) == ("325", " 1")
     assert (few["ERRORS"].value, many["ERRORS"].more) == ("1", "last 2 s ago")
     assert (few["NEXT"].value, few["NEXT"].more) == ("-", "not seen yet")

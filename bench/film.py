@@ -1,0 +1,106 @@
+"""The moving picture of README.md: the console names a lock and the session that holds it; a slot is reset and undone.
+
+A real run: what is seen is what the console has drawn; only for how long each screen is seen is set here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import pictures
+from bench.__main__ import say
+from bench.snapshots import USUAL, Look, console_of, names_of, slotkeeper
+from bench.tmux import Tmux
+from slotkeeper.core.domain.job import JobState
+from slotkeeper.demo.incidents import play
+from slotkeeper.demo.incidents.registry import INCIDENTS
+from slotkeeper.demo.run import JOB, Demo
+
+KEY_SECONDS, TYPED_SECONDS = 0.5, 0.15
+LOCK = next(one for one in INCIDENTS if "lock_waits" in one.signal.rules)
+REASON = "INC-4711 wrong filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Keys, by tmux's names; words that are typed; what is waited for; for how many seconds that is seen."""
+
+    keys: tuple[str, ...] = ()
+    words: str = ""
+    waits: tuple[str, ...] = ()
+    seconds: float = 2.0
+
+
+WELL = (Scene(waits=("No problems", JOB), seconds=2.0),)
+LOCKED = (
+    Scene(waits=("locked by pid", "Problem"), seconds=4.0),
+    Scene(("L",), waits=("Waiting and blocking 1",), seconds=4.0),
+    Scene(("Escape",), waits=("[1 ",), seconds=1.0),
+)
+RELEASED = (Scene(waits=("No problems",), seconds=2.0),)
+RESET = (
+    Scene(("3",), waits=("[3 ", JOB), seconds=2.0),
+    Scene((":",), f"rw {REASON}", waits=(f"rw {REASON}",), seconds=0.5),
+    Scene(("Enter",), waits=(" WRITE ",), seconds=1.5),
+    Scene(("a",), waits=("reset",), seconds=1.5),
+    Scene(("r",), waits=("earliest", "snapshot"), seconds=2.0),
+    Scene(("e",), waits=("1 Plan", "10 of 10"), seconds=5.0),
+    Scene(("Enter",), waits=("You are about to",), seconds=1.5),
+    Scene(words=REASON, waits=(REASON,), seconds=0.5),
+    Scene(("Tab",), JOB, waits=("all is typed",), seconds=1.0),
+    Scene(("Tab", "Tab", "Enter"), waits=("done: reset to earliest",), seconds=4.0),
+)
+UNDONE = (
+    Scene(("u",), waits=("1 Plan", "10 of 10"), seconds=3.0),
+    Scene(("Enter",), waits=("You are about to",), seconds=1.5),
+    Scene(words=REASON, waits=(REASON,), seconds=0.5),
+    Scene(("Tab",), JOB, waits=("all is typed",), seconds=1.0),
+    Scene(("Tab", "Tab", "Enter"), waits=("done: ",), seconds=4.0),
+)
+
+
+def take(run: Demo, place: Path) -> None:
+    """Film it, and write the film."""
+    frames: list[tuple[str, float]] = []
+    names, world = names_of(run), run.world()
+    with console_of(run, USUAL, Look.DARK) as tmux:
+
+        def film(scenes: Sequence[Scene]) -> None:
+            for screen, seconds in _seen(tmux, scenes):
+                shown = pictures.renamed(screen, names)
+                if frames and frames[-1][0] == shown:
+                    frames[-1] = shown, frames[-1][1] + seconds
+                else:
+                    frames.append((shown, seconds))
+
+        film(WELL)
+        try:
+            play.make(world, LOCK)
+            film(LOCKED)
+        finally:
+            world.opened.close()
+        film(RELEASED)
+        slotkeeper(run, "jobs", "stop", JOB)
+        run.wait_for(lambda: run.view().state is JobState.STOPPED)
+        film(RESET)
+        film(UNDONE)
+    place.write_text(pictures.svg(frames, USUAL, "A lock is named; a slot is reset, and the reset undone"), "utf-8")
+    say(f"{place.name}: {len(frames)} screens, {place.stat().st_size / 1024:.0f} KiB")
+
+
+def _seen(tmux: Tmux, scenes: Sequence[Scene]) -> Iterator[tuple[str, float]]:
+    """What is seen, and for how long: each key for a moment, each word as it is typed."""
+    for scene in scenes:
+        for key in scene.keys:
+            tmux.send(key)
+            tmux.still(3.0)
+            yield tmux.coloured(), KEY_SECONDS
+        for word in scene.words.split(" ") if scene.words else ():
+            tmux.send("-l", f"{word} " if not scene.words.endswith(word) else word)
+            tmux.still(2.0)
+            yield tmux.coloured(), TYPED_SECONDS
+        tmux.shows(*scene.waits)
+        tmux.still(3.0)
+        yield tmux.coloured(), scene.seconds
