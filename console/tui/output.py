@@ -1,22 +1,34 @@
 """What is drawn, as few bytes: of a line the cells that were asked for, of a style what differs from the one before.
 
-Textual 8.2 sends a line from its first cell to the last that was asked for, and resets the style after each text. The
-console asks for single cells, so most of that is on the terminal already.
+Textual 8.2 renders all widgets for each frame, sends a line from its first cell to the last that was asked for, and
+resets the style after each text. The console asks for single cells, so most of that is on the terminal already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from rich.color import ColorSystem
 from rich.console import Console
-from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, LayoutUpdate
+from textual.geometry import Region
 from textual.strip import Strip
 
 _INK, _GROUND = "ink", "ground"
 _OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29", _INK: "39", _GROUND: "49"}
 """What takes each part of a style away; bold and dim go together."""
+
+
+class Near(Compositor):
+    """Renders the lines between the first and the last that are asked for, and no widget that has none of them."""
+
+    def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
+        for widget, (region, clip) in self.visible_widgets.items():
+            rows = clip if crop is None else clip.intersection(Region(clip.x, crop.y, clip.width, crop.height))
+            seen = region.intersection(rows)
+            if seen:
+                yield region, rows, widget.render_lines(seen.translate(-region.offset))
 
 
 class Sparing(CompositorUpdate):

@@ -17,6 +17,7 @@ from textual.app import App
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.strip import Strip
+from textual.widget import Widget
 
 from slotkeeper.console.tui.output import Sparing
 from tests.support.terminal import _PLACE, _TOKEN, plain
@@ -140,6 +141,37 @@ async def test_a_cursor_move_sends_the_cells_that_differ_and_few_between_them(
     cells = _drawn({}, "".join(sent))
     assert set(differ) <= cells.keys()
     assert len(plain("".join(sent).encode())) == len(cells) <= 1.2 * len(differ)
+
+
+@driven(size=LARGE)
+async def test_the_row_under_the_cursor_is_sent_before_what_it_means(
+    made: Filled, pilot: Pilot[int], sent: list[str]
+) -> None:
+    sent.clear()
+    await press(pilot, "j")
+    first, second = (_drawn({}, one) for one in sent)
+    table = made.app.screen.query_one("#table").region
+    assert {row for row, _ in first} <= set(range(table.y, table.bottom))
+    assert {row for row, _ in second}.isdisjoint(range(table.y, table.bottom))
+
+
+@driven(size=LARGE)
+async def test_a_frame_renders_no_widget_that_it_does_not_change(
+    made: Filled, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pilot.pause()
+    rendered: list[str | None] = []
+    real = Widget.render_lines
+
+    def counted(widget: Widget, crop: Region) -> list[Strip]:
+        rendered.append(widget.id)
+        return real(widget, crop)
+
+    monkeypatch.setattr(Widget, "render_lines", counted)
+    made.clock.at += timedelta(seconds=1)
+    made.app.tick()
+    await pilot.pause()
+    assert set(rendered) == {"identity", made.app.screen.id}
 
 
 def test_what_was_sent_adds_up_to_what_is_shown(tmp_path: Path, sent: list[str]) -> None:
