@@ -101,6 +101,8 @@ def moves_in_turns(config: Path, job: str, number: int) -> tuple[Keys, Keys]:
         terminal.shows(WORD, job)
         empty.shows(WORD, "cell 0 7")
         terminal.during(3.0)
+        terminal.send("g")  # rows change places until a key is pressed: a move beyond the last one is no move
+        terminal.quiet(QUIET)
         both = ((ours, terminal), (floor, empty))
         for each in range(number):
             for keys, where in both if each % 2 else reversed(both):

@@ -14,21 +14,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.actions import ActionParseResult
 from textual.app import App, ScreenError
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.filter import ANSIToTruecolor, LineFilter
+from textual.screen import Screen
 from textual.theme import Theme
 from textual.timer import Timer
 
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui import write_mode
 from slotkeeper.console.tui.keymap import bindings_of
+from slotkeeper.console.tui.output import Sparing
 from slotkeeper.console.tui.screens.base import Frame
 from slotkeeper.console.tui.services import INTERVALS, Said, Services
 from slotkeeper.console.tui.theme import DARK, MONO, THEMES, NoColour
@@ -96,6 +99,11 @@ class PatchedApp(App[int]):
 
     def on_unmount(self) -> None:
         self._ending.set()
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        """Send what is drawn, as few bytes."""
+        drawn: Any = Sparing(renderable) if isinstance(renderable, ChopsUpdate | LayoutUpdate) else renderable
+        super()._display(screen, drawn)
 
     def delay_update(self, delay: float = _SWITCH_SECONDS) -> None:
         """Hide another screen only until it has been asked to draw itself, not for 50 ms."""

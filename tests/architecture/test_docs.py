@@ -103,8 +103,6 @@ def test_no_line_of_a_decision_is_wider_than_100_columns(page: Path) -> None:
     assert [line for line in page.read_text("utf-8").splitlines() if len(line) > 100] == []
 
 
-
-
 def test_a_broken_link_and_a_wrong_anchor_are_reported(tmp_path: Path) -> None:
     page = ROOT / "docs" / "glossary.md"
     text = "[a](nowhere.md) [b](states.md) [c](states.md#no-such) [d](https://x.example) `[e](f.md)` [g](#glossary)\n"

@@ -162,7 +162,8 @@ def test_a_source_that_was_likely_emptied_as_well_is_a_persons(warehouse: Wareho
     assert isinstance(error, Trouble), repr(error)
     said = "the target would shrink by 50 rows: source 0, target 50; TRUNCATE at the source is likely"
     assert error.hint.startswith(said), error.hint
-    assert f"type at the sink: `ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer`; then `slotkeeper slots reset" in error.hint
+    alter = f"ALTER TABLE {TARGET} ADD COLUMN IF NOT EXISTS x integer"
+    assert f"type at the sink: `{alter}`; then `slotkeeper slots reset" in error.hint
     assert mirror.query(mirror.sink, f"SELECT count(*) FROM {TARGET}") == [(50,)]
     assert not audit_of(mirror).lines
 

@@ -49,7 +49,7 @@ _ALLOWED = re.compile(
 _WHERE = "\x1b[6n"
 _PROBE = (_WHERE, "\x1b[K")
 """How the console asks, before it begins, whether the terminal draws its signs in one column each."""
-_STYLES = frozenset(("0", "1", "2", "3", "4", "7", "9"))
+_STYLES = frozenset(("0", "1", "2", "3", "4", "7", "9", "22", "23", "24", "27", "29"))
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _WRAP = "7"
 _UP, _ERASE_LINE = "\x1b[1A", "\x1b[2K"

@@ -257,4 +257,5 @@ def test_only_runs_of_cells_that_differ_are_drawn_and_wide_characters_take_two()
     assert spans("a" + "-" * 5 + "b", "A" + "-" * 5 + "B") == [(0, 7)]
     assert spans("\u4e2d\u6587x", "\u4e2d\u6587y") == [(4, 5)]
     assert spans("\u4e2d\u6587", "\u4e2d\u56fd") == [(2, 4)]
+    assert spans("\u4e2d\u4e2dx", "x\u4e2d\u4e2d") == [(0, 5)]
     assert spans("longer", "long") == [(4, 6)]

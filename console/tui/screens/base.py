@@ -24,6 +24,7 @@ from slotkeeper.console.cli.context import with_config
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.boxes import AROUND, framed
 from slotkeeper.console.tui.keymap import bindings_of, shown_key
+from slotkeeper.console.tui.output import Near
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import Line as Line
 from slotkeeper.console.views.detail import split
@@ -152,6 +153,10 @@ class Frame(Screen[None]):
         super().__init__()
         self._ends: dict[str, dict[str, int]] = {"tabs": {}, "keys": {}}
         """Where each name ends in the rows that can be clicked, by the name of what its key does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = Near()
 
     @property
     def console(self) -> Host:

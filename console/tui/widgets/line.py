@@ -6,10 +6,10 @@ A panel of them can be scrolled, and what is typed before a line to type in is t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -20,7 +20,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-GAP = 16
+GAP = 8
 """So many equal cells between two that differ are drawn with them: to go there and to set colours costs more."""
 WHEEL = 3
 """The lines of a turn of the mouse's wheel."""
@@ -70,6 +70,7 @@ class Drawn(Widget, inherit_bindings=False):
 def differing(before: Sequence[Strip], now: Sequence[Strip], room: Size) -> list[Region]:
     """Where two sets of lines differ.
 
+    >>> from rich.segment import Segment
     >>> old, new = [Strip([Segment("a b")]), Strip([Segment("c")])], [Strip([Segment("a c")])]
     >>> differing(old, new, Size(80, 24))
     [Region(x=2, y=0, width=1, height=1), Region(x=0, y=1, width=1, height=1)]
@@ -78,19 +79,19 @@ def differing(before: Sequence[Strip], now: Sequence[Strip], room: Size) -> list
     for y in range(min(max(len(before), len(now)), room.height)):
         old = before[y] if y < len(before) else _NOTHING
         new = now[y] if y < len(now) else _NOTHING
-        if old is not new:
+        if old != new:
             regions += (Region(first, y, end - first, 1) for first, end in _runs(_cells(old), _cells(new)))
     return regions
 
 
 def _cells(strip: Strip) -> list[Cell]:
-    """A cell after the other; a wide character is itself and what it covers."""
+    """A cell after the other; a wide character is itself and, where it covers the next one, twice itself."""
     found: list[Cell] = []
     for text, style, _ in strip:
-        found += ((character, style) for character in text)
-        if not text.isascii():
-            cells = ((c, style) for c in text for _ in range(max(1, Segment(c).cell_length)))
-            found[len(found) - len(text) :] = cells
+        if text.isascii() or all(cell_len(character) == 1 for character in set(text)):
+            found += zip(text, repeat(style))
+        else:
+            found += ((c * (1 + half), style) for c in text for half in range(max(1, cell_len(c))))
     return found
 
 

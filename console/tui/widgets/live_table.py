@@ -182,6 +182,8 @@ class LiveTable(Drawn, can_focus=True):
             self._cursor = self._rows[self.cursor_row].key
             self._reveal()
             self._draw()
+            self.screen._dirty_widgets.add(self)
+            self.screen._on_timer_update()  # the row is seen before what it means is put together
             self.post_message(self.Moved())
 
     def _follow(self) -> None:

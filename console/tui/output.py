@@ -1,0 +1,104 @@
+"""What is drawn, as few bytes: of a line the cells that were asked for, of a style what differs from the one before.
+
+Textual 8.2 renders all widgets for each frame, sends a line from its first cell to the last that was asked for, and
+resets the style after each text. The console asks for single cells, so most of that is on the terminal already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from rich.color import ColorSystem
+from rich.console import Console
+from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, LayoutUpdate
+from textual.geometry import Region
+from textual.strip import Strip
+
+_INK, _GROUND = "ink", "ground"
+_OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29", _INK: "39", _GROUND: "49"}
+"""What takes each part of a style away; bold and dim go together."""
+
+
+class Near(Compositor):
+    """Renders the lines between the first and the last that are asked for, and no widget that has none of them."""
+
+    def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
+        for widget, (region, clip) in self.visible_widgets.items():
+            rows = clip if crop is None else clip.intersection(Region(clip.x, crop.y, clip.width, crop.height))
+            seen = region.intersection(rows)
+            if seen:
+                yield region, rows, widget.render_lines(seen.translate(-region.offset))
+
+
+class Sparing(CompositorUpdate):
+    """An update of the screen; it starts and ends without a style, so each one stands alone."""
+
+    def __init__(self, update: LayoutUpdate | ChopsUpdate) -> None:
+        self._update = update
+
+    def render_segments(self, console: Console) -> str:
+        """Its text and control sequences."""
+        system = console._color_system or ColorSystem.TRUECOLOR
+        found, pen, here = list[str](), "", (-1, -1)
+        for x, y, strip in self._pieces():
+            if (x, y) != here:
+                found.append(f"\x1b[{y + 1};{x + 1}H")
+            for text, style, _ in strip:
+                if not text:
+                    continue
+                codes = style._make_ansi_codes(system) if style is not None else ""
+                found.append(turn(pen, codes) + text)
+                pen = codes
+            here = x + strip.cell_length, y
+        return "".join([*found, turn(pen, "")])
+
+    def _pieces(self) -> Iterator[tuple[int, int, Strip]]:
+        """What is drawn where, as (column, row, cells)."""
+        update = self._update
+        if isinstance(update, LayoutUpdate):
+            for y, line in enumerate(update.strips, update.region.y):
+                x = update.region.x
+                for strip in line:
+                    yield x, y, strip
+                    x += strip.cell_length
+            return
+        for y, first, last in update.spans:
+            for (x, chop), end in zip(update.chops[y].items(), update.chop_ends[y], strict=False):
+                if chop is not None and x < last and first < end:
+                    start = max(x, first)
+                    yield start, y, chop.crop(start - x, min(end, last) - x)
+
+
+@lru_cache(1024)
+def turn(before: str, now: str) -> str:
+    """The sequence that makes one style of another; styles are as their codes.
+
+    >>> [turn("1;38;5;2", now)[1:] for now in ("38;5;2", "1;38;5;2;48;5;3", "1;2", "")]
+    ['[22m', '[48;5;3m', '[39;2m', '[m']
+    """
+    if before == now or not now:
+        return "" if before == now else "\x1b[m"
+    old, new = parts(before), parts(now)
+    off = {_OFF.get(part, "0") for part in old if part not in new}
+    stays = [part for part in old if _OFF.get(part) not in off]
+    differs = [code for part, code in new.items() if part not in stays or old[part] != code]
+    whole = f"0;{now}"
+    return f"\x1b[{whole if '0' in off else min(';'.join([*sorted(off), *differs]), whole, key=len)}m"
+
+
+def parts(codes: str) -> dict[str, str]:
+    """The attributes and the colours of a style.
+
+    >>> parts("1;38;5;2;42"), parts("38;2;1;2;3")
+    ({'1': '1', 'ink': '38;5;2', 'ground': '42'}, {'ink': '38;2;1;2;3'})
+    """
+    found: dict[str, str] = {}
+    left = codes.split(";") if codes else []
+    while left:
+        number = int(left[0])
+        part = _INK if number // 10 in (3, 9) else _GROUND if number // 10 in (4, 10) else left[0]
+        taken = (3 if left[1] == "5" else 5) if number in (38, 48) else 1
+        found[part] = ";".join(left[:taken])
+        left = left[taken:]
+    return found
