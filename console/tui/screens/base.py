@@ -153,9 +153,6 @@ class Frame(Screen[None]):
         super().__init__()
         self._ends: dict[str, dict[str, int]] = {"tabs": {}, "keys": {}}
         """Where each name ends in the rows that can be clicked, by the name of what its key does."""
-
-    def __init__(self) -> None:
-        super().__init__()
         self._compositor = Near()
 
     @property
