@@ -19,7 +19,8 @@ from slotkeeper.core.domain.text import safe
 class Part(Enum):
     """What can be asked for; the values are the labels of the fields.
 
-    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs is for no command.
+    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs is for no command,
+    and one table of a job is not asked for.
     """
 
     REASON = "Reason", "--reason", "REASON"
@@ -27,6 +28,7 @@ class Part(Enum):
     TABLE = "Table", "--confirm-table", "TABLE"
     ROWS = "Rows", "--rows", "N"
     NUMBER = "Number", "", ""
+    ONE_TABLE = "One table", "--table", "TABLE"
 
     option: str
     placeholder: str
@@ -66,7 +68,7 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
     wants = [Want(Part.REASON, about="why, for the audit")]
     wants += [Want(part, str(to_type[key]), about) for part, key, about in names if to_type.get(key) is not None]
     if to_type.get("rows") is not None:
-        wants.append(Want(Part.ROWS, str(to_type["rows"]), "the most rows that may be lost or skipped"))
+        wants.append(Want(Part.ROWS, str(to_type["rows"]), "rows lost or skipped"))
     return tuple(wants)
 
 

@@ -14,7 +14,8 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
 
 Lines = list[tuple[Level, str]]
-LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Copy")
+_OF_PLANS = ("Slot", "Effect", "Undo", "Safer", "Backup", "Next", "FAIL", "pass", "unknown", "sql")
+LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Copy", *_OF_PLANS)
 WIDTH = 9
 """The cells of a label, and of what stands below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")

@@ -314,7 +314,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
     if rows.way == "merge" and rows.target != RowCount(0):
-        found.append("merged: what the source has no more stays in the target for ever")
+        found.append("merged: rows that the source no longer has stay in the target")
     return found
 
 
@@ -439,9 +439,9 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
     elif skips:
         found.append("skipped changes never reach the target: it stays different until a new snapshot")
     if any(move.back for move in moves):
-        found.append("until it has caught up again the target shows older values; the job says CATCHING UP")
+        found.append("the target shows older values until the job has caught up (state CATCHING UP)")
         if any(move.seen.kept.marks for move in moves):
-            found.append("a server that refuses to move a point backwards changes nothing; then a snapshot is left")
+            found.append("if the server refuses to move a position back, nothing changes; a snapshot remains")
     if goal.kind is TargetKind.SNAPSHOT and any(move.seen.kept.marks for move in moves):
         found.append("the next start registers and copies the whole table; the slot's points stay until then")
     elif goal.kind is TargetKind.SNAPSHOT:

@@ -17,7 +17,7 @@ from slotkeeper.core.state.files import StoredConsents
 from tests.tui.filled import Filled, drive, press, screen
 from tests.tui.planted import Planted, arm, snapshot_plan, typed, until
 from tests.tui.test_act_jobs import retained
-from tests.tui.test_act_slots import SLOT, in_history, made_with, opened, planned
+from tests.tui.test_act_slots import SLOT, in_history, made_with, opened, planned, to_fields
 
 ASKED = Consent("4f2c", "orders_rt", "ods.orders", SLOT, "175,700 rows of mart.orders", True)
 DONE: dict[str, Any] = {"reset": "B7", "outcome": "done", "sentence": "reset", "lanes": {}, "start": None}
@@ -29,13 +29,13 @@ def test_the_result_of_a_snapshot_offers_the_copy_and_its_key_starts_it(tmp_path
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         await opened(pilot, made.app, "r", "s")
-        await until(pilot, made.app, "plan 7f3a")
+        await to_fields(pilot, made.app)
         await typed(pilot, SLOT)
         await press(pilot, "enter", "enter")
         await press(pilot, "g")
         assert len(runs.done) == 1, "nothing is done yet that could be started"
         runs.end(list(runs.actions)[-1], 0, DONE)
-        await until(pilot, made.app, "next: g  start")
+        await until(pilot, made.app, "Next     g  start the job now")
         await press(pilot, "g")
         assert runs.done[-1].words[1:] == ("jobs", "start", "--json", "orders_rt")
 
@@ -49,7 +49,7 @@ def test_of_a_lost_slot_the_menu_recommends_a_snapshot_and_says_why_nothing_else
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r")
         shown = screen(made.app)
-        assert "> s  snapshot  recommended: " in shown
+        assert "> s  snapshot  recommended after SLOT LOST: " in shown
         assert shown.count("not possible: the slot is lost") == 4
         await press(pilot, "e")
         assert isinstance(made.app.screen, TargetForm) and "earliest: not possible" in screen(made.app)
@@ -70,7 +70,7 @@ def test_beside_a_check_that_fails_nothing_reassures(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r", "enter")
         shown = await until(pilot, made.app, "the slot is lost on 4 of 4 DNs")
-        assert not [word for word in ("Undo", "Safer", "Effect", "ok sink") if word in shown], shown
+        assert not [word for word in ("Undo", "Safer", "Effect", "ok sink", "valid") if word in shown], shown
 
     drive(made, do)
 

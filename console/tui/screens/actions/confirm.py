@@ -76,7 +76,7 @@ class Confirm(FieldsScreen):
         yield Line("act-title")
         yield Sheet()
         given = {Part.REASON: armed.reason} if armed else {}
-        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", self.console.ascii_only, given)
+        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", given)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -88,6 +88,7 @@ class Confirm(FieldsScreen):
     def draw(self) -> None:
         where = "+".join(self.console.environments) or "no environment"
         self.headline(f"{self.verb.upper()} {self._what}   {safe(where, 30)}")
+        self.draw_fields(self.wants)
         self.sheet.fill("confirm", self.wrapped([*self.lines(), (Level.REST, self.APART)]))
 
     def crumb(self) -> str:
