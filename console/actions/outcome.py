@@ -111,10 +111,12 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
     else:
         why, seconds = complaint(said.err)[0], took(action, now)
         level, _ = verdict(action, said, now)
-        moved = shown not in (state, "?")  # then a line below says what it is now
-        applied = "refused" if action.record.code == REFUSED else "not applied by then" if moved else "not applied yet"
+        lives = job is not None and job.state is not None and verb.does.copies and job.state.has_process
+        late = lives or shown == wanted or (wanted.startswith("not ") and shown not in (wanted[4:], "?"))
+        applied = "refused" if action.record.code == REFUSED else "not applied by then" if late else "not applied yet"
         lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {seconds:.1f} s: {applied}")]
         lines += [(level, why), *_next(action, said)] if why else _next(action, said)
+        state = state or (shown if not late else "")
     if shown not in (state, "?"):
         lines.append((Level.FINE, f"{name} is {shown} now"))
     return lines
