@@ -105,8 +105,8 @@ class Preview:
         Where a check fails nothing else is said of what would be done: that would reassure.
         """
         checks = tuple((_LEVELS[one.ok], PASSED[one.ok], _sentence(one)) for one in self.checks)
-        hold = sum(one.ok is True for one in self.checks)
-        counted = f"{hold} of {len(self.checks)}"
+        passed = sum(one.ok is True for one in self.checks)
+        counted = f"{passed} of {len(self.checks)}"
         if self.failed:
             fails = tuple((Level.CRITICAL, PASSED[False], _sentence(one)) for one in self.failed)
             others = tuple(one for one in checks if one[0] is not Level.CRITICAL)

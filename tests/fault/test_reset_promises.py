@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -157,3 +158,21 @@ def test_what_a_plan_said_is_what_happened_to_the_rows(
             break
     print(f"{done} plans: {figures[0]} rows replayed, {figures[1]} skipped, {figures[2]} replaced, as they had said")
     assert all(figures), "each of the three was drawn"
+
+
+def test_a_plan_that_replaces_rows_names_who_uses_the_target_and_what_publishes_it(
+    warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path: Path
+) -> None:
+    world = followed(warehouse, make_mirror, tmp_path, Random(seed))
+    run(warehouse, "SELECT * FROM pgxc_register_full_sync_point('ods.t', 'another')")
+    said = promised(world.resetting.plan(world.goal("replace")))
+    assert "uses the target now: no other session; who reads it later is unknown" in said
+    assert "other slots of ods.t stay where they are: another" in said
+    world.mirror.at_sink("CREATE PUBLICATION downstream FOR TABLE mart.t")
+    with closing(world.mirror.sink()) as reader, reader.cursor() as cursor:
+        cursor.execute("SET application_name = 'nightly_report'")
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT count(*), pg_backend_pid() FROM mart.t")
+        pid = cursor.fetchall()[0][1]
+        said = promised(world.resetting.plan(world.goal("replace")))
+    assert f"uses the target now: pid {pid} (nightly_report); published by downstream" in said, said

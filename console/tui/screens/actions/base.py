@@ -240,7 +240,7 @@ class Fields(Vertical):
     Fields #act-inner.-framed.-ascii { border-left: ascii $role-frame; border-right: ascii $role-frame; }
     Fields .act-label { width: 9; height: 1; color: $role-dim; text-style: $role-dim-style; }
     Fields Input, Fields Input:focus { height: 1; width: 1fr; border: none; padding: 0; background: $role-bar; }
-    Fields .act-press { width: auto; height: 1; margin: 0 2; }
+    Fields .act-press { width: auto; height: 1; margin: 0 2 0 1; }
     Fields .act-press:focus { text-style: reverse; }
     Fields .act-off { text-style: dim; }
     Fields .act-off:focus { text-style: reverse dim; }
@@ -309,17 +309,18 @@ class FieldsScreen(ActScreen):
 
         Returns how many rows that takes.
         """
-        taken = len(wants) + 1 + 2 * self.framed
+        has_frame = self.framed and bool(wants)
+        taken = len(wants) + 1 + 2 * has_frame
         inner, width, below = self.query_one("#act-inner"), self.app.size.width, " " * _LABEL
-        inner.set_class(self.framed, "-framed").set_class(self.console.ascii_only, "-ascii")
+        inner.set_class(has_frame, "-framed").set_class(self.console.ascii_only, "-ascii")
         for want in (one for one in wants if one.answer):
             asked = plain(f"type {safe(want.answer, 300)} to confirm: {want.about}", self.console.ascii_only)
             rows = [self.text(row, Level.REST) for row in wrapped(asked, self.inner - 1, below, below)]
             self.say_lines(f"act-asks-{want.part.name.lower()}", rows)
             taken += len(rows)
         box, given = Box("Confirm", hint=hint), (self.style, self.console.ascii_only)
-        self.say_lines("act-above", [upper([box], [width], *given)] if self.framed else [])
-        self.say_lines("act-below", [lower([box], [width], *given)] if self.framed else [])
+        self.say_lines("act-above", [upper([box], [width], *given)] if has_frame else [])
+        self.say_lines("act-below", [lower([box], [width], *given)] if has_frame else [])
         return taken
 
     def to_type(self) -> Typing | None:

@@ -34,7 +34,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
 from slotkeeper.core.domain.consent import Consent
-from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.text import few, safe
 
 
 class Confirm(FieldsScreen):
@@ -213,5 +213,4 @@ class EntryConfirm(Confirm):
 
 def entries_named(ids: Sequence[int]) -> str:
     """The first of them by their numbers."""
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return ", ".join(f"#{id}" for id in ids[:5]) + more
+    return few([f"#{id}" for id in ids], 5)

@@ -62,7 +62,7 @@ class TargetForm(ActScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(one.key, f"choose('{one.what}')", one.what, id=f"act-to-{one.what}")
-          for one in sorted(reset_targets(False, None), key=lambda one: one.key)),
+          for one in reset_targets(False, None)),
         Binding("enter", "choose('')", "the one marked", id="act-to-first", key_display="Enter"),
     ]  # fmt: skip
     its_place = "reset > to?   a plan is made next; nothing is done yet"

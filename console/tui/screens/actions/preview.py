@@ -110,7 +110,7 @@ class SlotPlan(OfSlot):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "continue", "continue", id="act-continue", key_display="Enter"),
-        Binding("v", "words", "details", id="act-words", tooltip="all of it: what checks have found, and SQL"),
+        Binding("v", "words", "details", id="act-words", tooltip="what the checks have found, and SQL"),
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
         Binding(
