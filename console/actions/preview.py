@@ -209,6 +209,8 @@ def _worst_first(move: Move) -> tuple[int, int]:
 def _move(move: Move) -> LaneLine:
     count, word = (move.skipped, "skipped") if move.skips else (move.read_again, "again")
     number = f"{'' if count.whole else '>= '}{count.total:,} {word}" if count.total or not count.whole else "0"
+    if move.to.position is None or move.seen.lost:
+        number = "-"  # a copy is not counted by lane, and of a lost slot nothing is counted
     oldest = UNKNOWN if count.oldest is None and count.total else str(count.oldest or "-")
     if count.oldest_us:
         oldest = f"{datetime.fromtimestamp(count.oldest_us / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
@@ -220,7 +222,8 @@ def _move(move: Move) -> LaneLine:
 
 def _summed(moves: Sequence[Move]) -> list[str]:
     """What it means for all DNs together, what is lost first."""
-    lost, again = [one.skipped for one in moves if one.skips], [one.read_again for one in moves if one.back]
+    lost = [one.skipped for one in moves if one.skips]
+    again = [one.read_again for one in moves if one.read_again.total or (one.back and not one.read_again.whole)]
     said = []
     if lost:
         said.append(f"{_changes(lost)} on {many(len(lost), 'lane')} are SKIPPED: they never reach the target")

@@ -64,7 +64,7 @@ EVENTS = 200
 """How far back the last copy is looked for."""
 BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
 _UNDO = "restores positions, not rows; possible"
-UNDO = f"{_UNDO} while the source retains what is after them"
+UNDO = f"{_UNDO} while the source retains them and moves positions back"
 UNDO_BACK = f"{_UNDO} until the replay starts"
 UNDO_COPY = f"{_UNDO} until the copy starts"
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.menu import TargetForm
+from slotkeeper.console.tui.screens.actions.progress import SlotProgress
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.state.files import StoredConsents
 from tests.tui.filled import Filled, drive, press, screen
-from tests.tui.planted import Planted, arm, snapshot_plan, typed, until
+from tests.tui.planted import Planted, arm, lane_move, reset_plan, snapshot_plan, typed, until
 from tests.tui.test_act_jobs import retained
 from tests.tui.test_act_slots import SLOT, in_history, made_with, opened, planned, to_fields
 
@@ -118,3 +121,55 @@ def test_a_start_within_a_day_of_the_reset_asks_for_a_key_alone(tmp_path: Path) 
         assert "--confirm=orders_rt" not in runs.done[0].words
 
     drive(made, do)
+
+
+def test_a_result_offers_neither_start_nor_undo_once_somebody_has_started_the_job(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(in_history()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "e")
+        await to_fields(pilot, made.app)
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        runs.end(list(runs.actions)[-1], 0, DONE)
+        await until(pilot, made.app, "Next     g", "Undo     u")
+        made.store.set_state("orders_rt", JobState.RUNNING)
+        made.app.action_renew()
+        shown = await until(pilot, made.app, "no action needed: the job was started since")
+        assert "Undo" not in shown and " g start" not in shown
+        await press(pilot, "g", "u")
+        assert len(runs.done) == 1 and isinstance(made.app.screen, SlotProgress)
+
+    drive(made, do)
+
+
+LONG = "a_slot_whose_name_is_as_long_as_a_name_can_be_so_that_it_wraps_63"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 15), (100, 30)])
+def test_a_long_name_is_wrapped_in_each_of_the_three_screens_and_never_cut(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    plan = reset_plan(lane_move("dn_1", 88_512_330, 88_120_441, again=7), slot=LONG)
+    made, runs = made_with(tmp_path, planned(plan), name=LONG)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "e")
+        await until(pilot, made.app, "plan 7f3a")
+        assert LONG in unbroken(screen(made.app))
+        await press(pilot, "enter")
+        assert unbroken(screen(made.app)).count(LONG) >= 2, "in the title, and below its field"
+        await typed(pilot, LONG)
+        await press(pilot, "enter", "enter")
+        runs.end(list(runs.actions)[-1], 0, DONE)
+        await until(pilot, made.app, "done: reset")
+        assert LONG in unbroken(screen(made.app))
+
+    drive(made, do, size)
+
+
+def unbroken(shown: str) -> str:
+    """The screen with the words that go on in the next row in one piece."""
+    return re.sub(r"\\ *[|\u2502]?\n[|\u2502]? +", "", shown)

@@ -225,7 +225,8 @@ class SlotPlan(OfSlot):
 
     def draw(self) -> None:
         plan = self.plan
-        self._headline()
+        verb = f"{self.doing.verb.value.upper()} SLOT {safe(self.doing.place.slot, 120)}"
+        self.titled = self.headline(plan.title if plan else verb, 1)
         if plan is None:
             level = Level.CRITICAL if self.fault else Level.BUSY
             text = f"no plan: {self.fault}" if self.fault else f"planning, {self._seconds}; a dry run, nothing is moved"
@@ -315,10 +316,6 @@ class SlotPlan(OfSlot):
         super().tick()
         if self.plan is not None and self.plan.expires is not None and not self._full and self.is_current:
             self.draw()
-
-    def _headline(self) -> None:
-        verb = f"{self.doing.verb.value.upper()} SLOT {safe(self.doing.place.slot, 120)}"
-        self.titled = self.headline(self.plan.title if self.plan else verb, 1)
 
     def on_sheet_scrolled(self) -> None:
         self._draw_head()
