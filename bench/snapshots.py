@@ -63,7 +63,7 @@ WHEN_ALL_IS_WELL = (
     Stop("09-audit", ("7",), ("[7 ", "slots create")),
     Stop("10-help", ("3", "?"), ("Help",), ("Escape",)),
     Stop("11-reset-target", ("3", "/", JOB, "Enter", "a", "r"), ("earliest", "skips nothing")),
-    Stop("12-reset-preview", ("Enter",), ("Cancel  Esc",), ("Escape", "Escape", "Escape", "Escape")),
+    Stop("12-reset-preview", ("Enter",), ("Enter continue",), ("Escape", "Escape", "Escape", "Escape")),
 )
 AT_THE_END = (
     Stop("14-overview-well", ("1",), ("[1 ", JOB)),

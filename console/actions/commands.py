@@ -20,8 +20,8 @@ from slotkeeper.core.domain.text import safe
 class Part(Enum):
     """What can be asked for; the values are the labels of the fields.
 
-    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs and a pid are for
-    no command.
+    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs and a pid are for no
+    command, and one table of a job is not asked for.
     """
 
     REASON = "Reason", "--reason", "REASON"
@@ -30,6 +30,7 @@ class Part(Enum):
     ROWS = "Rows", "--rows", "N"
     NUMBER = "Number", "", ""
     PID = "Pid", "", ""
+    ONE_TABLE = "One table", "--table", "TABLE"
 
     option: str
     placeholder: str
@@ -69,7 +70,7 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
     wants = [Want(Part.REASON, about="why, for the audit")]
     wants += [Want(part, str(to_type[key]), about) for part, key, about in names if to_type.get(key) is not None]
     if to_type.get("rows") is not None:
-        wants.append(Want(Part.ROWS, str(to_type["rows"]), "the most rows that may be lost or skipped"))
+        wants.append(Want(Part.ROWS, str(to_type["rows"]), "rows lost or skipped"))
     return tuple(wants)
 
 

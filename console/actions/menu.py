@@ -24,6 +24,8 @@ class Entry:
     label: str
     why_not: str = ""
     warns: str = ""
+    best: bool = False
+    """Whether it is what Enter chooses."""
 
 
 def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[Entry]:
@@ -91,6 +93,39 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     if open_:
         found.insert(0, Entry("e", "end", f"end reset {safe(open_.id, 40)}: finish it or roll it back", resets))
     return found
+
+
+_TARGETS = (
+    ("e", "earliest", "all that is still retained is applied again; skips nothing"),
+    ("p", "point", "a position, as the rows of the binlog show it"),
+    ("t", "time", "just before the first change at or after a time"),
+    ("b", "backup", "what a backup holds; `slots history` names them"),
+    ("s", "snapshot", "the next start copies the table again"),
+    ("l", "latest", "changes that are not applied yet are SKIPPED"),
+)
+LOST = "the slot is lost, changes may be gone"
+NO_POSITION = "the copy has not started: there is no position to move"
+_ONLY_COPY = ("TARGET CHANGED", "SCHEMA CHANGED", "TOPOLOGY CHANGED", "SINK OLDER")
+"""The troubles after which a snapshot is safe whatever has happened in between."""
+
+
+def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
+    """Where a slot can be reset to, what its trouble leaves first; `lost`: its job has ended by SLOT LOST.
+
+    >>> [(one.what, one.why_not) for one in reset_targets(True, None) if one.best or one.what == "earliest"]
+    [('snapshot', ''), ('earliest', 'the slot is lost, changes may be gone')]
+    """
+    emptied = job is not None and job.state is JobState.AWAITS_COPY
+    trouble = job.trouble if job is not None and job.state is JobState.FAILED else ""
+    none = LOST if lost else NO_POSITION if emptied else ""
+    after = "SLOT LOST" if lost else trouble if trouble in _ONLY_COPY else ""
+    best = "snapshot" if none or after else "earliest"
+    found = []
+    for key, name, means in _TARGETS:
+        off = none if name not in ("backup", "snapshot") else ""
+        better = f"recommended after {after}: " if after and name == best else ""
+        found.append(Entry(key, name, f"{name:<9} {better}{means}", off, best=name == best))
+    return sorted(found, key=lambda one: not one.best)
 
 
 def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:

@@ -13,7 +13,7 @@ from slotkeeper.console.actions.preview import parsed
 from slotkeeper.console.actions.record import Action, Said, Stage
 from slotkeeper.console.actions.verbs import JobVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
-from slotkeeper.console.views.detail import catching_up, long_work
+from slotkeeper.console.views.detail import catching_up, labelled, long_work
 from slotkeeper.console.views.how_far import is_progress, newest
 from slotkeeper.console.views.lanes import copy_of
 from slotkeeper.core.domain.reset import DONE
@@ -112,11 +112,12 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
     else:
         why, seconds = complaint(said.err)[0], took(action, now)
         level, _ = verdict(action, said, now)
-        now_so = job is not None and job.state is not None and verb.does.copies and job.state.has_process
-        late = shown not in (state, "?") and (now_so or shown == wanted)
+        lives = job is not None and job.state is not None and verb.does.copies and job.state.has_process
+        late = lives or shown == wanted or (wanted.startswith("not ") and shown not in (wanted[4:], "?"))
         applied = "refused" if action.record.code == REFUSED else "not applied by then" if late else "not applied yet"
         lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {seconds:.1f} s: {applied}")]
         lines += [(level, why), *_next(action, said)] if why else _next(action, said)
+        state = state or (shown if not late else "")
     if shown not in (state, "?"):
         lines.append((Level.FINE, f"{name} is {shown} now"))
     return lines
@@ -144,8 +145,7 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
     ]
     lines += _verdicts(found)
     if found.get("reset"):
-        key = "u, or " if way_back(said) else ""
-        lines.append((Level.FINE, f"the way back: {key}`slotkeeper slots undo {safe(found['reset'], 60)}`"))
+        lines.append((Level.FINE, labelled("Backup", safe(found["reset"], 60))))
     lines += _next(action, said)
     if action.record.code == REFUSED and "clear" not in found:
         lines.append((Level.FINE, "n plans again with what is there now"))
@@ -156,6 +156,11 @@ def way_back(said: Said) -> str:
     """The backup of a reset that was done, which an undo needs; "" of anything else."""
     found = parsed(said.out) or {}
     return str(found["reset"]) if found.get("reset") and found.get("outcome") == DONE else ""
+
+
+def starts_alone(said: Said) -> bool:
+    """Whether a reset was of one table of a job that runs, which is started by itself."""
+    return bool((parsed(said.out) or {}).get("start"))
 
 
 def verified_lines(action: Action, said: Said, now: datetime) -> Lines:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slotkeeper.console.actions import preview
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import ConfirmSlot, Json, Slot, Table
 from slotkeeper.core.clock import SystemClock
@@ -26,7 +27,6 @@ from slotkeeper.core.domain.reset import (
     EVERY,
     Check,
     Goal,
-    Move,
     ResetEntry,
     ResetPlan,
     TargetKind,
@@ -63,10 +63,10 @@ LOCK_SECONDS = 5.0
 EVENTS = 200
 """How far back the last copy is looked for."""
 BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
-UNDO = "restores positions, not rows: backed up first; `slotkeeper slots undo ID`, the result names the ID"
-UNDO_BACK = "restores positions, not rows: backed up first; `slotkeeper slots undo ID` until the replay starts"
-UNDO_COPY = "restores positions, not rows: backed up first; `slotkeeper slots undo ID` until the copy starts"
-_PASSED = {True: "pass", False: "FAIL", None: "unknown"}
+_UNDO = "restores positions, not rows; possible"
+UNDO = f"{_UNDO} while the source retains them and moves positions back"
+UNDO_BACK = f"{_UNDO} until the replay starts"
+UNDO_COPY = f"{_UNDO} until the copy starts"
 
 To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
 Points = Annotated[
@@ -375,8 +375,7 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
     found |= {"skipped": plan.skipped, "at_stake": plan.at_stake, "possible": not plan.failed}
     if plan.rows:
         found["rows"] |= {"fate": plan.rows.fate.value, "truncated": plan.rows.truncated, "text": plan.rows.sentence}
-    undo = UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
-    found |= {"to_type": to_type(plan), "undo": undo}
+    found |= {"to_type": to_type(plan), "undo": undo_of(plan)}
     found |= {"made": _time(plan.made), "expires": _time(plan.expires)}
     return found
 
@@ -386,6 +385,11 @@ def to_type(plan: ResetPlan) -> dict[str, str | None]:
     asked for.
     """
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}
+
+
+def undo_of(plan: ResetPlan) -> str:
+    """What an undo of it restores, and until when it can be had."""
+    return UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
 
 
 def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
@@ -405,33 +409,22 @@ def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
 
 
 def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
-    """Print a plan: lanes, effects, preconditions, statements, and how to carry it out."""
-
-    def say(label: str, text: str) -> None:
-        output.paragraph(label, text, ascii_only)
-
-    say("plan", f"{plan.id}: {plan.source} {plan.table} slot {plan.slot} (job {plan.job}) to {plan.goal.text}")
-    say("", f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet")
+    """Print a plan: lanes, what happens, checks, statements, and how to carry it out."""
+    shown = preview.of_reset(plan, to_type(plan), undo_of(plan))
+    made = f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet"
+    output.paragraph("plan", f"{plan.id}: {shown.title} ({shown.what}, {shown.owner})", ascii_only)
+    output.paragraph("", made, ascii_only)
     output.line("")
-    output.table(*_lanes(plan), ascii_only)
-    output.line("")
-    counts = [[_name(m), m.read_again.text, m.skipped.text, *_oldest(m)] for m in plan.moves]
-    output.table(["lane", "read again", "skipped", "oldest", "of"], counts, ascii_only)
-    output.line("")
-    for move in plan.moves:
-        say(_name(move), move.effect)
-    for note in plan.notes:
-        say("note", note)
-    output.line("")
-    for check in plan.checks:
-        say(f"{_PASSED[check.ok]:<7}", f"{check.name}: {check.sentence}")
-    output.line("")
-    for statement in plan.sql or ("nothing is sent",):
-        say("sql", statement)
+    output.table(preview.HEADS, [one.cells for one in shown.lanes], ascii_only)
+    for section in shown.sections(full=True):
+        output.line("")
+        output.line(f"{section.name}   {section.hint}".rstrip(), ascii_only)
+        for _, label, text in section.lines:
+            output.paragraph(f"{label:<7}", text, ascii_only)
     output.line("")
     if plan.at_stake:
         likely = "; TRUNCATE at the source is likely" if plan.rows and plan.rows.truncated else ""
-        say("LOSES", f"{plan.stake}{likely}")
+        output.paragraph("LOSES", f"{plan.stake}{likely}", ascii_only)
     for each in _how(plan, undoing):
         output.line(each, ascii_only)
 
@@ -441,7 +434,8 @@ def print_result(result: Result, ascii_only: bool) -> None:
     output.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
     for shard, seen in sorted(result.lanes.items()):
         output.paragraph(shard, seen, ascii_only)
-    output.paragraph("", f"the way back: `slotkeeper slots undo {result.reset}`", ascii_only)
+    if result.outcome == DONE:
+        output.paragraph("Undo", f"restores positions, not rows: `slotkeeper slots undo {result.reset}`", ascii_only)
 
 
 def print_history(found: list[ResetEntry], ascii_only: bool) -> None:
@@ -457,33 +451,6 @@ def _how(plan: ResetPlan, undoing: str) -> list[str]:
     rows = f" --rows {plan.at_stake}" if plan.at_stake else ""
     consent = f"  --execute --plan {plan.id} --confirm {typed(plan.slot)}{rows} --reason '...'"
     return [f"slotkeeper slots {what} \\", consent]
-
-
-def _lanes(plan: ResetPlan) -> tuple[list[str], list[list[object]]]:
-    """Heads and rows of what moves: our position, and what the source keeps where it keeps something."""
-    rows: list[list[object]] = [[_name(m), _position(m, False), _position(m, True)] for m in plan.moves]
-    if not any(m.seen.kept.marks for m in plan.moves):
-        return ["lane", "position", "new"], rows
-    kept = [
-        [*row, m.seen.kept.shown, m.points.shown if m.points else "unchanged"]
-        for row, m in zip(rows, plan.moves, strict=True)
-    ]
-    return ["lane", "position", "new", "points", "new points"], kept
-
-
-def _name(move: Move) -> str:
-    return move.seen.row.key.shard
-
-
-def _position(move: Move, after: bool) -> str | None:
-    position = move.to.position if after else move.before
-    return position.plain if position else None
-
-
-def _oldest(move: Move) -> tuple[str | None, str | None]:
-    """The oldest change touched: its point, and its time where the table keeps one."""
-    count = move.read_again if move.read_again.total else move.skipped
-    return count.oldest, _time(count.oldest_us / 1_000_000) if count.oldest_us else None
 
 
 def _time(seconds: float) -> str:

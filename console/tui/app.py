@@ -131,7 +131,7 @@ class Navigation(Shell):
 
     def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
         """Another plan, of what is there now, in place of the screen that is seen; `typed` stands in its fields."""
-        self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPreview", doing, typed)())
+        self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPlan", doing, typed)())
 
     # Keys
 

@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -160,6 +161,9 @@ class Shell(PatchedApp):
         self.mouse_on = False
         self.mouse_used = False
         """Whether it was used once; kept settings can say so from the start."""
+        self._keys: deque[tuple[events.Key, bool]] = deque()
+        self.typed_ahead = False
+        """Whether the key that acts was typed before there was anything to read."""
         self._without_colour = NoColour()
         for theme in THEMES:
             self.register_theme(theme)
@@ -223,16 +227,9 @@ class Shell(PatchedApp):
     async def on_event(self, event: events.Event) -> None:
         """Every key comes by here first: it ends a message, answers a question, and says that somebody is here."""
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.touched = self.instant()
-            then = self._question
-            if self.said is not None:
-                self._forget()
-            if then is not None:
-                if event.key == "y":
-                    then()
-                return
-            if await self._acted(event.key):
-                return
+            if not self._kept(event):
+                await self._typed_now(event)
+            return
         if isinstance(event, events.MouseDown):
             self.touched = self.instant()
             if not self.mouse_used:
@@ -240,6 +237,55 @@ class Shell(PatchedApp):
                 if self.frame is not None:
                     self.frame.draw_crumb()
         await super().on_event(event)
+
+    def _kept(self, event: events.Key) -> bool:
+        """Whether a key waits for the screen that it is for, and for those typed before it; Esc waits for no answer."""
+        awaits = self._waits_for
+        if awaits and event.key in ("escape", "ctrl+c"):
+            self._keys.clear()
+            return False
+        if awaits is None and not self._keys:
+            return False
+        self._keys.append((event, bool(awaits)))
+        if awaits is None:
+            self.release_keys()
+        return True
+
+    @property
+    def _waits_for(self) -> bool | None:
+        """Whether the screen that is seen waits for an answer, False where it only opens; None where keys act now."""
+        top = self.screen_stack[-1] if self.screen_stack else None
+        if not isinstance(top, Frame) or not (top.without_parts or top.awaits):
+            return None
+        return not top.without_parts
+
+    def release_keys(self) -> None:
+        """Keys that waited act now, in the order in which they were typed."""
+        if self._keys:
+            self.call_later(self._release)
+
+    def drop_keys(self) -> int:
+        """Forget the keys that wait; how many there were."""
+        number = len(self._keys)
+        self._keys.clear()
+        return number
+
+    async def _release(self) -> None:
+        while self._keys and self._waits_for is None:
+            event, self.typed_ahead = self._keys.popleft()
+            await self._typed_now(event)
+        self.typed_ahead = False
+
+    async def _typed_now(self, event: events.Key) -> None:
+        self.touched = self.instant()
+        then = self._question
+        if self.said is not None:
+            self._forget()
+        if then is not None:
+            if event.key == "y":
+                then()
+        elif not await self._acted(event.key):
+            await super().on_event(event)
 
     async def _acted(self, key: str) -> bool:
         """Keys of a table act one after the other: what is typed fast behind a `:` must not act on the table."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from slotkeeper.console.views.how_far import HowFar
 
 Lines = list[tuple[Level, str]]
-LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out")
+_OF_PLANS = ("Slot", "Effect", "Undo", "Safer", "Backup", "Next", "FAIL", "pass", "unknown", "sql")
+LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out", "Copy", *_OF_PLANS)
 WIDTH = 9
 """The cells of a label, and of what stands below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slotkeeper.core.redaction import masked, masked_piece
 
@@ -51,6 +51,16 @@ def many(number: int, one: str, several: str = "") -> str:
     ('1 kind', '1,200 kinds', '2 entries')
     """
     return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> few(["a", "b"]), few(["a", "b", "c", "d"])
+    ('a, b', 'a, b, c and 1 more')
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def whole(text: object) -> int | None:

@@ -301,6 +301,9 @@ class Target(Protocol):
     def size(self, identity: TableIdentity) -> int | None:
         """Bytes that the target takes at the sink; None where that is unknown, or it is not there."""
 
+    def readers(self) -> str | None:
+        """The sessions that use the target now and what publishes it, in words; None where the sink does not tell."""
+
     def copying(self, on_existing: str = "") -> str:
         """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how.
 

@@ -107,6 +107,7 @@ def reset_context(
             void=void,
             count_target=target.count_rows,
             size_target=target.size,
+            read_target=target.readers,
             clock=clock,
             pause=time.sleep,
             new_id=lambda: f"{clock.utc():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",

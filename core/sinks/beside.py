@@ -130,6 +130,9 @@ class BesideTarget(ABC, Generic[L]):
     def size(self, identity: TableIdentity) -> int | None:
         return None
 
+    def readers(self) -> str | None:
+        return None
+
     def half_done(self, way: str) -> Refused | None:
         """Chunks are written by key, so one that was begun may be written again."""
         return None

@@ -61,6 +61,7 @@ from slotkeeper.core.domain.row_counts import CopyRows, RowCount
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import RegisteredPoint, Shard, SlotStatus, TableIdentity
 from slotkeeper.core.domain.spec import NO_COPY, RESNAPSHOT, JobSpec, start_at
+from slotkeeper.core.domain.text import few
 from slotkeeper.core.domain.ttl import in_words
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.driver import ResetStore
@@ -91,9 +92,9 @@ class ResetContext:
     copy now, `void` after which reset (its id) older comparisons say nothing any more. `silence` ends the other
     sessions at the source that register this channel, False where it is not certain; `can_copy` says whether the target
     is empty or absent, `count_target` counts it, `shape` says how it is brought in line with the source, whose columns
-    were those behind a fingerprint. `size_target` is in bytes, None where it is unknown, as is `copied_per_second`, the
-    rate of the job's last copy. `apart`: places of one shard say nothing of another's. `alone`: the job has no
-    other table.
+    were those behind a fingerprint. `size_target` is in bytes, `read_target` names its readers, `copied_per_second` is
+    the rate of the job's last copy; each is None where that is unknown. `apart`: places of one shard say nothing of
+    another's. `alone`: the job has no other table.
     """
 
     job: JobSpec
@@ -111,6 +112,7 @@ class ResetContext:
     shape: Callable[[TableIdentity, str], Reshape]
     count_target: Callable[[TableIdentity], RowCount]
     size_target: Callable[[TableIdentity], int | None]
+    read_target: Callable[[], str | None]
     clock: Clock
     pause: Callable[[float], None]
     new_id: Callable[[], str]
@@ -143,6 +145,7 @@ def load_backup(ctx: ResetContext, name: str) -> Backup:
 
 
 MIB = 1_048_576
+HIDDEN = "who reads the target is hidden: this sink does not tell"
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
 Places = Mapping[str, Position]
@@ -160,6 +163,8 @@ class SlotSeen:
     lanes: tuple[LaneSeen, ...]
     statuses: tuple[SlotStatus, ...]
     left: float | None
+    others: tuple[str, ...] = ()
+    """Other slots of the table, as far as they are listed."""
 
 
 def see(ctx: ResetContext) -> SlotSeen:
@@ -185,7 +190,8 @@ def see(ctx: ResetContext) -> SlotSeen:
     ttl = retention.ttl() if times else None
     whole = ttl is not None and len(times) == len(mine)
     left = min(times).timestamp() + ttl - retention.seconds() if ttl is not None and whole else None
-    return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left)
+    others = sorted({one.slot for one in listed or () if one.slot != ctx.job.slot})
+    return SlotSeen(identity, tuple(shards), tuple(lanes), tuple(statuses), left, tuple(others))
 
 
 def _may_observe(
@@ -234,6 +240,8 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     older = [name for name, move in zip(names, moves, strict=True) if leaves_older(pasts.now.get(name, FRESH), move)]
     if older:
         notes.append(f"{', '.join(older)}: {OLDER_STAY}; RUNNING does not mean equal until a new snapshot")
+    others = f"other slots of {ctx.job.channel.source_table} stay where they are: {few(seen.others)}"
+    notes += [others] if seen.others else []
     notes += [AFTER_A_MOVE] if all(lane.row.of_query for lane in seen.lanes) else []
     checks = _checks(ctx, goal, seen, moves, backup, pasts) + ([rows_check(rows)] if rows else [])
     made = ctx.clock.utc().timestamp()
@@ -306,6 +314,8 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         target = f"{rows.target.text} rows of {ctx.job.channel.target} ({large})"
         found.append(f"replaces {target} when the copy is complete")
         found.append(f"readers keep the old rows until the copy is complete; until then the sink needs {disk}")
+        now = ctx.read_target()
+        found.append(f"uses the target now: {now}; who reads it later is unknown" if now else HIDDEN)
     rate, number = ctx.copied_per_second(), rows.source.number
     takes = f"about {in_words(number / rate)}" if rate and number is not None else "time unknown: no copy was measured"
     found.append(f"{COPIES}{rows.source.text} rows, {takes}")
@@ -314,7 +324,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
     if rows.way == "merge" and rows.target != RowCount(0):
-        found.append("merged: what the source has no more stays in the target for ever")
+        found.append("merged: rows that the source no longer has stay in the target")
     return found
 
 
@@ -439,9 +449,9 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
     elif skips:
         found.append("skipped changes never reach the target: it stays different until a new snapshot")
     if any(move.back for move in moves):
-        found.append("until it has caught up again the target shows older values; the job says CATCHING UP")
+        found.append("the target shows older values until the job has caught up (state CATCHING UP)")
         if any(move.seen.kept.marks for move in moves):
-            found.append("a server that refuses to move a point backwards changes nothing; then a snapshot is left")
+            found.append("if the server refuses to move a position back, nothing changes; a snapshot remains")
     if goal.kind is TargetKind.SNAPSHOT and any(move.seen.kept.marks for move in moves):
         found.append("the next start registers and copies the whole table; the slot's points stay until then")
     elif goal.kind is TargetKind.SNAPSHOT:

@@ -18,7 +18,7 @@ from slotkeeper.console.__main__ import main
 from slotkeeper.console.actions import child, runner
 from slotkeeper.console.commands import reset
 from slotkeeper.console.tui.screens.actions.menu import Menu, TargetForm
-from slotkeeper.console.tui.screens.actions.preview import SlotPreview
+from slotkeeper.console.tui.screens.actions.preview import SlotConfirm, SlotPlan
 from slotkeeper.core.config.load import load
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.state.sqlite import Store
@@ -35,9 +35,9 @@ ROOTS = frozenset(
     for one in (
         Menu.action_choose,
         TargetForm.action_choose,
-        SlotPreview._ask,
-        SlotPreview._poll,
-        SlotPreview.apply,
+        SlotPlan._ask,
+        SlotPlan._poll,
+        SlotConfirm.apply,
         child.main,
         reset.reset,
     )
@@ -70,6 +70,7 @@ SHARED = {
     "console/tui/services.py": "the shell",
     "console/tui/write_mode.py": "the shell",
     "console/tui/keymap.py": "the shell",
+    "console/tui/boxes.py": "the shell",
     "console/tui/theme.py": "the shell",
     "console/tui/screens/base.py": "the shell",
     "console/tui/widgets/": "the shell",
@@ -153,7 +154,8 @@ def test_a_reset_walks_through_the_files_that_the_page_lists_and_no_other(
         walk.on = True
         await press(pilot, "r", "enter")
         made.clock.at = datetime.now(timezone.utc)
-        await until(pilot, made.app, "RESET SLOT to earliest", "valid")
+        await until(pilot, made.app, f"RESET SLOT {mirror.job.slot} to earliest", "valid")
+        await press(pilot, "enter")
         await typed(pilot, mirror.job.slot)
         await press(pilot, "enter", "enter")
         walk.on = False

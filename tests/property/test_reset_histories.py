@@ -327,6 +327,7 @@ class World:
             shape=lambda identity, fingerprint: Reshape(),
             count_target=lambda identity: RowCount(sum(len(dn.target) for dn in self.dns.values())),
             size_target=lambda identity: None,
+            read_target=lambda: None,
             clock=SystemClock(),
             pause=lambda seconds: None,
             new_id=lambda: f"R{len(self.entries):03}",

@@ -100,6 +100,7 @@ async def test_a_reset_takes_eighteen_keys_at_most_and_its_way_back_three(
     await until(pilot, made.app, SLOT)
     await keys.press("a", "r", "s")
     await until(pilot, made.app, "plan 7f3a")
+    await keys.press("enter")
     await keys.type(SLOT)
     await keys.press("enter", "enter")
     (order,) = runs.done
@@ -107,7 +108,7 @@ async def test_a_reset_takes_eighteen_keys_at_most_and_its_way_back_three(
     assert keys.number <= 18, keys.number
 
     runs.end(list(runs.actions)[-1], 0, {"reset": "B7", "outcome": "done", "sentence": "reset", "lanes": {}})
-    await until(pilot, made.app, "the way back: u")
+    await until(pilot, made.app, "Undo     u")
     back = Keys(pilot)
     await back.press("u")
     await until(pilot, made.app, "plan 7f3a")
@@ -124,15 +125,16 @@ async def test_a_way_back_that_skips_changes_still_asks_how_many(
     await arm(pilot, made.app, REASON)
     await press(pilot, "3", "r", "a", "r", "s")
     await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "enter")
     await typed(pilot, SLOT)
     await press(pilot, "enter", "enter")
     runs.end(list(runs.actions)[-1], 0, {"reset": "B7", "outcome": "done", "sentence": "reset", "lanes": {}})
-    await until(pilot, made.app, "the way back: u")
+    await until(pilot, made.app, "Undo     u")
     asked = {"confirm": SLOT, "confirm_table": None, "rows": "7"}
     runs.answers = planned(in_history(to_type=asked))
     await press(pilot, "u")
-    await until(pilot, made.app, "plan 7f3a", "Rows")
-    await press(pilot, "enter", "enter")
+    await until(pilot, made.app, "plan 7f3a")
+    await press(pilot, "enter", "enter", "enter")
     assert len(runs.done) == 1 and "to be typed as asked: rows" in screen(made.app)
     await press(pilot, "shift+tab", "7", "enter", "enter")
     assert "--rows=7" in runs.done[1].words

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.menu import TargetForm
+from slotkeeper.console.tui.screens.actions.progress import SlotProgress
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.state.files import StoredConsents
 from tests.tui.filled import Filled, drive, press, screen
-from tests.tui.planted import Planted, arm, snapshot_plan, typed, until
+from tests.tui.planted import Planted, arm, lane_move, reset_plan, snapshot_plan, typed, until
 from tests.tui.test_act_jobs import retained
-from tests.tui.test_act_slots import SLOT, in_history, made_with, opened, planned
+from tests.tui.test_act_slots import SLOT, in_history, made_with, opened, planned, to_fields
 
 ASKED = Consent("4f2c", "orders_rt", "ods.orders", SLOT, "175,700 rows of mart.orders", True)
 DONE: dict[str, Any] = {"reset": "B7", "outcome": "done", "sentence": "reset", "lanes": {}, "start": None}
@@ -29,13 +32,13 @@ def test_the_result_of_a_snapshot_offers_the_copy_and_its_key_starts_it(tmp_path
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         await opened(pilot, made.app, "r", "s")
-        await until(pilot, made.app, "plan 7f3a")
+        await to_fields(pilot, made.app)
         await typed(pilot, SLOT)
         await press(pilot, "enter", "enter")
         await press(pilot, "g")
         assert len(runs.done) == 1, "nothing is done yet that could be started"
         runs.end(list(runs.actions)[-1], 0, DONE)
-        await until(pilot, made.app, "next: g  start")
+        await until(pilot, made.app, "Next     g  start the job now")
         await press(pilot, "g")
         assert runs.done[-1].words[1:] == ("jobs", "start", "--json", "orders_rt")
 
@@ -49,7 +52,7 @@ def test_of_a_lost_slot_the_menu_recommends_a_snapshot_and_says_why_nothing_else
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r")
         shown = screen(made.app)
-        assert "> s  snapshot  recommended: " in shown
+        assert "> s  snapshot  recommended after SLOT LOST: " in shown
         assert shown.count("not possible: the slot is lost") == 4
         await press(pilot, "e")
         assert isinstance(made.app.screen, TargetForm) and "earliest: not possible" in screen(made.app)
@@ -70,7 +73,7 @@ def test_beside_a_check_that_fails_nothing_reassures(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await opened(pilot, made.app, "r", "enter")
         shown = await until(pilot, made.app, "the slot is lost on 4 of 4 DNs")
-        assert not [word for word in ("Undo", "Safer", "Effect", "ok sink") if word in shown], shown
+        assert not [word for word in ("Undo", "Safer", "Effect", "ok sink", "valid") if word in shown], shown
 
     drive(made, do)
 
@@ -118,3 +121,55 @@ def test_a_start_within_a_day_of_the_reset_asks_for_a_key_alone(tmp_path: Path) 
         assert "--confirm=orders_rt" not in runs.done[0].words
 
     drive(made, do)
+
+
+def test_a_result_offers_neither_start_nor_undo_once_somebody_has_started_the_job(tmp_path: Path) -> None:
+    made, runs = made_with(tmp_path, planned(in_history()))
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "e")
+        await to_fields(pilot, made.app)
+        await typed(pilot, SLOT)
+        await press(pilot, "enter", "enter")
+        runs.end(list(runs.actions)[-1], 0, DONE)
+        await until(pilot, made.app, "Next     g", "Undo     u")
+        made.store.set_state("orders_rt", JobState.RUNNING)
+        made.app.action_renew()
+        shown = await until(pilot, made.app, "no action needed: the job was started since")
+        assert "Undo" not in shown and " g start" not in shown
+        await press(pilot, "g", "u")
+        assert len(runs.done) == 1 and isinstance(made.app.screen, SlotProgress)
+
+    drive(made, do)
+
+
+LONG = "a_slot_whose_name_is_as_long_as_a_name_can_be_so_that_it_wraps_63"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 15), (100, 30)])
+def test_a_long_name_is_wrapped_in_each_of_the_three_screens_and_never_cut(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    plan = reset_plan(lane_move("dn_1", 88_512_330, 88_120_441, again=7), slot=LONG)
+    made, runs = made_with(tmp_path, planned(plan), name=LONG)
+
+    async def do(pilot: Pilot[int]) -> None:
+        await arm(pilot, made.app)
+        await opened(pilot, made.app, "r", "e")
+        await until(pilot, made.app, "plan 7f3a")
+        assert LONG in unbroken(screen(made.app))
+        await press(pilot, "enter")
+        assert unbroken(screen(made.app)).count(LONG) >= 2, "in the title, and below its field"
+        await typed(pilot, LONG)
+        await press(pilot, "enter", "enter")
+        runs.end(list(runs.actions)[-1], 0, DONE)
+        await until(pilot, made.app, "done: reset")
+        assert LONG in unbroken(screen(made.app))
+
+    drive(made, do, size)
+
+
+def unbroken(shown: str) -> str:
+    """The screen with the words that go on in the next row in one piece."""
+    return re.sub(r"\\ *[|\u2502]?\n[|\u2502]? +", "", shown)

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from slotkeeper.console.tui.widgets.line import Panel
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 from slotkeeper.core.domain.job import JobState
-from tests.tui.filled import Filled, begin, console, drive, driven, lane, lines, polled, press, screen, slot
+from tests.tui.filled import Filled, begin, console, drive, driven, flowing, lane, lines, polled, press, screen, slot
 from tests.tui.planted import lane_move, plant, reset_plan, until
 
 LONG = "warehouse_orders_line_items_eu_west_rt"
@@ -94,9 +94,11 @@ def test_what_a_plan_means_is_read_in_full_where_there_is_room(tmp_path: Path) -
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3", "r", "g", "a", "r", "e")
         shown = await until(pilot, made.app, "plan 7f3a")
-        assert note in " ".join(shown.split())
+        assert note in flowing(shown)
         await pilot.resize_terminal(80, 18)
         await pilot.pause()
-        assert "Effect  7 changes" in screen(made.app) and " Name " in screen(made.app)
+        assert "Effect   7 changes" in screen(made.app) and "ok job at rest" in screen(made.app)
+        await press(pilot, "enter")
+        assert "Effect   7 changes" in screen(made.app) and "type orders_slot to confirm" in screen(made.app)
 
     drive(made, do)

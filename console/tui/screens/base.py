@@ -182,6 +182,11 @@ class Frame(Screen[None]):
         """Whether it has no widgets: it is only just opening, or was closed meanwhile, and is mounted all the same."""
         return not self.children
 
+    @property
+    def awaits(self) -> bool:
+        """Whether it waits for what its keys are about: keys are kept until that is there."""
+        return False
+
     async def on_event(self, event: events.Event) -> None:
         """Without its parts, opening or closed meanwhile, it is not mounted, and no key is for it."""
         if self.children or not isinstance(event, events.Mount | events.Key):
@@ -230,6 +235,7 @@ class Frame(Screen[None]):
             self.app._css_update_count
         )  # its widgets wear the theme of now: see `slotkeeper.console.tui.base_app`
         self.redraw()
+        self.console.release_keys()
 
     def on_screen_resume(self) -> None:
         """The picture may have changed while this was hidden, and another one may be wanted."""
@@ -339,7 +345,7 @@ class Frame(Screen[None]):
             label, said = split(shown)
             rows = wrapped(said, width, first + label, first + " " * (len(label) or 2))
             made += [self.text(line, level) for line in rows]
-            if label and rows:
+            if label and rows and not label.strip().isupper():  # a label in capitals is as loud as what follows
                 made[-len(rows)].stylize(self.style("dim"), 0, len(first + label))
         return made
 

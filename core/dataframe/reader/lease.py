@@ -298,6 +298,9 @@ class NoTarget:
     def size(self, identity: TableIdentity) -> int | None:
         return None
 
+    def readers(self) -> str | None:
+        return None
+
     def copying(self, on_existing: str = "") -> str:
         return "spark"
 

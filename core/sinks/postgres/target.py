@@ -13,7 +13,7 @@ from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import Column, TableIdentity
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.target_seen import image_of
-from slotkeeper.core.domain.text import typed
+from slotkeeper.core.domain.text import few, safe, typed
 from slotkeeper.core.domain.watch import Turn
 from slotkeeper.core.drivers import pg
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
@@ -104,6 +104,30 @@ class PostgresTarget:
                 raise
             return None  # what cannot be asked, or waits for somebody's lock, is no reason to refuse a plan
         return None if not found or found[0] is None else int(found[0])
+
+    def readers(self) -> str | None:
+        # PostgreSQL, "pg_locks": who reads a table holds a lock on it until its transaction ends; every login sees it
+        sessions = (
+            "SELECT l.pid, coalesce(nullif(a.application_name, ''), a.usename) FROM pg_locks l"
+            " LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND l.relation = to_regclass(%s)"
+            " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND l.pid <> pg_backend_pid() GROUP BY 1, 2 ORDER BY 1"
+        )
+        published = "SELECT pubname FROM pg_publication_tables WHERE schemaname || '.' || tablename = %s ORDER BY 1"
+        name = self._job.channel.target
+        try:
+            with self._session.transaction() as cursor:
+                pg.limit_transaction(cursor, SIZE_MS)
+                cursor.execute(sessions, (dotted(name),))
+                using = [f"pid {pid} ({safe(who or 'name hidden', 40)})" for pid, who in cursor.fetchall()]
+                cursor.execute(published, (name,))
+                publications = [safe(one, 60) for (one,) in cursor.fetchall()]
+        except SlotkeeperError as error:
+            if error.kind is ErrorKind.TRANSIENT:
+                raise
+            return None
+        also = f"; published by {few(publications)}" if publications else ""
+        return f"{few(using) if using else 'no other session'}{also}"
 
     def copying(self, on_existing: str = "") -> str:
         target, wanted = self._known(), on_existing or self._job.on_existing

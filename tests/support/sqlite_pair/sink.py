@@ -204,6 +204,9 @@ class SqliteTarget:
     def size(self, identity: TableIdentity) -> int | None:
         return None
 
+    def readers(self) -> str | None:
+        return None
+
     def count_rows(self, identity: TableIdentity) -> RowCount:
         return RowCount(self._session.query("SELECT count(*) FROM rows WHERE target = ?", self._target)[0][0])
 

@@ -6,10 +6,12 @@ show what became of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -23,11 +25,16 @@ from textual.widgets import Input, Static
 from slotkeeper.console.actions.commands import Origin, Part, Want, shell_text
 from slotkeeper.console.actions.runner import Order, Runner
 from slotkeeper.console.monitor.snapshot import Level
+from slotkeeper.console.tui.boxes import Box, lower, upper
 from slotkeeper.console.tui.screens.base import Frame, Line
 from slotkeeper.console.tui.widgets.line import Panel
+from slotkeeper.console.views.fitting import wrapped
 from slotkeeper.console.views.rows import plain
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
+
+if TYPE_CHECKING:
+    from slotkeeper.console.tui.services import Host
 
 CANCELLED = "cancelled"
 ALL_SEEN = "all its lines are seen"
@@ -71,7 +78,7 @@ class ActScreen(Frame, ModalScreen[None]):
     DEFAULT_CSS = """
     ActScreen { background: $background; }
     ActScreen #tabs { display: none; }
-    ActScreen #act-sheet { height: 1fr; min-height: 2; width: 100%; }
+    ActScreen #act-sheet { height: 1fr; min-height: 1; width: 100%; }
     ActScreen #act-head, ActScreen #act-tail, ActScreen #act-title { width: 100%; height: auto; }
     """
 
@@ -133,46 +140,71 @@ class ActScreen(Frame, ModalScreen[None]):
     def on_descendant_focus(self) -> None:
         self.say("keys", self._keys())
 
-    def headline(self, words: str) -> None:
-        """The title in a rule."""
-        self.say("act-title", self.rule(words))
+    def headline(self, words: str, step: int = 0) -> int:
+        """The title in a rule; of a screen of several its step among them, and then the title is wrapped, never cut.
+
+        Returns how many rows it takes.
+        """
+        if not step:
+            self.say("act-title", self.rule(words))
+            return 1
+        *above, last = wrapped(plain(words, self.console.ascii_only), self.app.size.width - 1, " ", "   ")
+        title = Text("\n".join([*above, last]), self.style("strong"))
+        steps = Text(end="")
+        for number, name in enumerate(STEPS, 1):
+            steps.append(f"  {number} {name}", self.style("here" if number == step else "dim"))
+        room = self.app.size.width - cell_len(last) - cell_len(steps.plain) - 1
+        apart = Text("\n" if room < 1 else " " * room)
+        self.say("act-title", Text("", end="").join([title, apart, steps]), layout=True)
+        return len(above) + 1 + (room < 1)
+
+    def say_lines(self, id: str, lines: Sequence[Text]) -> None:
+        """Put lines into a line of this screen, which has no row without any."""
+        self.query_one(f"#{id}").display = bool(lines)
+        self.say(id, Text("\n", no_wrap=True, end="").join(lines), layout=True)
 
 
-LETTERS = "letters act on the plan; Tab goes to the fields"
+STEPS = ("Plan", "Confirm", "Result")
+LETTERS = "letters act on the plan; Enter goes to the fields"
 NO_PASTE = "type it: what is pasted was not read"
-_LABEL = 34
+TYPED_AHEAD = "Enter was typed before the plan was shown: press it again"
+_LABEL = 9
 
 
 class Press(Static, can_focus=True):
     """A button of one row; Enter presses it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "press", "press", id="act-press", show=False)]
+    KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
 
     class Pressed(Message):
-        """It was pressed."""
+        """It was pressed; `ahead`: by a key that was typed before there was anything to read."""
 
-        def __init__(self, id: str) -> None:
+        def __init__(self, id: str, ahead: bool) -> None:
             super().__init__()
             self.id = id
+            self.ahead = ahead
 
     def __init__(self, words: str, id: str) -> None:
         super().__init__(f"[ {words} ]", id=id, classes="act-press", markup=False)
 
     def action_press(self) -> None:
-        self.post_message(self.Pressed(self.id or ""))
+        self.post_message(self.Pressed(self.id or "", cast("Host", self.app).typed_ahead))
 
 
 class Typing(Input):
     """A field for one thing that is asked for."""
 
-    KEYS_IN_TURN = ("enter", "tab", "shift+tab")
+    KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
     """Keys that the app acts on before it gives the next one to whatever has the focus then."""
 
     class Refused(Message):
         """Something was pasted."""
 
     def __init__(self, want: Want, value: str) -> None:
-        super().__init__(value, id=f"act-{want.part.name.lower()}", select_on_focus=False, max_length=500)
+        about = "" if want.answer else want.about
+        id = f"act-{want.part.name.lower()}"
+        super().__init__(value, about, id=id, select_on_focus=False, max_length=500)
         self.want = want
         self.cursor_blink = False
 
@@ -198,42 +230,39 @@ class Typing(Input):
 
 
 class Fields(Vertical):
-    """What is asked for, in the order of typing, then Cancel and Apply."""
+    """What is asked for, in the order of typing, then Cancel and Apply; a name stands below its field, in full."""
 
     DEFAULT_CSS = """
     Fields { height: auto; width: 100%; }
     Fields Horizontal { height: 1; width: 100%; }
-    Fields .act-label { width: 34; height: 1; }
+    Fields #act-inner { height: auto; width: 100%; padding: 0 1; }
+    Fields #act-inner.-framed { border-left: round $role-frame; border-right: round $role-frame; }
+    Fields #act-inner.-framed.-ascii { border-left: ascii $role-frame; border-right: ascii $role-frame; }
+    Fields .act-label { width: 9; height: 1; color: $role-dim; text-style: $role-dim-style; }
     Fields Input, Fields Input:focus { height: 1; width: 1fr; border: none; padding: 0; background: $role-bar; }
-    Fields .act-press { width: auto; height: 1; margin: 0 2; }
+    Fields .act-press { width: auto; height: 1; margin: 0 2 0 1; }
     Fields .act-press:focus { text-style: reverse; }
     Fields .act-off { text-style: dim; }
     Fields .act-off:focus { text-style: reverse dim; }
     """
 
-    def __init__(self, wants: Sequence[Want], does: str, ascii_only: bool, typed: dict[Part, str]) -> None:
+    def __init__(self, wants: Sequence[Want], does: str, typed: Mapping[Part, str], back: str = "Cancel") -> None:
         super().__init__(id="act-fields")
+        self._back = back
         self._wants = tuple(wants)
         self._does = does
-        self._ascii_only = ascii_only
         self._given = typed
 
-    class Ready(Message):
-        """All fields are there: one may have the focus."""
-
-    def on_mount(self) -> None:
-        """What was composed is mounted before this is."""
-        self.post_message(self.Ready())
-
     def compose(self) -> ComposeResult:
-        for want in self._wants:
-            asked = plain(safe(want.answer or want.about, 200), self._ascii_only)
-            label = f" {want.part.value:<7} {asked}"
-            if len(label) > _LABEL - 3:
-                label = f" {want.part.value:<7} as above: {want.about}"[: _LABEL - 3]
-            said = Static(f"{label:<{_LABEL - 3}} > ", classes="act-label", markup=False)
-            yield Horizontal(said, Typing(want, self._given.get(want.part, "")))
-        yield Horizontal(Press("Cancel  Esc", "act-cancel"), Press(self._does, "act-apply"))
+        yield Line("act-above")
+        with Vertical(id="act-inner"):
+            for want in self._wants:
+                said = Static(f"{want.part.value:<{_LABEL}}", classes="act-label", markup=False)
+                yield Horizontal(said, Typing(want, self._given.get(want.part, "")))
+                if want.answer:
+                    yield Line(f"act-asks-{want.part.name.lower()}")
+            yield Horizontal(Press(f"{self._back}  Esc", "act-cancel"), Press(self._does, "act-apply"))
+        yield Line("act-below")
 
     @property
     def typed(self) -> dict[Part, str]:
@@ -275,6 +304,25 @@ class FieldsScreen(ActScreen):
         else:
             self.console.say(ALL_SEEN)
 
+    def draw_fields(self, wants: Sequence[Want], hint: str = "") -> int:
+        """Below each field what has to be typed into it, wrapped and never cut; all in a frame where there is room.
+
+        Returns how many rows that takes.
+        """
+        has_frame = self.framed and bool(wants)
+        taken = len(wants) + 1 + 2 * has_frame
+        inner, width, below = self.query_one("#act-inner"), self.app.size.width, " " * _LABEL
+        inner.set_class(has_frame, "-framed").set_class(self.console.ascii_only, "-ascii")
+        for want in (one for one in wants if one.answer):
+            asked = plain(f"type {safe(want.answer, 300)} to confirm: {want.about}", self.console.ascii_only)
+            rows = [self.text(row, Level.REST) for row in wrapped(asked, self.inner - 1, below, below)]
+            self.say_lines(f"act-asks-{want.part.name.lower()}", rows)
+            taken += len(rows)
+        box, given = Box("Confirm", hint=hint), (self.style, self.console.ascii_only)
+        self.say_lines("act-above", [upper([box], [width], *given)] if has_frame else [])
+        self.say_lines("act-below", [lower([box], [width], *given)] if has_frame else [])
+        return taken
+
     def to_type(self) -> Typing | None:
         """The first field in which nothing stands; the last one where each has something; None without any."""
         fields = list(self.query(Typing))
@@ -303,8 +351,13 @@ class FieldsScreen(ActScreen):
     def on_typing_refused(self) -> None:
         self.console.say(NO_PASTE, Level.WARNING)
 
-    def on_press_pressed(self, event: Press.Pressed) -> None:
-        if event.id == "act-cancel":
+    async def on_press_pressed(self, event: Press.Pressed) -> None:
+        """What was typed before the button was pressed is in its field first."""
+        while any(one.message_queue_size for one in self.query(Typing)):
+            await asyncio.sleep(0)
+        if event.ahead:
+            self.console.say(TYPED_AHEAD, Level.WARNING)
+        elif event.id == "act-cancel":
             self.action_back()
         else:
             self.apply()

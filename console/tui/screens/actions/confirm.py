@@ -34,7 +34,7 @@ from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
 from slotkeeper.core.domain.consent import Consent
-from slotkeeper.core.domain.text import safe
+from slotkeeper.core.domain.text import few, safe
 
 FREEZES = "keys    p pauses or resumes a job; f freezes the picture, which p did before"
 """Said for one release."""
@@ -79,7 +79,7 @@ class Confirm(FieldsScreen):
         yield Line("act-title")
         yield Sheet()
         given = {Part.REASON: armed.reason} if armed else {}
-        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", self.console.ascii_only, given)
+        yield Fields(self.wants, self._does if self.wants else f"{self._does}  y", given)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -91,6 +91,7 @@ class Confirm(FieldsScreen):
     def draw(self) -> None:
         where = "+".join(self.console.environments) or "no environment"
         self.headline(f"{self.verb.upper()} {self._what}   {safe(where, 30)}")
+        self.draw_fields(self.wants)
         self.sheet.fill("confirm", self.wrapped([*self.lines(), (Level.REST, self.APART)]))
 
     def crumb(self) -> str:
@@ -217,5 +218,4 @@ class EntryConfirm(Confirm):
 
 def entries_named(ids: Sequence[int]) -> str:
     """The first of them by their numbers."""
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return ", ".join(f"#{id}" for id in ids[:5]) + more
+    return few([f"#{id}" for id in ids], 5)

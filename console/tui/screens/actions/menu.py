@@ -14,13 +14,13 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from slotkeeper.console.actions.commands import Doing, Place, Target, job_words, slot_words
-from slotkeeper.console.actions.menu import Entry, entry_actions, job_entries, slot_entries
+from slotkeeper.console.actions.menu import Entry, entry_actions, job_entries, reset_targets, slot_entries
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import EntryVerb, JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.actions.base import CANCELLED, READ_ONLY, ActScreen, Sheet
 from slotkeeper.console.tui.screens.actions.confirm import EntryConfirm, JobConfirm, entries_named
-from slotkeeper.console.tui.screens.actions.preview import SlotPreview
+from slotkeeper.console.tui.screens.actions.preview import SlotPlan
 from slotkeeper.console.tui.screens.actions.progress import ActionsScreen, JobProgress, SlotProgress
 from slotkeeper.console.tui.widgets.line import Line
 from slotkeeper.console.views.quarantine import Choice
@@ -33,30 +33,38 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.state.files import StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 
-_TARGETS = {
-    "e": ("earliest", "all that is still kept is applied again; skips nothing"),
-    "p": ("point", "a place, as the binlog's rows show it"),
-    "t": ("time", "just before the first change at or after a time"),
-    "b": ("backup", "what a backup holds; `slots history` names them"),
-    "s": ("snapshot", "the table is copied anew by the next start"),
-    "l": ("latest", "what was not applied yet is SKIPPED"),
-}
 _ASKS = {
-    "point": "DN=PLACE for one DN (several with blanks between), or PLACE for all",
+    "point": "DN=POSITION for one DN (several with blanks between), or POSITION for all",
     "time": "a time with its offset, as 2026-01-31T08:30:00+01:00 or with Z",
     "backup": "the backup's id",
 }
-LOST = "not possible: the slot is lost, changes may be gone"
 _OTHERS = "Esc  the other targets, each with its letter: a place, a backup, a snapshot"
+
+
+class Value(Input):
+    """Where a reset goes, where that has a value; what is typed next waits until this was taken."""
+
+    KEYS_IN_TURN = ("enter", "escape")
+
+    def __init__(self) -> None:
+        super().__init__(id="act-value", select_on_focus=False, max_length=500)
+        self.cursor_blink = False
+
+    async def action_submit(self) -> None:
+        form = self.screen
+        assert isinstance(form, TargetForm)
+        form.taking = True
+        self.call_later(form.take)  # behind the letters that are on their way to this field
 
 
 class TargetForm(ActScreen):
     """A reset, and where to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"choose('{name}')", name, id=f"act-to-{name}") for key, (name, _) in _TARGETS.items()),
-        Binding("enter", "choose('')", "the first, which is the safest", id="act-to-first", key_display="Enter"),
-    ]
+        *(Binding(one.key, f"choose('{one.what}')", one.what, id=f"act-to-{one.what}")
+          for one in reset_targets(False, None)),
+        Binding("enter", "choose('')", "the one marked", id="act-to-first", key_display="Enter"),
+    ]  # fmt: skip
     its_place = "reset > to?   a plan is made next; nothing is done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-to-first")
 
@@ -66,34 +74,40 @@ class TargetForm(ActScreen):
         self.wanted = wanted
         self._lost = lost
         """Whether the job has ended by SLOT LOST: then only a copy, or a backup, is of any use."""
+        self.taking = False
+
+    @property
+    def awaits(self) -> bool:
+        return self.taking
 
     def body(self) -> Iterator[Widget]:
         yield Line("act-title")
         yield Sheet()
         yield Line("act-head")
-        yield Input(id="act-value", select_on_focus=False, max_length=500)
+        yield Value()
 
     def on_mount(self) -> None:
-        self.query_one(Input).cursor_blink = False
         super().on_mount()
         self._show(self.wanted)
 
     def first(self) -> Widget:
-        return self.query_one(Input) if self.wanted else self.sheet
+        return self.query_one(Value) if self.wanted else self.sheet
+
+    def entries(self) -> Sequence[Entry]:
+        """Where to, the recommended one first."""
+        return reset_targets(self._lost, self.console.shown.job(self.place.job) if self.place.job else None)
 
     def draw(self) -> None:
-        self.headline(f"RESET SLOT   {safe(self.place.text, 120)}   to")
+        self.say("act-title", self.paragraph([(Level.FINE, f"RESET SLOT {safe(self.place.text, 300)} to")], 4), True)
         lines: list[Text] = [self.text("")]
-        for key, (name, means) in _TARGETS.items():
-            if name == self.wanted:  # a value is typed: no letter acts, so none is listed
-                lines += self.wrapped([(Level.FINE, f"> {name:<9} {means}"), (Level.REST, f"  {_OTHERS}")])
-            elif not self.wanted and name in self._not_possible:
-                lines += self.wrapped([(Level.REST, f"- {key}  {name:<9} {LOST}")])
+        for one in self.entries():
+            if one.what == self.wanted:  # a value is typed: no letter acts, so none is listed
+                lines += self.wrapped([(Level.FINE, f"> {one.label}"), (Level.REST, f"  {_OTHERS}")])
             elif not self.wanted:
-                mark = ">" if name == self._first else " "
-                level = Level.WARNING if name == "latest" else Level.FINE
-                better = "recommended: " if self._lost and name == self._first else ""
-                lines += self.wrapped([(level, f"{mark} {key}  {name:<9} {better}{means}")])
+                mark = "-" if one.why_not else ">" if one.best else " "
+                level = Level.REST if one.why_not else Level.WARNING if one.what == "latest" else Level.FINE
+                lines += self.wrapped([(level, f"{mark} {one.key}  {one.label}")])
+                lines += self.wrapped([(level, f"       not possible: {one.why_not}")] if one.why_not else [])
         self.sheet.fill("targets", lines)
         self.say("act-head", self.text(f" {_ASKS.get(self.wanted, '')}"))
 
@@ -103,27 +117,22 @@ class TargetForm(ActScreen):
             return not isinstance(self.focused, Input)
         return super().check_action(action, parameters)
 
-    @property
-    def _first(self) -> str:
-        """What Enter chooses."""
-        return "snapshot" if self._lost else "earliest"
-
-    @property
-    def _not_possible(self) -> frozenset[str]:
-        return frozenset({"earliest", "point", "time", "latest"} if self._lost else ())
-
     def action_choose(self, name: str) -> None:
-        name = name or self._first
-        if name in self._not_possible:
-            self.console.say(f"{name}: {LOST}", Level.WARNING)
-        elif name in _ASKS:
-            self._show(name)
+        one = next(one for one in self.entries() if one.what == name or (one.best and not name))
+        if one.why_not:
+            self.console.say(f"{name}: not possible: {one.why_not}", Level.WARNING)
+        elif one.what in _ASKS:
+            self._show(one.what)
         else:
-            self._plan(Target(name))
+            self._plan(Target(one.what))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        if event.value.strip():
-            self._plan(Target(self.wanted, event.value.strip()))
+    def take(self) -> None:
+        """What stands in the field is where to; without any the field stays."""
+        self.taking = False
+        value = self.query_one(Value).value.strip()
+        if value:
+            self._plan(Target(self.wanted, value))
+        self.console.release_keys()
 
     def action_back(self) -> None:
         if isinstance(self.focused, Input):
@@ -134,13 +143,13 @@ class TargetForm(ActScreen):
 
     def _show(self, wanted: str) -> None:
         self.wanted = wanted
-        field = self.query_one(Input)
+        field = self.query_one(Value)
         field.display = bool(wanted)
         self.set_focus(field if wanted else self.sheet)
         self.redraw()
 
     def _plan(self, target: Target) -> None:
-        self.app.switch_screen(SlotPreview(Doing(SlotVerb.RESET, self.place, target)))
+        self.app.switch_screen(SlotPlan(Doing(SlotVerb.RESET, self.place, target)))
 
 
 class Menu(ActScreen):
@@ -273,14 +282,14 @@ class SlotMenu(Menu):
             lost = is_lost(self.facts.seen.table, self.facts.slot, jobs)
             self.app.switch_screen(TargetForm(self.place, "time" if entry.what == "time" else "", lost))
         elif entry.what == "end":
-            self.app.switch_screen(SlotPreview(Doing(SlotVerb.RESET, self.place, ending=True)))
+            self.app.switch_screen(SlotPlan(Doing(SlotVerb.RESET, self.place, ending=True)))
         elif entry.what == SlotVerb.PREFLIGHT.value:
             doing, table = Doing(SlotVerb.PREFLIGHT, self.place), self.place.table
             id = self.set_going(Order(slot_words(self.origin, doing), f"preflight {table}", table, listed=False))
             if id is not None:
                 self.app.switch_screen(SlotProgress(doing, id))
         else:
-            self.app.switch_screen(SlotPreview(Doing(SlotVerb(entry.what), self.place)))
+            self.app.switch_screen(SlotPlan(Doing(SlotVerb(entry.what), self.place)))
 
 
 class EntryMenu(Menu):

@@ -1,15 +1,18 @@
-"""What a slot command would do, before it is done: the plan DN by DN, what it means, and what must be typed for it.
+"""A slot command in three screens: its plan, on which letters act; what must be typed for it; then its result.
 
-The plan is a dry run of the command line, and what is carried out is that plan by its id. Letters act while the plan
-has the focus, which it has first.
+The plan is a dry run of the command line, and what is carried out is that plan by its id. Keys that are typed before
+the plan is there are kept for it; none of them carries it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widget import Widget
@@ -26,45 +29,104 @@ from slotkeeper.console.actions.commands import (
     wrong,
 )
 from slotkeeper.console.actions.outcome import complaint, took
-from slotkeeper.console.actions.preview import Preview, parsed, preview_from
+from slotkeeper.console.actions.preview import HEADS, Preview, Section, parsed, preview_from
 from slotkeeper.console.actions.record import Action, Said
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import JobVerb, SlotVerb, why_not
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
-from slotkeeper.console.tui.screens.actions.base import READ_ONLY, Fields, FieldsScreen, Sheet
+from slotkeeper.console.tui.boxes import Box, between, lower, upper
+from slotkeeper.console.tui.screens.actions.base import (
+    LETTERS,
+    READ_ONLY,
+    ActScreen,
+    Fields,
+    FieldsScreen,
+    Press,
+    Sheet,
+)
 from slotkeeper.console.tui.screens.actions.confirm import JobConfirm
 from slotkeeper.console.tui.screens.actions.progress import POLL_SECONDS, SlotProgress
-from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.widgets.line import Line
+from slotkeeper.console.views.detail import labelled
+from slotkeeper.console.views.rows import short
+from slotkeeper.console.views.signs import OK, mark, sign
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
 
-_AROUND = 8
-"""The rows of identity, title, three of the head, buttons, place and keys."""
 NOTHING_TO_UNDO = "this slot has no finished reset that could be undone"
+_AROUND = 3
+"""The rows of identity, place and keys."""
+_LEAST_LANES, _MOST_CHECKS = 2, 3
+"""Of lanes, twice as many where there is room for frames."""
 
 
-class SlotPreview(FieldsScreen):
-    """A plan and its fields; the slot is that of the key press."""
+class OfSlot(ActScreen):
+    """One of the screens of a slot command; boxes are text, and what does not fit into theirs is behind a key."""
+
+    doing: Doing
+    titled = 1
+    """The rows of its title."""
+
+    @property
+    def room(self) -> int:
+        """The rows below the title."""
+        return self.app.size.height - _AROUND - self.titled
+
+    @property
+    def key(self) -> str:
+        """What its actions are filed under."""
+        place = self.doing.place
+        return f"{place.source} {place.table} slot {place.slot}"
+
+    def edge(self, box: Box, above: bool) -> list[Text]:
+        """The upper or the lower edge of a box as wide as the screen; nothing where there is no room for frames."""
+        drawn = upper if above else lower
+        return [drawn([box], [self.app.size.width], self.style, self.console.ascii_only)] if self.framed else []
+
+    def inside(self, box: Box) -> list[Text]:
+        """Its lines between its sides."""
+        if not self.framed:
+            return list(box.lines)
+        return between([box], [self.app.size.width], self.style, self.console.ascii_only)
+
+    def boxed(self, box: Box) -> list[Text]:
+        """A whole box; where there is no room for frames its lines under a rule."""
+        if not self.framed:
+            return [self.rule(box.title, box.hint), *box.lines]
+        return [*self.edge(box, True), *self.inside(box), *self.edge(box, False)]
+
+    def said_in(self, section: Section, most: int) -> list[Text]:
+        """The lines of a section, wrapped; where there are more than fit, how many are behind `v`."""
+        rows = self.wrapped([(level, labelled(label, text)) for level, label, text in section.lines], boxed=True)
+        if len(rows) <= most:
+            return rows
+        return [*rows[: most - 1], self.text(f" {' ' * 9}{len(rows) - most + 1} more lines: v", Level.REST)]
+
+
+class SlotPlan(OfSlot):
+    """A plan; the slot is that of the key press."""
+
+    DEFAULT_CSS = "SlotPlan #act-tail { height: 1fr; }"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "words", "all words and SQL", id="act-words"),
+        Binding("enter", "continue", "continue", id="act-continue", key_display="Enter"),
+        Binding("v", "words", "details", id="act-words", tooltip="what the checks have found, and SQL"),
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
         Binding(
             "o", "existing", "its rows", id="act-existing", tooltip="of a snapshot: replace, merge, or as configured"
         ),
-        Binding("y", "copy", "copy CLI", id="act-copy"),
+        Binding("y", "copy", "copy command", id="act-copy"),
     ]
-    keys_shown: ClassVar[tuple[str, ...]] = ("back", "pane", "act-words", "act-again", "act-existing", "act-copy")
+    keys_shown: ClassVar[tuple[str, ...]] = (
+        "act-continue", "act-words", "act-copy", "act-again", "act-existing", "back",
+    )  # fmt: skip
 
-    def __init__(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
+    def __init__(self, doing: Doing, typed: Mapping[Part, str] | None = None, plan: Preview | None = None) -> None:
         super().__init__()
         self.doing = doing
-        self._key = f"{doing.place.source} {doing.place.table} slot {doing.place.slot}"
         self._typed = dict(typed or {})
-        self.plan: Preview | None = None
-        self._coming: Preview | None = None
+        self.plan = plan
         self.fault = ""
         self._asked = ""
         self._timer: Timer | None = None
@@ -84,21 +146,25 @@ class SlotPreview(FieldsScreen):
         super().on_mount()
         if self.doing.ending:
             self._show(preview.ending(self.doing.place))
-        else:
+        elif self.plan is None:
             self._ask()
+
+    @property
+    def awaits(self) -> bool:
+        return self.plan is None and not self.fault
 
     def _ask(self) -> None:
         history = self.doing.verb is SlotVerb.UNDO and not self.doing.backup
         asked = replace(self.doing, verb=SlotVerb.HISTORY) if history else self.doing
         what = f"plan {self.doing.verb.value} of {self.doing.place.text}"
         self.plan, self.fault, self._seconds = None, "", "0s"
-        id = self.set_going(Order(slot_words(self.origin, asked), what, self._key, listed=False))
+        id = self.set_going(Order(slot_words(self.origin, asked), what, self.key, listed=False))
         if id is None:
-            self.fault = "no plan could be asked for"
+            self._failed("no plan could be asked for")
         else:
             self._asked = id
             self._timer = self.set_interval(POLL_SECONDS, self._poll)
-        self.redraw()
+            self.redraw()
 
     def _poll(self) -> None:
         if not self._asked:
@@ -124,8 +190,7 @@ class SlotPreview(FieldsScreen):
         if plan is None:
             why, hint = complaint(said.err)
             code = action.record.code
-            self.fault = "; ".join(part for part in (why, hint) if part) or f"no plan was answered (exit {code})"
-            self.redraw()
+            self._failed("; ".join(part for part in (why, hint) if part) or f"no plan was answered (exit {code})")
         else:
             self._show(plan)
 
@@ -136,33 +201,32 @@ class SlotPreview(FieldsScreen):
             self.doing = replace(self.doing, backup=backup)
             self._ask()
         else:
-            why = complaint(said.err)[0] if action.record.code else ""
-            self.fault = why or NOTHING_TO_UNDO
-            self.redraw()
+            self._failed((complaint(said.err)[0] if action.record.code else "") or NOTHING_TO_UNDO)
+
+    def _failed(self, why: str) -> None:
+        self.fault = why
+        self._refuse_keys()
+        self.redraw()
 
     def _show(self, plan: Preview) -> None:
-        """The plan with its fields, at once: nothing that is typed lands between the two."""
-        armed = self.console.armed
-        for old in self.query(Fields):
-            old.remove()
-        does = f"{self.doing.verb.value.capitalize()} on {many(len(plan.lanes), 'lane') if plan.lanes else 'all lanes'}"
-        given = ({Part.REASON: armed.reason} if armed else {}) | self._typed
-        fields = Fields(plan.wants, does, self.console.ascii_only, given)
-        self._coming = plan
-        self.mount(fields, after="#act-tail")
-
-    def on_fields_ready(self) -> None:
-        """What is to be typed has the keys, unless the plan cannot be carried out yet."""
-        self.plan, field = self._coming, self.to_type()
-        if field is not None and self.plan is not None and not self.plan.failed and self.focused in (None, self.sheet):
-            self.set_focus(field)
+        self.plan = plan
+        if plan.failed:
+            self._refuse_keys()
         self.redraw()
+        self.console.release_keys()
+
+    def _refuse_keys(self) -> None:
+        """What was typed for a plan that can be carried out is not for this one."""
+        number = self.console.drop_keys()
+        if number:
+            self.console.say(f"{many(number, 'key')} typed ahead dropped: there is nothing to confirm", Level.WARNING)
 
     # Drawing
 
     def draw(self) -> None:
-        plan, width = self.plan, self.app.size.width
-        self._headline()
+        plan = self.plan
+        verb = f"{self.doing.verb.value.upper()} SLOT {safe(self.doing.place.slot, 120)}"
+        self.titled = self.headline(plan.title if plan else verb, 1)
         if plan is None:
             level = Level.CRITICAL if self.fault else Level.BUSY
             text = f"no plan: {self.fault}" if self.fault else f"planning, {self._seconds}; a dry run, nothing is moved"
@@ -170,42 +234,88 @@ class SlotPreview(FieldsScreen):
             self.say("act-tail", self.text(" n plans again" if self.fault else ""), layout=True)
             self.sheet.fill("none", [])
             return
-        lines = preview.words(plan) if self._full else preview.lanes(plan, width)
-        self.sheet.fill(self._full, self.wrapped(lines) if self._full else [self.text(t, lv) for lv, t in lines])
+        above, below = self._above(plan), self._below(plan)
+        lanes = self._all(plan) if self._full else self._lanes(plan)
+        room = self.room - len(above) - len(below)
+        self.sheet.styles.height = min(len(lanes), max(1, room))
+        self.sheet.room = min(len(lanes), max(1, room))
+        self.sheet.fill(self._full, lanes)
+        self.say_lines("act-tail", below)
         self._draw_head()
-        # what lanes, fields and what is around them leave to what the plan means
-        rows = self.app.size.height - _AROUND - len(plan.wants) - max(2, len(plan.lanes))
-        below: Lines = []
-        if not self._full:
-            below = preview.tail(
-                plan, width, self.app.size.height, rows, lambda text: len(self.wrapped([(Level.FINE, text)]))
-            )
-        self.say("act-tail", self.paragraph(below, max(9, rows)), layout=True)
-        self.enable()
 
     def _draw_head(self) -> None:
-        if self.plan is None:
-            return
+        if self.plan is not None:
+            self.say_lines("act-head", self._above(self.plan))
+
+    def _all(self, plan: Preview) -> list[Text]:
+        """Everything in full, under the names of its sections."""
+        found: list[Text] = []
+        for section in plan.sections(full=True):
+            found += [self.text(f" {section.name}   {section.hint}".rstrip(), Level.REST)]
+            found += self.wrapped([(level, labelled(label, text)) for level, label, text in section.lines])
+        return found
+
+    def _lanes(self, plan: Preview) -> list[Text]:
+        """A row per lane, those that lose changes first."""
+        rows = []
+        for one in plan.lanes:
+            level = Level.WARNING if one.lost else Level.FINE
+            sign_ = mark(level, self.console.ascii_only)
+            rows.append(self.text(f"{'' if self.framed else ' '}{sign_} {self._row(one.cells)}", level))
+        if not plan.lanes:
+            rows = [self.text("  the slot holds no point", Level.REST)]
+        return self.inside(Box("", rows))
+
+    def _row(self, cells: Sequence[str]) -> str:
+        """The cells of one lane, or the heads, in columns; from 80 columns on the oldest change, too."""
+        width = self.app.size.width
+        wide = 4 if width >= 100 else 0
+        rooms = (10 + wide, 17 + wide, 13 + wide, 18 + wide, 12) if width >= 80 else (9, 13, 13, 15)
+        dn, *others = (short(cell, room) for cell, room in zip(cells, rooms, strict=False))
+        return " ".join([f"{dn:<{rooms[0]}}", *(f"{one:>{room}}" for one, room in zip(others, rooms[1:], strict=True))])
+
+    def _above(self, plan: Preview) -> list[Text]:
+        """What stands above the lanes, or above all of it."""
         seen = f"lines {self.sheet.where.removesuffix(' Tab')}, j k" if self.sheet.too_long else ""
+        if self._full:
+            return [self.text(f" {self._owner(plan)}   {seen}".rstrip())]
+        heads = self.text(f"{'' if self.framed else ' '}  {self._row(HEADS)}", Level.REST)
+        return [*self.edge(Box(f"Positions   {seen}".rstrip()), True), *self.inside(Box("", [heads]))]
+
+    def _below(self, plan: Preview) -> list[Text]:
+        """What stands below the lanes: what happens and the checks, in boxes that leave the lanes their least."""
+        if self._full:
+            return []
+        number = many(len(plan.lanes), "lane") if plan.lanes else "no lane is listed"
+        found = self.edge(Box("", hint=f"{number}, {self._owner(plan)}"), False)
+        first, *others = plan.sections(full=False)
+        checks = [line for one in others for line in self.boxed(Box(one.name, self._checked(plan), one.hint))]
+        least = min(len(plan.lanes), _LEAST_LANES * (1 + self.framed)) or 1
+        room = self.room - 1 - least - len(checks) - (4 if self.framed else 1)
+        role = "crit" if plan.failed else "warn" if plan.loses else "frame"
+        left = first.hint or preview.valid(plan, self.console.now_real())
+        return [*found, *self.boxed(Box(first.name, self.said_in(first, max(1, room)), left, role)), *checks]
+
+    def _checked(self, plan: Preview) -> list[Text]:
+        """The names of the checks side by side, what is unknown first; their sentences are behind `v`."""
+        rows, row, room = list[Text](), "", self.inner
+        for one in sorted(plan.checks, key=lambda one: one.ok is not None):
+            said = f"{sign(OK, self.console.ascii_only) if one.ok else '?'} {one.name}"
+            if row and cell_len(row) + 3 + cell_len(said) > room - 1:
+                rows.append(self.text(row))
+                row = ""
+            row = f"{row}   {said}" if row else f" {said}"
+        return [*rows, self.text(row)][:_MOST_CHECKS]
+
+    def _owner(self, plan: Preview) -> str:
         job = self._holder()
-        lines = preview.head(self.plan, job.state.value if job and job.state else "", seen)
-        if not self._full:
-            lines += preview.header(self.app.size.width)
-        self.say("act-head", self.paragraph(lines, 3), layout=True)
+        state = job.state.value if job and job.state else ""
+        return plan.owner if state in plan.owner.split() else f"{plan.owner} {state}".rstrip()
 
     def tick(self) -> None:
         super().tick()
-        if self.plan is not None and self.plan.expires is not None:
-            self._headline()
-
-    def _headline(self) -> None:
-        plan = self.plan
-        if plan is None:
-            self.headline(f"{self.doing.verb.value.upper()} SLOT   {safe(self.doing.place.text, 120)}")
-            return
-        left = preview.valid(plan, self.console.now_real())
-        where = "+".join(self.console.environments) or "no environment"
-        self.headline(f"{plan.title}   {safe(where, 20)}   {left}")
+        if self.plan is not None and self.plan.expires is not None and not self._full and self.is_current:
+            self.draw()
 
     def on_sheet_scrolled(self) -> None:
         self._draw_head()
@@ -217,19 +327,27 @@ class SlotPreview(FieldsScreen):
     def crumb(self) -> str:
         if self.plan is None:
             return f"{self.doing.verb.value} > nothing is changed yet"
-        if self.console.armed is None:
-            return READ_ONLY
-        return self._why_not() or "all is typed: Enter on the button does it"
+        return self._why_not() or "nothing is changed yet; Enter continues to what must be typed"
 
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Letters act while the plan has the focus."""
-        if action == "existing" and not self._snapshot:
-            return False
-        if action in ("words", "again", "stop", "copy", "existing"):
-            return self.focused is self.sheet
+        if action == "continue":
+            return not self._why_not()
+        if action == "existing":
+            return self.doing.target is not None and self.doing.target.to == "snapshot"
         return super().check_action(action, parameters)
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that means nothing here is said to have landed nowhere: somebody types a name."""
+        if event.key == "enter":
+            self.console.say(self._why_not(), Level.WARNING)
+        elif event.is_printable:
+            self.console.say(LETTERS, Level.WARNING)
+
+    def action_continue(self) -> None:
+        if self.plan is not None:
+            self.app.switch_screen(SlotConfirm(self.doing, self.plan, self._typed))
 
     def action_words(self) -> None:
         self._full = not self._full
@@ -237,25 +355,14 @@ class SlotPreview(FieldsScreen):
 
     def action_again(self) -> None:
         if self._timer is None or self.plan is not None or self.fault:
-            self.app.switch_screen(SlotPreview(self.doing, self._kept()))
-
-    def _in_fields(self) -> dict[Part, str]:
-        return {part: text for fields in self.query(Fields) for part, text in fields.typed.items()}
-
-    def _kept(self) -> dict[Part, str]:
-        """What was typed and stays true of another plan: the numbers are to be read again."""
-        return {part: text for part, text in (self._in_fields() or self._typed).items() if part is not Part.ROWS}
-
-    @property
-    def _snapshot(self) -> bool:
-        return self.doing.target is not None and self.doing.target.to == "snapshot"
+            self.app.switch_screen(SlotPlan(self.doing, self._typed))
 
     def action_existing(self) -> None:
-        if self.doing.target is None or (self.plan is None and not self.fault):
+        if self.doing.target is None or self.awaits:
             return
         place = ON_EXISTING.index(self.doing.target.value) + 1
         target = replace(self.doing.target, value=ON_EXISTING[place % len(ON_EXISTING)])
-        self.app.switch_screen(SlotPreview(replace(self.doing, target=target), self._kept()))
+        self.app.switch_screen(SlotPlan(replace(self.doing, target=target), self._typed))
 
     def action_stop(self) -> None:
         """The step before: the job that has the slot is stopped; then it is planned again."""
@@ -278,41 +385,122 @@ class SlotPreview(FieldsScreen):
 
     def action_copy(self) -> None:
         plan = self.plan
-        if plan is None or self.doing.ending:
+        if plan is None or plan.failed or self.doing.ending:
             self.copied(slot_words(self.origin, self.doing))
-            return
-        parts = with_placeholders(plan.wants, self.query_one(Fields).typed)
-        self.copied(slot_words(self.origin, self.doing, Typed(plan.plan, parts)))
-
-    # Carrying it out
+        else:
+            self.copied(slot_words(self.origin, self.doing, Typed(plan.plan, with_placeholders(plan.wants, {}))))
 
     def _why_not(self) -> str:
         plan = self.plan
         if plan is None:
-            return "there is no plan yet"
+            return "no plan: n plans again" if self.fault else "planning"
         if plan.failed:
-            how = "; o: replace or merge its rows" if self._snapshot and plan.takes_no_copy else ""
+            how = "; o: replace or merge its rows" if plan.takes_no_copy else ""
             return f"not possible now: {', '.join(one.name for one in plan.failed)}{how}"
-        if plan.expired(self.console.now_real()):
-            return "the plan has expired: Tab to it, n plans again"
-        left = [want.part.value.lower() for want in missing(plan.wants, self._in_fields())]
-        known = wrong(plan.wants, self._in_fields()) or "nothing is changed yet"
+        return "the plan has expired: n plans again" if plan.expired(self.console.now_real()) else ""
+
+    def action_back(self) -> None:
+        super().action_back()
+        self.console.say("cancelled")
+
+
+class SlotConfirm(OfSlot, FieldsScreen):
+    """What must be typed to have a plan carried out; Esc leads back to it."""
+
+    keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
+    TYPING: ClassVar[dict[str, str]] = {
+        "pane": "next field",
+        "pane-before": "before it",
+        "act-lines-down": "",
+        "back": "to the plan",
+    }
+
+    DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
+
+    def __init__(self, doing: Doing, plan: Preview, typed: Mapping[Part, str]) -> None:
+        super().__init__()
+        self.doing = doing
+        self.plan = plan
+        self._typed = dict(typed)
+
+    def body(self) -> Iterator[Widget]:
+        armed, plan = self.console.armed, self.plan
+        given = ({Part.REASON: armed.reason} if armed else {}) | self._typed
+        does = f"{self.doing.verb.value.capitalize()} on {many(len(plan.lanes), 'lane') if plan.lanes else 'all lanes'}"
+        yield Line("act-title")
+        yield Line("act-head")
+        yield Sheet()
+        yield Line("act-tail")
+        yield Fields(plan.wants, does, given, "Back to the plan")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.enable()
+
+    def first(self) -> Widget:
+        """The first empty field; the button where everything is there already."""
+        field = self.to_type()
+        if self.plan.wants and not missing(self.plan.wants, self._in_fields()):
+            return self.query_one("#act-apply", Press)
+        return field or self.query_one("#act-cancel")
+
+    def draw(self) -> None:
+        plan, where = self.plan, "+".join(self.console.environments)
+        self.titled = self.headline(plan.title, 2)
+        about = [(Level.FINE, "Slot", f"{plan.what}{f' ({where})' if where else ''}, {plan.owner}")]
+        about += plan.sections(full=False)[0].lines
+        if not self.doing.ending and self.doing.verb in (SlotVerb.RESET, SlotVerb.UNDO):
+            about.append((Level.FINE, "Backup", "is written before anything changes"))
+        role = "warn" if plan.loses else "frame"
+        lines = self.inside(Box("", self.said_in(Section("", tuple(about)), 99), role=role))
+        asked = self.draw_fields(plan.wants, f"audited as {safe(self.console.services.who, 40)}")
+        room = max(_LEAST_LANES, self.room - 2 * self.framed - asked)
+        self.sheet.styles.height = min(len(lines), room)
+        self.sheet.room = min(len(lines), room)
+        self.sheet.fill("confirm", lines)
+        seen = f"lines {self.sheet.where.removesuffix(' Tab')}, PgDn" if self.sheet.too_long else ""
+        self.say_lines("act-head", self.edge(Box("You are about to", role=role), True))
+        hint = seen or preview.valid(plan, self.console.now_real())
+        self.say_lines("act-tail", self.edge(Box("", hint=hint, role=role), False))
+        self.enable()
+
+    def crumb(self) -> str:
+        if self.console.armed is None:
+            return READ_ONLY
+        return self._why_not() or "all is typed: Enter on the button does it"
+
+    def action_back(self) -> None:
+        """To the plan as it was shown."""
+        if self.is_current:
+            self.app.switch_screen(SlotPlan(self.doing, self._kept(), self.plan))
+
+    def _in_fields(self) -> dict[Part, str]:
+        return self.query_one(Fields).typed
+
+    def _kept(self) -> dict[Part, str]:
+        """What was typed and stays true of another plan: the numbers are to be read again."""
+        return {part: text for part, text in self._in_fields().items() if part is not Part.ROWS}
+
+    def _why_not(self) -> str:
+        wants, typed = self.plan.wants, self._in_fields()
+        if self.plan.expired(self.console.now_real()):
+            return "the plan has expired: Esc, then n plans again"
+        left = [want.part.value.lower() for want in missing(wants, typed)]
+        known = wrong(wants, typed) or "nothing is changed yet"
         return f"{known}; to be typed as asked: {', '.join(left)}" if left else ""
 
     def enable(self) -> None:
-        for fields in self.query(Fields):
-            if fields.is_mounted:
-                fields.enable(not self._why_not() and self.console.armed is not None)
+        self.query_one(Fields).enable(not self._why_not() and self.console.armed is not None)
         self.draw_crumb()
 
     def apply(self) -> None:
-        why, plan = self._why_not(), self.plan
-        if why or plan is None:
+        why = self._why_not()
+        if why:
             self.console.say(why, Level.WARNING)
         elif self.may_change():
-            typed = Typed(plan.plan, self.query_one(Fields).typed)
+            typed = Typed(self.plan.plan, self._in_fields())
             words = slot_words(self.origin, self.doing, None if self.doing.ending else typed)
             verb = "end reset of" if self.doing.ending else self.doing.verb.value
-            id = self.set_going(Order(words, f"{verb} slot {self.doing.place.text}", self._key))
+            id = self.set_going(Order(words, f"{verb} slot {self.doing.place.text}", self.key))
             if id is not None:
-                self.app.switch_screen(SlotProgress(self.doing, id, self._kept(), plan.copies))
+                self.app.switch_screen(SlotProgress(self.doing, id, self._kept(), self.plan))

@@ -25,6 +25,7 @@ from slotkeeper.console.actions.outcome import (
     verdict,
     verified_lines,
 )
+from slotkeeper.console.actions.preview import Preview
 from slotkeeper.console.actions.record import Action, Said
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
@@ -32,6 +33,7 @@ from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import ActScreen
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.screens.table import TableScreen
+from slotkeeper.console.views.detail import labelled
 from slotkeeper.console.views.rows import NARROW, Column, Row, clock
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
@@ -160,46 +162,78 @@ class SlotProgress(Cancelled):
         Binding("n", "again", "plan again", id="act-again"),
         Binding("u", "undo", "undo", id="act-undo-this", tooltip="this reset: its way back is planned first"),
         Binding("g", "start", "start", id="act-start-next", tooltip="the job whose slot was reset"),
+        Binding("y", "copy", "copy command", id="act-copy-start", tooltip="the one that starts the job"),
     ]
     keys_shown: ClassVar[tuple[str, ...]] = (
-        "back", "act-start-next", "act-cancel-this", "act-undo-this", "act-again",
+        "act-start-next", "act-undo-this", "act-cancel-this", "act-again", "act-copy-start", "back",
     )  # fmt: skip
 
-    def __init__(self, doing: Doing, id: str, typed: Mapping[Part, str] | None = None, copies: str = "") -> None:
+    def __init__(
+        self, doing: Doing, id: str, typed: Mapping[Part, str] | None = None, plan: Preview | None = None
+    ) -> None:
         super().__init__([id])
         self.doing = doing
-        self._copies = copies
+        self._plan = plan
         self._typed = dict(typed or {})
         """What stays true of the way back, and of another plan: it was typed for this slot just now."""
 
     def changes_nothing(self) -> bool:
         return self.doing.verb is SlotVerb.PREFLIGHT
 
+    def draw(self) -> None:
+        super().draw()
+        if not self.changes_nothing():
+            verb, slot = self.doing.verb.value.upper(), safe(self.doing.place.slot, 120)
+            self.headline(self._plan.title if self._plan else f"{verb} SLOT {slot}", 3)
+
     def lines(self) -> outcome.Lines:
-        """What became of it; then the next step, where it was done."""
-        what = f"start copy now: {self._copies}" if self._copies else "start the job now"
-        following: outcome.Lines = [(Level.FINE, f"next: g  {what}")] if self._reset and self.doing.place.job else []
-        return [*following, *self.gathered(slot_lines)] if following else self.gathered(slot_lines)
+        """What became of it; then the next step, where it was done and nobody has taken it."""
+        found = self.gathered(slot_lines)
+        if not self._reset:
+            return found
+        if not self._rests:
+            return [*found, (Level.FINE, labelled("Next", "no action needed: the job was started since"))]
+        copies = self._plan.copies if self._plan else ""
+        start = f"g  start copy now: {copies}" if copies else "g  start the job now"
+        undo = f"u  {self._plan.undo}" if self._plan else "u"
+        found += [(Level.FINE, labelled("Next", start))] if self.doing.place.job else []
+        return [*found, (Level.FINE, labelled("Undo", undo))]
+
+    def _start(self) -> tuple[str, ...]:
+        """The command that starts the job, or the one table of a job that runs."""
+        job, table = self.doing.place.job, self.doing.place.table
+        alone = {Part.ONE_TABLE: table} if outcome.starts_alone(self.runs.said(self.ids[0])) else {}
+        return job_words(self.origin, JobVerb.START, job, alone)
 
     def action_start(self) -> None:
         """Without another question: the name was typed a moment ago, beside the plan of this very copy."""
         job = self.doing.place.job
         if self.may_change():
-            id = self.set_going(Order(job_words(self.origin, JobVerb.START, job), f"start job {job}", job))
+            id = self.set_going(Order(self._start(), f"start job {job}", job))
             if id is not None:
                 self.app.switch_screen(JobProgress(JobVerb.START, [id]))
+
+    def action_copy(self) -> None:
+        self.copied(self._start())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "again":
             return self.over and self.doing.verb is not SlotVerb.PREFLIGHT
-        if action in ("undo", "start"):
-            return bool(self._reset) and (action == "undo" or bool(self.doing.place.job))
+        if action in ("undo", "start", "copy"):
+            return bool(self._reset) and self._rests and (action == "undo" or bool(self.doing.place.job))
         return super().check_action(action, parameters)
 
     @property
     def _reset(self) -> str:
         """The reset that was done, by its backup; "" where there is none to undo."""
         return outcome.way_back(self.runs.said(self.ids[0])) if self.over else ""
+
+    @property
+    def _rests(self) -> bool:
+        """Whether what was reset has not been started since, as far as is known here."""
+        job = self.console.shown.job(self.doing.place.job)
+        alone = outcome.starts_alone(self.runs.said(self.ids[0]))
+        return alone or job is None or job.state is None or not (job.state.is_open or job.alive)
 
     def action_undo(self) -> None:
         self.console.plan_again(
