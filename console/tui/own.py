@@ -64,8 +64,11 @@ def every_screen() -> list[type]:
 
 def taken(app: type) -> dict[str, str]:
     """What each key does somewhere: on a screen, in a table, in a menu, or everywhere."""
-    kinds: list[type] = [*every_screen(), LiveTable, Panel, *app.__mro__]
-    return {key: one.description for kind in kinds for one in bindings_at(kind) for key in one.key.split(",")}
+    found: dict[str, str] = {}
+    for kind in (*every_screen(), LiveTable, Panel, *app.__mro__):
+        for one in bindings_at(kind):
+            found |= dict.fromkeys(one.key.split(","), one.description)
+    return found
 
 
 def load(app: Owner, file: Path) -> None:

@@ -34,7 +34,6 @@ class Settings:
     orders: dict[str, Order] = field(default_factory=dict)
     span: int = 0
     window: int = 0
-    context: str = ""
 
 
 def raw_from(text: bytes) -> dict[str, Any]:
@@ -60,7 +59,6 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
         orders={_name(screen): _order(one) for screen, one in _objects(raw, "orders").items()},
         span=_seconds(raw.get("span", 0)),
         window=_seconds(raw.get("window", 0)),
-        context=_name(raw.get("context", "")),
     )
 
 

@@ -165,6 +165,16 @@ def test_a_session_that_lets_go_between_the_look_and_the_act_is_left_alone_and_t
     assert before.phase is Phase.INTENT and after.outcome.startswith(f"failed: pid {pid} is not in front")
 
 
+def test_without_a_line_in_the_audit_nothing_is_ended(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    pid, began = in_front(place)
+    file = file_of(place)
+    folder = load(file, {}).state_dir
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "audit.jsonl").mkdir()
+    code, _, err = call(capfd, file, "end", str(pid), "--began", moment(began), "--reason", "INC-7")
+    assert code and "audit" in err and is_there(place, pid)
+
+
 @dataclass
 class Roles:
     """Two logins without any right of their own, dropped at the end."""

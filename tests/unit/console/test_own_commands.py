@@ -257,6 +257,14 @@ def test_a_command_that_has_gone_or_a_file_that_was_opened_meanwhile_runs_nothin
     assert ended.returncode == 3 and b"no own command it" in ended.stderr and not ended.stdout
 
 
+def test_without_a_line_in_the_audit_nothing_runs(run: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "audit.jsonl").mkdir()
+    one = run(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    _, err = one.communicate(timeout=60)
+    assert one.returncode == 3 and b"audit" in err and not (tmp_path / "ran").exists()
+
+
 def test_a_program_that_path_does_not_have_or_only_a_relative_part_of_it_is_refused(tmp_path: Path) -> None:
     trap = tmp_path / "bin" / "trap"
     trap.parent.mkdir()

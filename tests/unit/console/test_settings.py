@@ -20,7 +20,6 @@ WHOLE = {
     "orders": {"JobsScreen": {"column": "lag", "reverse": True}},
     "span": 21_600,
     "window": 3_600,
-    "context": "prod",
 }
 
 
@@ -48,7 +47,6 @@ def test_what_is_chosen_is_there_at_the_next_start_in_a_private_file(path: Path)
     one.change(Order("lag", True), "orders", "JobsScreen")
     one.change(21_600, "span")
     one.change(3_600, "window")
-    one.change("prod", "context")
     one.close()
     assert json.loads(path.read_bytes()) == WHOLE and kept(path) == one.now == settings_from(WHOLE)
     assert path.stat().st_mode & 0o7777 == 0o600 and path.parent.stat().st_mode & 0o7777 == 0o700
@@ -90,7 +88,7 @@ def test_a_broken_file_is_never_written_over_without_a_reset(path: Path) -> None
         {"orders": {"JobsScreen": {"column": "lag", "reverse": 1}}}, {"orders": {"JobsScreen": "lag"}},
         {"columns": {"JobsScreen": {"shown": "pid"}}}, {"columns": {"JobsScreen": {"hidden": [7]}}},
         {"columns": {"JobsScreen": {"shown": ["a"] * 101}}}, {"span": -1}, {"span": 1e99}, {"span": True},
-        {"window": "1h"}, {"context": "../../etc"}, b'{"span": ' + b"9" * 5_000 + b"}",
+        {"window": "1h"}, b'{"span": ' + b"9" * 5_000 + b"}",
     ],
     ids=repr,
 )  # fmt: skip
