@@ -13,6 +13,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.query_report import WHERE_TO_ACT
 from slotkeeper.core.domain.reset import OpenReset
 from slotkeeper.core.domain.text import safe
+from slotkeeper.core.errors import TroubleName
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,9 @@ _TARGETS = (
 )
 LOST = "the slot is lost, changes may be gone"
 NO_POSITION = "the copy has not started: there is no position to move"
-_ONLY_COPY = ("TARGET CHANGED", "SCHEMA CHANGED", "TOPOLOGY CHANGED", "SINK OLDER")
+_ONLY_COPY = frozenset(
+    one.value for one in (TroubleName.TARGET_CHANGED, TroubleName.SCHEMA_CHANGED, TroubleName.TOPOLOGY_CHANGED)
+)
 """The troubles after which a snapshot is safe whatever has happened in between."""
 
 
@@ -118,7 +121,7 @@ def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
     emptied = job is not None and job.state is JobState.AWAITS_COPY
     trouble = job.trouble if job is not None and job.state is JobState.FAILED else ""
     none = LOST if lost else NO_POSITION if emptied else ""
-    after = "SLOT LOST" if lost else trouble if trouble in _ONLY_COPY else ""
+    after = TroubleName.SLOT_LOST.value if lost else trouble if trouble in _ONLY_COPY else ""
     best = "snapshot" if none or after else "earliest"
     found = []
     for key, name, means in _TARGETS:
