@@ -56,7 +56,8 @@ def every_screen() -> list[type]:
     waiting: list[type] = [Frame]
     while waiting:
         kind = waiting.pop()
-        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("slotkeeper.console.")]
+        below: list[type] = kind.__subclasses__()
+        waiting += [one for one in below if one.__module__.startswith("slotkeeper.console.")]
         found.append(kind)
     return found
 
