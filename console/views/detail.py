@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from slotkeeper.console.views.how_far import HowFar
 
 Lines = list[tuple[Level, str]]
-LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out")
+LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out", "Detail", "Means")
 WIDTH = 9
 """The cells of a label, and of what stands below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")
@@ -64,6 +65,15 @@ def split(words: str) -> tuple[str, str]:
 def labelled(label: str, words: str) -> str:
     """A line with its label."""
     return f"{label:<{WIDTH}}{words}"
+
+
+def listed(label: str, texts: Iterable[str]) -> Lines:
+    """Lines of which the first has the label, the others stand below it.
+
+    >>> [words for _, words in listed("Action", ["1 wait", "2 start it"])]
+    ['Action   1 wait', '         2 start it']
+    """
+    return [(Level.FINE, labelled("" if place else label, text)) for place, text in enumerate(texts)]
 
 
 def keys_of(act: str) -> str:
@@ -132,12 +142,11 @@ def action_lines(job: JobFacts) -> Lines:
     every = acts(job)
     if job.level not in FAULTS and every == ["nothing"]:
         return []
-    found: Lines = []
+    shown = []
     for number, act in enumerate(every, 1):
         key, first = keys_of(act), f"{number} " if every[1:] else ""
-        hint = f" [{key}]" if key else ""
-        found.append((Level.FINE, labelled("Action" if number == 1 else "", f"{first}{act}{hint}")))
-    return found
+        shown.append(f"{first}{act}" + (f" [{key}]" if key else ""))
+    return listed("Action", shown)
 
 
 def status(job: JobFacts) -> str:

@@ -13,8 +13,9 @@ from slotkeeper.console.views.errors import error_rows, message_first
 from slotkeeper.console.views.slots import all_slots, slot_rows
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
 from slotkeeper.core.domain.job import JobState
+from slotkeeper.core.services.slot_commands import Polled
 from slotkeeper.core.state.rows import ErrorRow
-from tests.tui.filled import NOW, Polled, planted, polled, slot
+from tests.tui.filled import NOW, planted, polled, slot
 
 APART = " \u00b7 "
 LATE = ErrorRow("orders_rt", "s", 1, NOW, NOW - timedelta(seconds=2), "source", "08006", "dn_3: refused")
