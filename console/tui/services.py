@@ -15,11 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.cli.context import NOTE, Invocation
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
-from slotkeeper.console.tui.startup import NOTE
 from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_state_dir

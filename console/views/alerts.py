@@ -112,8 +112,8 @@ def alert_lines(one: Alert) -> list[tuple[Level, str]]:
         (one.level, labelled("Problem", f"{f'{one.code}: ' * bool(one.code)}{one.means}")),
         (Level.FINE, labelled("Impact", one.ignored)),
     ]
-    ways = (f"{number}  {each.do} ({each.loses.words})" for number, each in enumerate(ranked(one.options), 1))
-    return said + listed("Action", ways)
+    acts = (f"{number}  {each.do} ({each.loses.words})" for number, each in enumerate(ranked(one.options), 1))
+    return said + listed("Action", acts)
 
 
 def _row(one: Alert, acks: Mapping[str, Ack], now: datetime) -> Row:

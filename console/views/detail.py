@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
-from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain
+from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain, width_of
 from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, span
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
@@ -130,9 +128,9 @@ def catching_up(job: JobFacts) -> HowFar | None:
         return None
     from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
 
-    lags, paces = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
+    lags, lanes_now = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
     level = sum(lag is not None and lag < LATE for lag in lags)
-    left = max((one.eta for one in paces if one.eta is not None), default=None)
+    left = max((one.eta for one in lanes_now if one.eta is not None), default=None)
     rate = "" if job.rate is None else f"{speed(job.rate)} events/s"
     return HowFar("catch up", level, len(lanes), "lanes level", "" if left is None else in_words(left), rate)
 
@@ -206,7 +204,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
         strip = heat(lags, width - 12, ascii_only)
         return [[(f"{part_in(job) + 's':<8}", "dim"), *coloured(strip)]]
     found: list[Parts] = []
-    name = min(16, max(cell_len(plain(safe(lane.name), ascii_only)) for lane in lanes))
+    name = min(16, max(width_of(plain(safe(lane.name), ascii_only)) for lane in lanes))
     cells = max(4, min(30, width // (2 if len(lanes) > 2 and width < 140 else 1) - name - 16))
     per_row = max(1, width // (name + cells + 15))
     rows = -(-len(lanes) // per_row)

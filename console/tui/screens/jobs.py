@@ -265,8 +265,8 @@ class OverviewScreen(_OfJobs):
         return "   ".join([self.its_place, *(safe(one, 200) for one in note)])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        ways = [safe(one, TYPED) for one in self.console.services.note[1:]]
-        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(ways)]
+        steps = [safe(one, TYPED) for one in self.console.services.note[1:]]
+        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(steps)]
         return (safe(key, 60) if key else "Job"), [*self.detail_of(key), *said]
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -392,13 +392,13 @@ class JobScreen(_LeadsToLocks):
         row = [replace(row[0], role=self.role_of(job))]
         if self.app.size.width < BESIDE or not self.framed:
             return [row]
-        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - LEAST_LINES - 2))
+        title, lines = self.panel(key)
+        found = self.wrapped(lines, boxed=True)
+        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - max(LEAST_LINES, len(found)) - 2))
         if not graphs:
             return [row]
-        title, lines = self.panel(key)
         above = room - 2 - max(len(one.lines) for one in graphs)
-        found = padded(self.wrapped(lines, boxed=True), above)
-        return [[replace(row[0], title=title, lines=found)], graphs]
+        return [[replace(row[0], title=title, lines=padded(found, above))], graphs]
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
         """Its slot's deadline where a look has seen it and it can expire, else what the state store tells."""
