@@ -60,6 +60,7 @@ LEAST_LINES = 8
 PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
 LANES_BESIDE = 12
+_ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
 NO_JOB = [
     (Level.REST, labelled("Status", "No job is configured or was ever started on this host.")),
     (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
@@ -185,12 +186,15 @@ class _OfJobs(_LeadsToLocks):
 
     def _lane_lines(self, job: JobFacts) -> list[Text]:
         """The DNs of a job as a table for a column beside."""
-        shown = [one for one in lane_columns(job) if one.key in ("dn", "doing", "lag", "rate", "behind", "eta")]
+        shown = [one for one in lane_columns(job) if one.key in _ASIDE]
         ascii_only = self.console.ascii_only
         found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
         for row in lane_rows(job, ascii_only):
-            cells = (fit(row.cells.get(one.key, ""), one.width, one.right, ascii_only) for one in shown)
-            found.append(self.text(" ".join(cells), row.level))
+            cells = [
+                (f"{fit(row.cells[one.key], one.width, one.right, ascii_only)} ", row.tints.get(one.key, ""))
+                for one in shown
+            ]
+            found += parts_of(self, [cells])
         return found
 
 
