@@ -42,6 +42,8 @@ LOCKED = (
 RELEASED = (Scene(waits=("No problems",), seconds=2.0),)
 RESET = (
     Scene(("3",), waits=("[3 ", JOB), seconds=2.0),
+    Scene(("/",), JOB, waits=(f"filter {JOB}",), seconds=0.5),
+    Scene(("Enter",), waits=("1 of 1",), seconds=1.0),
     Scene((":",), f"rw {REASON}", waits=(f"rw {REASON}",), seconds=0.5),
     Scene(("Enter",), waits=(" WRITE ",), seconds=1.5),
     Scene(("a",), waits=("reset",), seconds=1.5),

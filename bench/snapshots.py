@@ -54,7 +54,7 @@ WHILE_A_DN_FAILS = (
     Stop("02-jobs", ("2",), ("[2 ", JOB)),
     Stop("03-job-detail", ("Enter",), (f"> {JOB}", "dn_1"), ("Escape",)),
     Stop("06-errors", ("4",), ("[4 ", JOB)),
-    Stop("08-alerts", ("6",), ("[6 ", "Means")),
+    Stop("08-alerts", ("6",), ("[6 ", "Problem")),
 )
 WHEN_ALL_IS_WELL = (
     Stop("04-slots", ("3",), ("[3 ", SECOND)),

@@ -23,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from slotkeeper.console.cli import completion, diagnostics, output, select
+from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.commands import watch
 from slotkeeper.console.tui import startup
 from slotkeeper.core.config import handover, values
@@ -325,7 +325,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 def _console(run: Demo, note: Sequence[str] = (LEAVES,)) -> Iterator[subprocess.Popen[bytes]]:
     """The console on the job, as a person would open it, with a note; left at the end of the block where it is open."""
     command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(run.config)]
-    console = subprocess.Popen(command, env={**handover.environment(), startup.NOTE: "\n".join(note)})
+    console = subprocess.Popen(command, env={**handover.environment(), context.NOTE: "\n".join(note)})
     try:
         yield console
     finally:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 VALUED = "--config"
 FLAGS = ("--ascii", "--mono", "--read-only")
+NOTE = "SLOTKEEPER_NOTE"
+"""The variable that holds what the Overview says of why the console was opened, a line each."""
 COMPLETING = "_SLOTKEEPER_COMPLETE"
 """Set by a shell that completes a command line; the words are its arguments (`slotkeeper completion`)."""
 BY_CODE = "--exit-code"

@@ -16,12 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.cli.context import NOTE, Invocation
 from slotkeeper.console.monitor.poller import Collector, SlotPoller
 from slotkeeper.console.monitor.sink_pollers import LockPoller, SinkQuarantines, Sinks
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
 from slotkeeper.console.tui.settings_file import FILE, SettingsFile
-from slotkeeper.console.tui.startup import NOTE
 from slotkeeper.core.clock import Clock, SystemClock
 from slotkeeper.core.config.load import default_path, default_state_dir
 from slotkeeper.core.config.model import Loaded, NoConfig

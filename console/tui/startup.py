@@ -26,8 +26,6 @@ from dataclasses import replace
 from slotkeeper.console.cli.context import Invocation
 
 SCREEN = "slotkeeper.console.tui.app"
-NOTE = "SLOTKEEPER_NOTE"
-"""The variable that holds what the Overview says of why the console was opened, a line each."""
 BEFORE_SCREEN = "slotkeeper.console.tui.terminal"
 """Sets what Textual reads from the environment when it is imported."""
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from slotkeeper.console.monitor.health import LEVELS, sights
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, MonitorState, TableSeen
+from slotkeeper.console.views.detail import labelled, listed
 from slotkeeper.console.views.errors import open_count
 from slotkeeper.console.views.quarantine import number_of, quarantine_of
 from slotkeeper.console.views.remedies import QUARANTINED_ROWS, Loss, Option, named, ranked, remedy_for, with_act
@@ -108,13 +109,11 @@ def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime)
 def alert_lines(one: Alert) -> list[tuple[Level, str]]:
     """What an alert means, what happens without action, and the ways out."""
     said = [
-        (one.level, f"Means       {f'{one.code}: ' * bool(one.code)}{one.means}"),
-        (Level.FINE, f"If ignored  {one.ignored}"),
+        (one.level, labelled("Problem", f"{f'{one.code}: ' * bool(one.code)}{one.means}")),
+        (Level.FINE, labelled("Impact", one.ignored)),
     ]
-    return said + [
-        (Level.FINE, f"{'Options' if number == 1 else '':<11} {number}  {each.do} ({each.loses.words})")
-        for number, each in enumerate(ranked(one.options), 1)
-    ]
+    acts = (f"{number}  {each.do} ({each.loses.words})" for number, each in enumerate(ranked(one.options), 1))
+    return said + listed("Action", acts)
 
 
 def _row(one: Alert, acks: Mapping[str, Ack], now: datetime) -> Row:

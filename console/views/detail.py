@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.views.jobs import acts, copied, lags_of, part_in, what_is_wrong
 from slotkeeper.console.views.lanes import copy_of, is_stopped, lane_level, progress, proof, speed
-from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain
+from slotkeeper.console.views.rows import FAULTS, both_ends, fit, plain, width_of
 from slotkeeper.console.views.signs import LATE, MANY, Parts, coloured, dn_sign, heat, lag_role, span
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.text import safe
@@ -22,7 +21,10 @@ if TYPE_CHECKING:
 
 Lines = list[tuple[Level, str]]
 _OF_PLANS = ("Slot", "Effect", "Undo", "Safer", "Backup", "Next", "FAIL", "pass", "unknown", "sql")
-LABELS = ("Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out", "Copy", *_OF_PLANS)
+LABELS = (
+    "Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out", "Detail", "Means", "Copy",
+    *_OF_PLANS,
+)  # fmt: skip
 WIDTH = 9
 """The cells of a label, and of what stands below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")
@@ -65,6 +67,15 @@ def split(words: str) -> tuple[str, str]:
 def labelled(label: str, words: str) -> str:
     """A line with its label."""
     return f"{label:<{WIDTH}}{words}"
+
+
+def listed(label: str, texts: Iterable[str]) -> Lines:
+    """Lines of which the first has the label, the others stand below it.
+
+    >>> [words for _, words in listed("Action", ["1 wait", "2 start it"])]
+    ['Action   1 wait', '         2 start it']
+    """
+    return [(Level.FINE, labelled("" if place else label, text)) for place, text in enumerate(texts)]
 
 
 def keys_of(act: str) -> str:
@@ -121,9 +132,9 @@ def catching_up(job: JobFacts) -> HowFar | None:
         return None
     from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
 
-    lags, paces = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
+    lags, lanes_now = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
     level = sum(lag is not None and lag < LATE for lag in lags)
-    left = max((one.eta for one in paces if one.eta is not None), default=None)
+    left = max((one.eta for one in lanes_now if one.eta is not None), default=None)
     rate = "" if job.rate is None else f"{speed(job.rate)} events/s"
     return HowFar("catch up", level, len(lanes), "lanes level", "" if left is None else in_words(left), rate)
 
@@ -133,12 +144,11 @@ def action_lines(job: JobFacts) -> Lines:
     every = acts(job)
     if job.level not in FAULTS and every == ["nothing"]:
         return []
-    found: Lines = []
+    shown = []
     for number, act in enumerate(every, 1):
         key, first = keys_of(act), f"{number} " if every[1:] else ""
-        hint = f" [{key}]" if key else ""
-        found.append((Level.FINE, labelled("Action" if number == 1 else "", f"{first}{act}{hint}")))
-    return found
+        shown.append(f"{first}{act}" + (f" [{key}]" if key else ""))
+    return listed("Action", shown)
 
 
 def status(job: JobFacts) -> str:
@@ -198,7 +208,7 @@ def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Part
         strip = heat(lags, width - 12, ascii_only)
         return [[(f"{part_in(job) + 's':<8}", "dim"), *coloured(strip)]]
     found: list[Parts] = []
-    name = min(16, max(cell_len(plain(safe(lane.name), ascii_only)) for lane in lanes))
+    name = min(16, max(width_of(plain(safe(lane.name), ascii_only)) for lane in lanes))
     cells = max(4, min(30, width // (2 if len(lanes) > 2 and width < 140 else 1) - name - 16))
     per_row = max(1, width // (name + cells + 15))
     rows = -(-len(lanes) // per_row)

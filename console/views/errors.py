@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level, Local
+from slotkeeper.console.views.detail import labelled, listed
 from slotkeeper.console.views.remedies import named, numbered, remedy_for, with_act
 from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, WIDE, Column, Row, age, clock, count, rank
 from slotkeeper.core.domain.fault import Ack, is_quiet
@@ -130,23 +131,23 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     first, last = clock(one.first_at), clock(one.last_at)
     when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
     said = [
-        (Level.FINE, safe(message_first(one.message), 2_000)),
+        (Level.FINE, labelled("Problem", safe(message_first(one.message), 2_000))),
         (
             Level.REST,
-            f"{one.side or 'side ?'}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
+            f"{labelled('Detail', one.side or 'side ?')}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
             f" {when} UTC, {age(one.last_at, now)} ago",
         ),
     ]
     if job is not None and job.state is not None:
         stays = "" if job.state is JobState.RUNNING else "; its position stays and nothing is skipped"
-        said.append((job.level, f"impact  job {job.state.value}{stays}"))
+        said.append((job.level, labelled("Impact", f"job {job.state.value}{stays}")))
     title = " ".join(part for part in (known.code, named(known.title, one.job)) if part)
-    said.append((Level.FINE, f"known   {title}: {known.means}"))
+    said.append((Level.FINE, labelled("Means", f"{title}: {known.means}")))
     table, slot = (job.table_in(one.message), job.slot) if job is not None else ("", "")
     ended = job is not None and job.trouble and one.message.startswith(job.trouble)
     do = next((each.do for each in job.faults if each.rule == "job_failed"), "") if job is not None and ended else ""
     options = with_act(safe(do, TYPED), known.options)
-    return said + [(Level.FINE, text) for text in numbered(options, one.job, table, slot)]
+    return said + listed("Action", numbered(options, one.job, table, slot))
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -92,7 +92,8 @@ def of_alerts(rows: Sequence[Row], found: Sequence[Alert], seen: bool, apart: st
     number = sum(row.level is not Level.REST for row in rows)
     if number:
         one = next(one for one in found if one.key == rows[0].key)
-        return Verdict(rows[0].level, of_place(number, f"{one.thing}: {one.means}", apart))
+        whose = one.thing.removesuffix(one.means.partition(":")[0]).rstrip(": ")
+        return Verdict(rows[0].level, of_place(number, f"{whose}: {one.means}" if whose else one.means, apart))
     quiet = f"{apart}{len(rows)} acknowledged or silent" if rows else ""
     return Verdict(Level.FINE, f"No alert fires{quiet}" + ("" if seen else f"{apart}slots not seen yet"))
 

@@ -220,7 +220,8 @@ def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
     word = "rows/s" if not report.lanes else "events/s"
     if job.last_known:
         return "   ".join(parts)
-    parts.append(f"{word} {speed(job.rate)} {bars(job.spark, ascii_only)}".rstrip())
+    spark = unrecorded(bars(job.spark, ascii_only), ascii_only)
+    parts.append(f"{word} {speed(job.rate)} {spark}".rstrip())
     return "   ".join(parts)
 
 

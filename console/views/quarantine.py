@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from slotkeeper.console.monitor.snapshot import Level, MonitorState, SinkSeen, sink_of
 from slotkeeper.console.views.binlog import WORDS, worded
+from slotkeeper.console.views.detail import labelled, listed
 from slotkeeper.console.views.remedies import QUARANTINED_ROWS, numbered
 from slotkeeper.console.views.rows import NARROW, UNKNOWN, WIDE, Column, Row, age, clock, count
 from slotkeeper.core.domain.fault import Ack, is_quiet
@@ -246,15 +247,15 @@ def _group(one: JobQuarantine, quiet: bool) -> Row:
 
 def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
     """The quarantined rows of a job, what they mean, and the ways out."""
-    said = [(one.level, one.text)]
+    said = [(one.level, labelled("Problem", one.text))]
     if one.fault and one.number is not None:
         said.append((Level.UNKNOWN, f"the sink could not be asked since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
     tables = ", ".join(dict.fromkeys(safe(table, 60) for _, table, _ in one.places))
     into = f" -> {safe(one.spec.channel.target, 60)}" if one.spec and len(one.spec.channels) == 1 else ""
     old = f"   oldest {age(one.oldest, now)} ago" if one.oldest else ""
-    said.append((Level.FINE, f"of {tables or UNKNOWN}{into}{old}   Enter: the rows"))
-    said.append((Level.FINE, f"means   {QUARANTINED_ROWS.means}"))
-    return said + [(Level.FINE, text) for text in numbered(QUARANTINED_ROWS.options, safe(one.job, 80))]
+    said.append((Level.FINE, labelled("Detail", f"of {tables or UNKNOWN}{into}{old}   Enter: the rows")))
+    said.append((Level.FINE, labelled("Impact", QUARANTINED_ROWS.means)))
+    return said + listed("Action", numbered(QUARANTINED_ROWS.options, safe(one.job, 80)))
 
 
 def entry_columns(every: bool) -> tuple[Column, ...]:

@@ -264,7 +264,7 @@ def both_ends(name: str, most: int) -> str:
     >>> both_ends("orders", 6), both_ends("warehouse_orders_eu_rt_17", 16), both_ends("ab\u4e2d\u6587\u4e2d\u6587cd", 8)
     ('orders', 'warehou..u_rt_17', 'ab..cd')
     """
-    if _cells(name) <= most:
+    if width_of(name) <= most:
         return name
     end = max(0, (most - 2) // 2)
     first = _at_most(name, most - 2 - end)
@@ -274,12 +274,12 @@ def both_ends(name: str, most: int) -> str:
 
 def _at_most(text: str, room: int) -> str:
     """The beginning of a text that fits."""
-    while _cells(text) > room:
+    while width_of(text) > room:
         text = text[: min(len(text) - 1, room)]
     return text
 
 
-def _cells(text: str) -> int:
+def width_of(text: str) -> int:
     """How many cells a text takes: two for a wide character, none for a mark upon another (UAX 11)."""
     if text.isascii():
         return len(text)
@@ -293,8 +293,8 @@ def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) ->
     ('dn  ', '  dn', 'ord..', '\u4e2d\u6587 ')
     """
     shown = plain(text, ascii_only)
-    shown = shown if _cells(shown) <= cells else _at_most(shown, max(0, cells - 2)) + ".."[:cells]
-    blank = " " * (cells - _cells(shown))
+    shown = shown if width_of(shown) <= cells else _at_most(shown, max(0, cells - 2)) + ".."[:cells]
+    blank = " " * (cells - width_of(shown))
     return blank + shown if right else shown + blank
 
 

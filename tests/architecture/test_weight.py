@@ -31,15 +31,17 @@ MOST_LINES = {
     "console/cli": 1_400,
     "console/commands": 5_500,
     "console/monitor": 2_100,
-    "console/tui": 9_150,
-    "console/views": 5_100,
+    "console/tui": 9_500,
+    "console/views": 5_500,
 }
 """A tenth above what each package had when its ceiling was set. A capability that needs more raises it here, and the
 commit says why. `demo` is no part of the product, so it has no ceiling. A reset's consent and its state AWAITS COPY,
 and what names a session that is to be ended, are values of 100 lines in the domain. Verdict, figures, what a row
 means, signs and bars of DNs are views of 650 lines. Own commands (a file, a child of the console, a question), settings
 per user and contexts are 700 lines of the console; ending a session is 100 lines of the domain and of a service. A slot
-command in three screens, and keys that wait for the screen they are typed for, are 250 lines of the console.
+command in three screens, and keys that wait for the screen they are typed for, are 250 lines of the console. A verdict
+for each screen, and the pace and steps of long work, are views of 150; the mouse, and what stands beside every row, 50
+lines of screens.
 """
 MOST_FILES, MOST_SMALL, MOST_FUNCTIONS, MOST_ONE_CALL = 490, 26, 75, 210
 """Of `core` and `console` together: files, small files, functions per 1,000 lines, helpers called from one place.

@@ -60,6 +60,7 @@ LEAST_LINES = 8
 PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
 LANES_BESIDE = 12
+_ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
 NO_JOB = [
     (Level.REST, labelled("Status", "No job is configured or was ever started on this host.")),
     (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
@@ -185,12 +186,15 @@ class _OfJobs(_LeadsToLocks):
 
     def _lane_lines(self, job: JobFacts) -> list[Text]:
         """The DNs of a job as a table for a column beside."""
-        shown = [one for one in lane_columns(job) if one.key in ("dn", "doing", "lag", "rate", "behind", "eta")]
+        shown = [one for one in lane_columns(job) if one.key in _ASIDE]
         ascii_only = self.console.ascii_only
         found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
         for row in lane_rows(job, ascii_only):
-            cells = (fit(row.cells.get(one.key, ""), one.width, one.right, ascii_only) for one in shown)
-            found.append(self.text(" ".join(cells), row.level))
+            cells = [
+                (f"{fit(row.cells[one.key], one.width, one.right, ascii_only)} ", row.tints.get(one.key, ""))
+                for one in shown
+            ]
+            found += parts_of(self, [cells])
         return found
 
 
@@ -267,8 +271,8 @@ class OverviewScreen(_OfJobs):
         return "   ".join([self.its_place, *(safe(one, 200) for one in note)])
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        ways = [safe(one, TYPED) for one in self.console.services.note[1:]]
-        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(ways)]
+        steps = [safe(one, TYPED) for one in self.console.services.note[1:]]
+        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(steps)]
         return (safe(key, 60) if key else "Job"), [*self.detail_of(key), *said]
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -397,13 +401,13 @@ class JobScreen(_LeadsToLocks):
         row = [replace(row[0], role=self.role_of(job))]
         if self.app.size.width < BESIDE or not self.framed:
             return [row]
-        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - LEAST_LINES - 2))
+        title, lines = self.panel(key)
+        found = self.wrapped(lines, boxed=True)
+        graphs = self.graph_boxes(key, min(MOST_GRAPH, room - max(LEAST_LINES, len(found)) - 2))
         if not graphs:
             return [row]
-        title, lines = self.panel(key)
         above = room - 2 - max(len(one.lines) for one in graphs)
-        found = padded(self.wrapped(lines, boxed=True), above)
-        return [[replace(row[0], title=title, lines=found)], graphs]
+        return [[replace(row[0], title=title, lines=padded(found, above))], graphs]
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
         """Its slot's deadline where a look has seen it and it can expire, else what the state store tells."""

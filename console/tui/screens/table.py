@@ -36,7 +36,7 @@ from slotkeeper.console.views.rows import (
     rank,
     turned,
 )
-from slotkeeper.console.views.signs import verdict_sign
+from slotkeeper.console.views.signs import ROLES, verdict_sign
 from slotkeeper.console.views.verdict import Verdict
 from slotkeeper.core.domain.text import safe
 
@@ -327,8 +327,9 @@ class TableScreen(Filtered):
         self.put_panel((key, self.subject_of(key)), self.boxes(key, self.query_one(Panel).room))
 
     def edge(self, key: str | None) -> tuple[str, str]:
-        """What stands in the panel's lower edge, and the role of its colour."""
-        return "", "frame"
+        """What stands in the panel's lower edge, and the role of its colour: that of the row's fault."""
+        level = next((row.level for row in self.every_row if row.key == key), Level.FINE)
+        return "", ROLES[level] if level in FAULTS else "frame"
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
         """What is drawn below the lines of the panel, in so many rows at most."""

@@ -93,7 +93,7 @@ def test_the_title_counts_kinds_and_times() -> None:
 def test_the_panel_has_the_whole_message_and_the_ways_out_with_names_put_in() -> None:
     one = error("a", "1", message="SLOT LOST: dn_1: gone \x1b[31m")
     lines = [text for _, text in error_lines(one, JobFacts("a", Level.CRITICAL, JobState.FAILED), NOW)]
-    assert lines[0].startswith("SLOT LOST: dn_1: gone ") and "\x1b" not in lines[0]
+    assert lines[0].startswith("Problem  SLOT LOST: dn_1: gone ") and "\x1b" not in lines[0]
     assert any("slotkeeper verify a" in text for text in lines)
     assert not any(" JOB" in text for text in lines)
 
@@ -201,4 +201,4 @@ def test_what_ended_a_job_has_the_judgements_act_also_among_the_errors() -> None
     fault = Fault("job_failed", Party.SLOT, "SLOT LOST", Severity.CRITICAL, "dn_1: gone", "", act, job="a")
     job = JobFacts("a", Level.CRITICAL, JobState.FAILED, trouble="SLOT LOST", faults=(fault,))
     lines = [text for _, text in error_lines(error("a", "1", message="SLOT LOST: dn_1: gone"), job, NOW)]
-    assert [text for text in lines if "--to snapshot" in text] == [f"2  {act} (copies everything again)"]
+    assert [text for text in lines if "--to snapshot" in text] == [f"         2  {act} (copies everything again)"]

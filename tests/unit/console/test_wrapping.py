@@ -17,7 +17,7 @@ COMMAND = (
 TEXTS = (
     COMMAND,
     f"do     `slotkeeper --config /{'a-long/folder-' * 12}c.toml jobs start orders_rt`",
-    "Options     1  type `ALTER TABLE mart.\u6ce8\u6587 ADD COLUMN \u5217 text`; then `slotkeeper doctor`",
+    "Action   1  type `ALTER TABLE mart.\u6ce8\u6587 ADD COLUMN \u5217 text`; then `slotkeeper doctor`",
     "x",
     "",
 )
