@@ -78,7 +78,7 @@ def _pg_activity(seconds: float) -> Beside:
 def _dolphie(seconds: float) -> Beside:
     server, install = shutil.which("mariadbd"), shutil.which("mariadb-install-db")
     if server is None or install is None:
-        raise NotRun("no MariaDB server on this machine (mariadbd, mariadb-install-db)")
+        raise NotRun("no MariaDB server on this host (mariadbd, mariadb-install-db)")
     program = _installed("dolphie", "dolphie")
     folder = Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
     place = [f"--datadir={folder / 'data'}", f"--socket={folder / 's'}", f"--user={os.environ.get('USER', 'root')}"]

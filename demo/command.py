@@ -48,12 +48,12 @@ from slotkeeper.demo.run import JOB, ROWS, TARGET, Demo, DemoOptions
 app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
 
 SOURCE, SINK = next(iter(demo_sources.KINDS)), next(iter(demo_sinks.KINDS))
-"""What is mirrored where nothing else is named."""
+"""The default target of the demo's job."""
 
 LEAVES = "q ends the demo: it stops writing, compares both tables, and stops every process"
 _EVERY = 2.0
 SMALLEST = (60, 15)
-"""Columns and rows below which the console only says that the terminal is too small."""
+"""Columns and rows below which the console only reports that the terminal is too small."""
 
 
 def _rate(text: str) -> float:
@@ -213,20 +213,22 @@ def _refuse(source: str, read_by: str, sink: str, keep: bool, night: Incident | 
     """Refuse options that do not go together; what is left to say of how the source's changes come."""
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
-        raise ConfigError(f"--read-by {read_by} and --source {source} do not go together", "it is for a hologres")
+        raise ConfigError(
+            f"--read-by {read_by} and --source {source} exclude each other", "--read-by is for --source hologres"
+        )
     if night and keep:
-        raise ConfigError("--keep and --incident do not go together", "what an incident leaves open ends with the demo")
+        raise ConfigError("--keep and --incident exclude each other", "an incident's sessions end with the demo")
     if night and source != night.source:
-        what = f"--incident {night.name} and --source {source} do not go together"
-        raise ConfigError(what, f"it happens to a source of another kind: --source {night.source}")
+        what = f"--incident {night.name} and --source {source} exclude each other"
+        raise ConfigError(what, f"it needs another source: --source {night.source}")
     if keep and not its.stays:
         raise ConfigError(
-            f"--keep and --source {source} do not go together", "its stand-in ends with the demo's process"
+            f"--keep and --source {source} exclude each other", "its stand-in ends with the demo's process"
         )
     if sink != SINK and (keep or night):
         option = "--keep" if keep else "--incident"
-        hint = "the stand-in ends with the demo's process" if keep else "incidents happen to a PostgreSQL sink"
-        raise ConfigError(f"{option} and --sink {sink} do not go together", hint)
+        hint = "the stand-in ends with the demo's process" if keep else "incidents need a PostgreSQL sink"
+        raise ConfigError(f"{option} and --sink {sink} exclude each other", hint)
     return {"read_by": read_by} if its.has_read_by else {}
 
 
@@ -304,7 +306,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
             with _console(run) as console:
                 clock.measure_until(lambda: console.poll() is not None)
         elif view is View.WATCH:
-            diagnostics.note("the terminal is too small for the console; Ctrl-C ends and compares both tables")
+            diagnostics.note("the terminal is too small for the console; Ctrl-C ends the job and compares both tables")
             clock.follow(options.seconds, watched=True)
         else:
             clock.follow(options.seconds)
@@ -315,7 +317,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
         diagnostics.note("you stopped the job; the demo starts it again to compare both tables")
         run.go_on()
     run.stop_writers()
-    diagnostics.note("writers stopped; waiting until everything is applied (Ctrl-C leaves at once)")
+    diagnostics.note("writers stopped; waiting until the job has applied everything (Ctrl-C ends at once)")
     run.wait_caught_up()
     diagnostics.note("comparing both tables row by row")
     return _verdict(run, clock, run.verify())

@@ -73,7 +73,7 @@ class End:
         if self.demo is None or not self.demo.folder.exists():
             return ""
         log = f"; log: {self.log}" if self.log is not None else ""
-        return f"the folder stays: {self.demo.folder}{log}; `slotkeeper demo stop` deletes it"
+        return f"the folder remains: {self.demo.folder}{log}; `slotkeeper demo stop` deletes it"
 
     def failure(self, error: Exception) -> Exception:
         """The error as one sentence with what stays; a defect as it is.

@@ -11,7 +11,7 @@ from slotkeeper.demo.warehouse import STATISTICS, USER, Warehouse
 
 SECOND = "cn_5002"
 THROUGH_SECOND = f"@{SECOND}"
-"""The end of the application_name of a session that counts as connected through the second coordinator."""
+"""Suffix of the application_name of a session that counts as connected through the second coordinator."""
 
 
 def say(warehouse: Warehouse, name: str, value: str | None) -> None:

@@ -20,9 +20,9 @@ from slotkeeper.demo.run import Demo
 
 LIST = "list"
 ROWS = 20_000
-"""Rows of the table where an incident is asked for and no number."""
+"""Default rows of the table with an incident."""
 CALM_SECONDS = 5.0
-"""How long the console is open before the incident begins."""
+"""Seconds between the console's start and the incident."""
 _EVERY = 2.0
 Watch = Callable[[Callable[[], None], Sequence[str]], None]
 
@@ -66,21 +66,21 @@ def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
         diagnostics.note(f"a stand-in: {incident.stand_in}")
     diagnostics.note(f"runbook: {page_of(incident)}")
     diagnostics.note(f"each command with --config {run.config}")
-    diagnostics.note(f"it shows by: {incident.signal.command.text}")
-    diagnostics.note(f"try what is refused: {incident.refusal.command.text}")
+    diagnostics.note(f"symptom: {incident.signal.command.text}")
+    diagnostics.note(f"try a rejected command: {incident.refusal.command.text}")
     for step in way_out(incident, world):
-        diagnostics.note(f"the way out, {step}")
+        diagnostics.note(f"fix, step {step}")
     for line in run.sessions():
         diagnostics.note(line)
 
 
 def way_out(incident: Incident, world: World) -> list[str]:
-    """What cures it, step by step."""
+    """What fixes it, step by step."""
     found = []
     for number, step in enumerate(incident.cure, 1):
         here = f" (here: {step.here(world)})" if isinstance(step, ByHand) else ""
         where = "at the sink: " if isinstance(step, AtSink) else ""
-        found.append(f"{number} {where}{step.text}{here}")
+        found.append(f"{number}: {where}{step.text}{here}")
     return found
 
 
@@ -128,12 +128,12 @@ class Night:
     def _refuse(self) -> None:
         play.refused(self.world, self.incident)
         self.refused = True
-        diagnostics.note(f"refused: {self.incident.refusal.command.text}")
+        diagnostics.note(f"rejected: {self.incident.refusal.command.text}")
 
     def _cure(self) -> None:
         play.cure(self.world, self.incident)
         self.cured = True
-        diagnostics.note("cured: source and target are equal")
+        diagnostics.note("fixed: source and target are equal")
 
     @property
     def fine(self) -> bool:
@@ -179,7 +179,7 @@ def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, objec
     wait_running(run)
     world, made, kept = run.world(), list[Made](), sys.stderr.isatty()
     say_what_to_try(incident, run, world)
-    diagnostics.note(f"it happens {CALM_SECONDS:g} s after the console has opened")
+    diagnostics.note(f"the incident starts {CALM_SECONDS:g} s after the console has opened")
     began = threading.Event()
     timer = threading.Timer(CALM_SECONDS, began.set)
     timer.start()

@@ -59,7 +59,7 @@ class Events:
 
 
 Tally = dict[str, Events]
-"""Events per DN name."""
+"""Events by DN name."""
 
 
 def add(tally: Tally, more: Mapping[str, Events]) -> None:

@@ -20,10 +20,10 @@ from slotkeeper.demo.plans import NEW_NUMBERS, NOTES, STATUSES
 from slotkeeper.demo.writers import RECONNECT_S, TokenBucket
 
 SHARD = "binlog"
-"""The one lane."""
+"""The only lane."""
 LOGIN = "etl"
 GRANTS = ("REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {TABLE}")
-"""The job's login and its rights, which are those that docs/mysql.md asks for."""
+"""The job's login and its rights, as docs/mysql.md requires."""
 _DDL = (
     "CREATE DATABASE ods",
     f"""CREATE TABLE {TABLE} (

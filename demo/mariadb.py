@@ -35,7 +35,7 @@ HOST = "127.0.0.1"
 SUPERUSER = "root"
 STOP_LIMIT_S = 60.0
 SESSION_SECONDS = 60.0
-"""The time of a call of a superuser's session."""
+"""Seconds of a call in a superuser's session."""
 PORT_TRIES = 5
 _LOGINS = (
     "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys'",
@@ -43,7 +43,7 @@ _LOGINS = (
     f"CREATE USER {SUPERUSER}@'{HOST}' IDENTIFIED BY '{{password}}'",
     f"GRANT ALL ON *.* TO {SUPERUSER}@'{HOST}' WITH GRANT OPTION",
 )
-"""Instead of the superusers without a password that `mariadb-install-db` makes: one, over TCP, with a password."""
+"""Replace the superusers without a password that `mariadb-install-db` creates by one over TCP with a password."""
 INSTALL_HINT = "install it (Debian, Ubuntu: apt-get install mariadb-server)"
 
 SETTINGS: Mapping[str, str] = {
@@ -63,7 +63,7 @@ SETTINGS: Mapping[str, str] = {
     "local_infile": "OFF",
     "performance_schema": "OFF",
 }
-"""What a server runs with unless it is started with other settings: a source as it is asked for."""
+"""A server's default settings: those that a source needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def find_programs() -> Programs:
     server = shutil.which("mariadbd", path=path)
     install = shutil.which("mariadb-install-db", path=path)
     if not server or not install:
-        raise ConfigError("no MariaDB server on this machine (mariadbd, mariadb-install-db)", hint=INSTALL_HINT)
+        raise ConfigError("no MariaDB server on this host (mariadbd, mariadb-install-db)", hint=INSTALL_HINT)
     return Programs(server, install)
 
 
@@ -91,7 +91,7 @@ class MariaServer:
     folder: Path
     programs: Programs
     place: Path
-    """Where its files are: `folder`, for root one that the server's user can enter."""
+    """The folder of its files: `folder`, or for root one that the server's user can enter."""
     port: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     child: subprocess.Popen[bytes] | None = None
@@ -181,7 +181,9 @@ class MariaServer:
                 return
             except subprocess.TimeoutExpired:
                 continue
-        raise Unreachable(f"MariaDB in {self.data_dir} (pid {child.pid}) does not stop", hint="end it by hand")
+        raise Unreachable(
+            f"MariaDB in {self.data_dir} (pid {child.pid}) does not stop", hint="end the process yourself"
+        )
 
     def restart(self, settings: Mapping[str, str] | None = None, crash: bool = False) -> None:
         """Stop it and start it again on the same port."""

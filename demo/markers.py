@@ -18,7 +18,7 @@ from slotkeeper.demo.orders import Order, Statements
 from slotkeeper.demo.writers import Connect, Loop, gone
 
 MARKER_CUSTS = 64
-"""Markers go round the customers -1 to -64, which spreads them over the DNs."""
+"""Markers cycle through the customers -1 to -64, which spreads them over the DNs."""
 
 ASKED_AT_ONCE = 500
 

@@ -20,7 +20,7 @@ from slotkeeper.core.errors import Unreachable
 
 _SAMPLE_SECONDS = 2.0
 _STEP = 0.02
-"""CPU seconds that count as progress: such programs do not idle."""
+"""CPU seconds that count as progress: such programs are not idle."""
 
 
 def run(
@@ -51,7 +51,7 @@ def run(
                     now = time.monotonic()
                     wait.see(Signs(name, round(cpu_seconds(child.pid) / _STEP)), now)
                     if why := wait.stalled(now):
-                        raise Unreachable(why, "see the load of this host") from None
+                        raise Unreachable(why, "check the load of this host") from None
         except BaseException:
             child.kill()
             raise

@@ -17,22 +17,22 @@ from itertools import count
 from slotkeeper.demo.orders import CUSTS, Order
 
 HOT_KEYS = 300
-"""The first orders, which every writer touches often: where writers meet, wait and deadlock."""
+"""The first orders, which every writer changes often: there writers conflict, wait and deadlock."""
 
 NEW_NUMBERS = 1_000_000_000_000
-"""Writer w takes new order numbers from (w + 1) times this on, so that two writers never invent the same."""
+"""Writer w takes new order numbers from (w + 1) times this, so that two writers never share one."""
 
 NOTES = (
     None, "", " ", "NULL", "\\N", "\\.", "tab\there", "two\nlines\r\n", 'quote " and \' and \\', "a,b|c;{}",
     "Gr\u00fc\u00dfe \u4f60\u597d \U0001f680", "e\u0301 \u202e right to left", "\x1b[31mred\x07", "x" * 3_000,
 )  # fmt: skip
-"""Notes as people and programs write them; all of them must arrive unchanged."""
+"""Notes as people and programs write them; all must arrive unchanged."""
 
 STATUSES = ("new", "paid", "sent", "returned")
 
 
 RECENT = 200
-"""A writer's latest new keys, which it goes on changing: short lives of a key make the hardest order to keep."""
+"""A writer's latest new keys, which it keeps changing: short-lived keys are the hardest test of order."""
 
 
 class Verb(Enum):

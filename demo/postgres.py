@@ -32,7 +32,7 @@ from slotkeeper.demo.unprivileged import Rights, must_drop, rights
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
 START_LIMIT_S = 3_600
-"""For pg_ctl, which ends as soon as the server has come up or is dead."""
+"""Seconds for pg_ctl, which ends once the server has started or exited."""
 STOP_LIMIT_S = 60.0
 PORT_TRIES = 5
 
@@ -47,7 +47,7 @@ SETTINGS: Mapping[str, str] = {
     "log_line_prefix": "%m [%p] %q%u@%d %a ",
     "autovacuum_naptime": "15s",
 }
-"""What servers run with unless `start` is told otherwise."""
+"""Default settings of servers, unless `start` gets others."""
 
 StopMode = Literal["fast", "immediate", "smart"]
 _SIGNALS: Mapping[str, str] = {"smart": "SIGTERM", "fast": "SIGINT", "immediate": "SIGQUIT"}
@@ -293,7 +293,7 @@ def _stop(data_dir: Path, mode: StopMode) -> None:
             if _running_pid(data_dir) != pid:
                 return
             time.sleep(0.01)
-    raise Unreachable(f"the server in {data_dir} (pid {pid}) does not stop", hint="end the process by hand")
+    raise Unreachable(f"the server in {data_dir} (pid {pid}) does not stop", hint="end the process yourself")
 
 
 def _running_pid(data_dir: Path) -> int:
@@ -332,7 +332,7 @@ def _read_card(folder: Path) -> _Card:
         written = json.loads(file.read_text(encoding="utf-8"))
         return _Card(**{one.name: written[one.name] for one in fields(_Card)})
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}", hint="delete the folder and start again") from error
+        raise ConfigError(f"cannot read {file}: {error}", hint="delete the folder, and start the demo again") from error
 
 
 def _write_card(folder: Path, card: _Card) -> None:

@@ -26,7 +26,7 @@ _WORDS = {
     "dns": ("data nodes", ""),
     "snapshot_rows": ("rows copied first", ""),
     "snapshot_rows_per_s": ("speed of the copy", "rows/s"),
-    "stream_rows_per_s": ("changes applied in a second", "a second"),
+    "stream_rows_per_s": ("changes applied per second", "a second"),
     "latency_ms.p50": ("commit to sink, half of them within", "ms"),
     "latency_ms.p99": ("commit to sink, 99 of 100 within", "ms"),
     "spark.start_s": ("start of the job", "s"),
@@ -45,10 +45,10 @@ _WORDS = {
     "why": ("because", ""),
 }
 _OF_SCRIPTS = ("ok", "verified", "log")
-"""The sentence, or a line on stderr, says it."""
+"""Values that the sentence or a line on stderr already shows."""
 _OUTCOMES = {
-    "refused": ("the wrong way out was refused", "the wrong way out was NOT refused"),
-    "cured": ("cured as the runbook says", "NOT cured"),
+    "refused": ("the wrong command was rejected", "the wrong command was NOT rejected"),
+    "cured": ("fixed as the runbook says", "NOT cured"),
 }
 
 

@@ -55,13 +55,13 @@ WRITERS = 4
 ROWS = 120_000
 _LOG_BYTES = 1 << 20
 STOP_SECONDS = 120.0
-"""How long the end of a demo waits for its job: a busy host needs more than the supervisor's own limits."""
+"""Seconds that a demo's end waits for its job: a busy host needs more than the supervisor's own limits."""
 _STARTING = "demo-servers"  # of threads
 _COMMAND = re.compile(r"[;,]? ?(see )?`slotkeeper [^`]*`")
 """Advice about a job that the demo is about to remove."""
 
 _STANDIN = """\
-# Written by `slotkeeper demo`; the source is a stand-in for a DWS, not a DWS.
+# Written by `slotkeeper demo`; the source is a stand-in for GaussDB(DWS).
 [sources.dws1]
 dialect = "dws"
 host = "{source.host}"
@@ -201,27 +201,27 @@ def _keys(values: Mapping[str, object]) -> str:
 class Demo:
     """One demo; `close` ends everything that it started, in whatever state it is."""
 
-    note = "stand-in for the DWS binlog surface, not a DWS"
-    """What the source is."""
+    note = "stand-in for the DWS binlog surface, not GaussDB(DWS)"
+    """The source's description."""
     servers: tuple[str, ...] = running.SERVERS
     """The PostgreSQL servers that it starts; the last is the sink."""
     begun = "position <> '' AND registered ~ '^[1-9]'"
-    """What is true of a progress row from which on changes are booked."""
+    """SQL condition of a progress row whose changes the writers count."""
     mirrors = True
-    """Whether another mirror of it can be made with `slotkeeper init`."""
+    """Whether `slotkeeper init` can create another job for it."""
     stays = True
     """Whether it can outlive the demo's process."""
     has_read_by = False
-    """Whether there is a choice of how its changes are read."""
+    """Whether its changes can be read in several ways."""
     one_lane = False
-    """Whether it has one stream, however many DNs are asked for."""
+    """Whether it has one stream for any number of DNs."""
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options
         self.spark: dict[str, object] = {}
-        """What was measured of Spark on the way, for the result."""
+        """Measurements of Spark for the result."""
         self.folder = Path(tempfile.gettempdir()) / f"{running.PREFIX}{secrets.token_hex(8)}"
-        """Made after its note, which `demo stop` reads; by `prepare` where there is none."""
+        """Created after its note, which `demo stop` reads; `prepare` creates it otherwise."""
         self._say = say
         self._clock = SystemClock()
         self._opened = ExitStack()
@@ -231,7 +231,7 @@ class Demo:
         self._janitor: _Janitor | None = None
         self.marker: Marking | None = None
         self.target = demo_sinks.KINDS[options.sink]()
-        """What is mirrored into; `sink` is the server that has the progress rows, which may be the same."""
+        """The target's sink; `sink` is the server of the progress rows, which can be the same."""
         self.warehouse: Standin | None = None
         self.sink: Server | None = None
         self.loaded: Loaded | None = None
@@ -298,7 +298,7 @@ class Demo:
     def incident_source(self) -> Warehouse | MariaServer:
         """The source that an incident happens to."""
         warehouse, _ = self._known()
-        assert isinstance(warehouse, Warehouse), "no incident happens to this source"
+        assert isinstance(warehouse, Warehouse), "this source has no incidents"
         return warehouse
 
     @property

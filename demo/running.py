@@ -30,13 +30,13 @@ from slotkeeper.demo.incidents import small_disk
 
 NOTES = "demos"
 PREFIX = "slotkeeper-demo-"
-"""How the name of every demo's folder begins."""
+"""Prefix of every demo's folder."""
 CONFIG, STATE, DISK = "config.toml", "state", "disk"
 SERVERS = ("warehouse", "sink")
 MARIA = "maria"
-"""The folder of a MariaDB, where a demo has one."""
+"""The folder of a demo's MariaDB, if it has one."""
 GRACE_SECONDS = 180.0
-"""What a demo takes at most to end its job and its servers itself."""
+"""Most seconds that a demo needs to end its job and servers itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _read(kept: StateFolder, file: Path) -> Note:
         values = json.loads(kept.read(file))
         return Note(file, Path(values["folder"]), Identity(**values["process"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{file} is no note of a demo: {type(error).__name__}", f"rm {file}") from error
+        raise Refused(f"{file} is not a note of a demo: {type(error).__name__}", f"rm {file}") from error
 
 
 def end(note: Note) -> None:
@@ -105,7 +105,7 @@ def end(note: Note) -> None:
         if not identity.wait_gone(lambda: note.lives, GRACE_SECONDS):
             raise Refused(
                 f"the demo's process {note.process.pid} has not ended within {GRACE_SECONDS:.0f} s",
-                "try again: it may still be ending its job",
+                "retry later: it may still be ending its job",
             )
     if note.folder.exists():
         _refuse_foreign(note.folder)
@@ -123,7 +123,10 @@ def _refuse_foreign(folder: Path) -> None:
     found = folder.lstat()
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and folder.name.startswith(PREFIX):
         return
-    raise Refused(f"{folder} is no folder of a demo of yours", f"it is left alone; see who wrote {NOTES} there")
+    raise Refused(
+        f"{folder} is not a folder of your demo",
+        f"find out which program wrote {NOTES} there; the folder stays unchanged",
+    )
 
 
 def _end_job(folder: Path) -> None:

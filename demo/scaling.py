@@ -12,7 +12,7 @@ from slotkeeper.core.errors import ConfigError, Refused
 from slotkeeper.demo.warehouse import Warehouse, node_id
 
 CONSUME_TIMEOUT = 3_600.0
-"""Seconds; DWS: `binlog_consume_timeout`, how long scaling waits until everything is consumed."""
+"""Seconds; DWS, `binlog_consume_timeout`: how long scaling waits until all records are consumed."""
 _NOT_CONSUMED = "55000"
 
 Locked = Callable[[], None]
@@ -52,7 +52,7 @@ def rename_dn(warehouse: Warehouse, name: str, new: str, *, keeps_id: bool = Tru
 def _exist(cursor: pg.Cursor, name: str, wanted: bool) -> None:
     cursor.execute("SELECT FROM dws.node WHERE node_name = %s", (name,))
     if bool(cursor.rowcount) != wanted:
-        raise ConfigError(f"{'no' if wanted else 'a'} data node is called {name}{'' if wanted else ' already'}")
+        raise ConfigError(f"{'no' if wanted else 'a'} data node has the name {name}{'' if wanted else ' already'}")
 
 
 def vacuum_full(cursor: pg.Cursor, table: str, timeout: float = CONSUME_TIMEOUT, locked: Locked = lambda: None) -> None:
@@ -80,4 +80,6 @@ def _await(cursor: pg.Cursor, plays: str, timeout: float) -> None:
         code, text = pg.failure(error)
         if code != _NOT_CONSUMED:
             raise
-        raise Refused(text.strip().splitlines()[0], "let every slot read on, or drop it", code, "source") from error
+        raise Refused(
+            text.strip().splitlines()[0], "resume the reader of every slot, or drop the slot", code, "source"
+        ) from error

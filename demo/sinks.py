@@ -28,9 +28,9 @@ from slotkeeper.demo.postgres import Server
 DATABASE = USER = "mart"
 TARGET = "mart.orders"
 SINK = "mart"
-"""The name of the demo's sink in its configuration, whatever it is."""
+"""The name of the demo's sink in its configuration, for any kind."""
 STORE = "rows"
-"""That of the PostgreSQL beside a sink which keeps no progress rows."""
+"""The name of the PostgreSQL beside a sink without progress rows."""
 
 _POSTGRES = """\
 [sinks.{name}]
@@ -43,7 +43,7 @@ password_file = "{at.password.ref}"
 sslmode = "disable"
 """
 _DORIS = """\
-# A stand-in for a Doris, not a Doris.
+# A stand-in for Apache Doris.
 [sinks.{name}]
 kind = "doris"
 host = "{host}"
@@ -136,7 +136,7 @@ class DorisTarget:
             from slotkeeper.demo import doris
             from slotkeeper.demo.doris import server
         except ImportError as error:
-            what = f"the stand-in for a Doris needs {error.name}, which is not installed"
+            what = f"the stand-in for Apache Doris needs {error.name}, which is not installed"
             raise ConfigError(what, f"install the extra demo: {install('demo')}") from None
         self.note: str = doris.STANDIN
         self.cannot_prove: Sequence[str] = doris.CANNOT_PROVE
@@ -205,4 +205,4 @@ class PollingReader(threading.Thread):
 
 
 KINDS: Mapping[str, Callable[[], DemoSink]] = {"postgres": PostgresTarget, "doris": DorisTarget}
-"""By the name of `--sink`; the first is the default."""
+"""The sinks by the value of `--sink`; the first is the default."""

@@ -36,7 +36,7 @@ environment = "LOCAL"
 
 
 _HOLOGRES = """\
-# Written by `slotkeeper demo --source hologres`; the source is a stand-in for a Hologres, not a Hologres.
+# Written by `slotkeeper demo --source hologres`; the source is a stand-in for Hologres.
 [sources.holo1]
 dialect = "{dialect}"
 host = "{source.host}"
@@ -89,7 +89,7 @@ class HologresSlotDemo(HologresDemo):
     @property
     def note(self) -> str:  # type: ignore[override]
         """What the source is."""
-        return f"{super().note}; its slot follows our progress rows"
+        return f"{super().note}; its slot follows Slotkeeper's progress rows"
 
     def make_source(self) -> None:
         """The same, and what the login needs for a slot."""
@@ -202,4 +202,4 @@ KINDS: dict[str, type[Demo]] = {
     "hologres_slot": HologresSlotDemo,
     "mysql": MariaDemo,
 }
-"""By the name that `--source` takes; the first is the default."""
+"""The sources by the value of `--source`; the first is the default."""

@@ -8,7 +8,7 @@ from slotkeeper.console.cli import diagnostics, output
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo import running
 
-NONE = "no demo of yours is running"
+NONE = "none of your demos is running"
 
 
 def stop() -> None:

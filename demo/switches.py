@@ -58,7 +58,7 @@ class Switches:
             if name not in all_values() or value.lower() not in _ON + _OFF:
                 known = ", ".join(all_values())
                 hint = f"NAME=on or off, NAME one of {known}"
-                raise ConfigError(f"not a switch of the stand-in: {part!r}", hint=hint)
+                raise ConfigError(f"unknown switch of the stand-in: {part!r}", hint=hint)
             values[name] = value.lower() in _ON
         return cls(**values)
 

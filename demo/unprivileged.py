@@ -16,7 +16,7 @@ import psutil
 from slotkeeper.core.errors import ConfigError
 
 UNUSED_IDS = range(60_706, 61_184)
-"""Ids of no account, container or service: systemd.io, "Users, Groups, UIDs and GIDs on systemd Systems"."""
+"""Ids without an account, container or service: systemd.io, "Users, Groups, UIDs and GIDs on systemd Systems"."""
 
 
 class Rights(TypedDict, total=False):

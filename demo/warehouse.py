@@ -20,10 +20,10 @@ from slotkeeper.core.errors import ConfigError
 from slotkeeper.demo.postgres import Server, write_password
 from slotkeeper.demo.switches import Switches, fragments
 
-LABEL = "stand-in for the DWS binlog surface, not a DWS"
+LABEL = "stand-in for the DWS binlog surface, not GaussDB(DWS)"
 READERS = "dws_readers"
 STATISTICS = "gs_role_read_all_stats"
-"""DWS "Preset roles": its members see all users' sessions, and may read pgxc_stat_activity."""
+"""DWS "Preset roles": its members see all users' sessions, and can read pgxc_stat_activity."""
 USER = "etl"
 PURGE_BATCH = 20_000
 """Transactions whose records one purge transaction deletes."""
@@ -60,7 +60,7 @@ class Warehouse:
         with warehouse.control() as cursor:
             cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
             if cursor.rowcount:
-                raise ConfigError(f"{warehouse.place} holds a stand-in already", hint="use Warehouse.attach")
+                raise ConfigError(f"{warehouse.place} already has a stand-in", hint="use Warehouse.attach")
             for file in sorted(_FOLDER.glob("*.sql")):
                 if file.name == _CALLS:
                     _configure(cursor, switches or Switches())
@@ -76,7 +76,7 @@ class Warehouse:
         with warehouse.control() as cursor:
             cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
             if not cursor.rowcount:
-                raise ConfigError(f"{warehouse.place} holds no stand-in", hint="use Warehouse.install")
+                raise ConfigError(f"{warehouse.place} has no stand-in", hint="use Warehouse.install")
         return warehouse
 
     @property
@@ -222,7 +222,7 @@ class Warehouse:
                     (kind, times, name),
                 )
                 if not cursor.rowcount:
-                    raise ConfigError(f"no data node is called {name}")
+                    raise ConfigError(f"unknown data node {name}")
             cursor.execute("SELECT dws.build_reader(rel) FROM dws.tab")
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:

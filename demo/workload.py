@@ -17,10 +17,10 @@ from slotkeeper.demo.plans import Mix
 from slotkeeper.demo.writers import Connect, TokenBucket, Writer, WriterStats
 
 BULK_FIRST = 500_000_000_000
-"""Bulk inserts number their orders from here on by default, above loaded orders and below the writers' own."""
+"""Default first number of bulk inserts' orders: above loaded orders, below the writers' own."""
 
 HUGE_FIRST = 700_000_000_000
-"""Where one huge transaction numbers its orders from."""
+"""First order number of one huge transaction."""
 
 
 class Tables(Protocol):

@@ -19,10 +19,10 @@ from slotkeeper.demo.plans import Mix, Plan, Planner, Step, Verb
 Connect = Callable[[], pg.Connection]
 
 CONTENTION = frozenset({"40001", "40P01", "55P03", "57014", "23505"})
-"""Serialization failure, deadlock, lock and statement time limits, a key that another writer made first."""
+"""Serialization failure, deadlock, lock and statement timeouts, a key that another writer inserted first."""
 
 GONE = frozenset({"57P01", "57P02", "57P03", "53300"})
-"""The server is going down, coming up, or full; class 08 (the line is lost) counts alike."""
+"""The server is shutting down, starting, or full; class 08 (lost connection) counts as well."""
 
 RECONNECT_S = 0.1
 

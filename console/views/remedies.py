@@ -220,9 +220,9 @@ _CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
     (r"driver ended", _CRASH),
-    (r"waiting for (a transaction|transactions) that|cannot be told here", _OPEN),
-    (r"row security|redaction policy", _MASKED),
-    (r"target \S.* is gone|half-done copy", _COPY_LOST),
+    (r"waiting for (an unlisted transaction|transactions) that|an open transaction may exist", _OPEN),
+    (r"row(-level)? security|redaction policy", _MASKED),
+    (r"target \S.* does not exist: take|unfinished copy", _COPY_LOST),
     (r"target \S.* belongs to (no job|nobody)", _STRANGERS_TARGET),
     (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JOB_GROUP = "spark.jobGroup.id"
-"""The local property in which Spark keeps the id of a run of a query."""
+"""The local property in which Spark stores the id of a run of a query."""
 _ANSWER = "token bigint, rows bigint, left_out bigint"
 
 
@@ -56,8 +56,8 @@ def apply_changes(
         )
         known = query or str(df.sparkSession.sparkContext.getLocalProperty(QUERY_ID) or "")
         if not known:
-            what = "this batch belongs to no query of Spark's, so that nothing says which batches are there"
-            raise ConfigError(what, "call it inside foreachBatch, or give query= a name of your own and count batch up")
+            what = "this batch has no Spark query, so its earlier batches are unknown"
+            raise ConfigError(what, "call it inside foreachBatch, or pass your own name as query= and increase batch")
         run = _Run(df, spec, known)
         run.refuse_again(batch)
         part = _Part(spec, source.admit(spec), known)
@@ -84,7 +84,7 @@ class _Run:
 
     def refuse_again(self, batch: int) -> None:
         if self._run and self.written.get(self._place) == (self._run, batch):
-            what = f"{self._place[1]}: this program has written batch {batch} already, and a batch is written once"
+            what = f"{self._place[1]}: this program has already written batch {batch}"
             raise ConfigError(what, "union the DataFrames of a batch, and call apply_changes once for each table")
 
     def note(self, batch: int) -> None:

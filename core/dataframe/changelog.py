@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slotkeeper.core.domain.slot import EventType
 
 PREFIX = "slotkeeper_"
-"""No column of a user's may begin so."""
+"""Prefix of the changelog's columns; a user's column cannot have it."""
 CHANGE = "slotkeeper_change"
 DN = "slotkeeper_dn"
 POINT = "slotkeeper_point"
@@ -25,10 +25,10 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     (POINT, "bigint"),
     (SEQUENCE, "bigint"),
 )
-"""Name and Spark type, in the order in which they stand before a table's own columns. None of them is ever NULL.
+"""Name and Spark type, in their order before a table's own columns. None of them is ever NULL.
 
-POINT and SEQUENCE are `Position.pair` of an event: they order the events of one key, and those of one DN. Between DNs
-they say nothing. A binlog of a DWS has no time of a change, so there is no such column.
+POINT and SEQUENCE are `Position.pair` of an event: they order the events of one key and of one DN, but not across
+DNs. The binlog of DWS has no time of a change, so no column has it.
 """
 
 INSERT = EventType.INSERT.value
@@ -36,20 +36,20 @@ BEFORE = EventType.BEFORE.value
 AFTER = EventType.AFTER.value
 DELETE = EventType.DELETE.value
 COPIED = "S"
-"""A row of the table's copy (`start = "initial"`): an upsert that comes before every change of its key."""
+"""A row of the table's copy (`start = "initial"`): an upsert that precedes every change of its key."""
 BEGINNING = -1
-"""POINT and SEQUENCE of a copied row: no event of a binlog has a number below 0."""
+"""POINT and SEQUENCE of a copied row: an event of a binlog has numbers from 0 on."""
 
 WRITES = (INSERT, AFTER, COPIED)
-"""After such an event its key has a row: the event's own. Of the others (B, d) only the key's columns are promised."""
+"""After such an event its key has the event's row. Other events (B, d) promise only the key's columns."""
 ENDS = (BEFORE, DELETE)
-"""After such an event its key has no row; a U of the same key behind its B says otherwise again."""
+"""After such an event its key has no row, unless a U of the same key follows its B."""
 KINDS = (*WRITES, *ENDS)
 
 KEY_PLACE = "slotkeeper.key"
-"""Metadata of a column that belongs to the table's key: its place in the key, from 1.
+"""Metadata of a column of the table's key: its position in the key, from 1.
 
-Spark keeps a column's metadata through select, filter and renaming; a computed column has none.
+Spark retains a column's metadata through select, filter and renaming; a computed column has none.
 """
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _NUMBER = "slotkeeper_number"
 REDUCE_ROWS = 100_000
-"""Rows that are gathered before they are reduced; a task's memory grows with its keys and by these, not by its rows."""
+"""Rows gathered before a reduction: a task's memory grows with its keys and these rows, not with all rows."""
 
 
 def net(
@@ -37,8 +37,8 @@ def net(
     """
     names = [field.name for field in changes.schema.fields]
     if missing := changelog.missing(names):
-        what = f"net: the rows have no {' and no '.join(missing)}, so they are no changelog"
-        raise ConfigError(what, "keep the columns that begin with slotkeeper_ in every select before it")
+        what = f"net: the rows are not a changelog: no {' and no '.join(missing)}"
+        raise ConfigError(what, "select the columns that start with slotkeeper_ in every earlier step")
     known = _key(changes, key)
     kept = changes if where is None else matching(changes, where)
     session = kept.sparkSession
@@ -68,11 +68,11 @@ def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
     marked = changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
     known = [name.strip() for name in given] or list(marked)
     if not known:
-        raise ConfigError("net: no column says that it is of a key", 'name them: net(changes, key="id")')
+        raise ConfigError("net: no column has the metadata of a key", 'name them: net(changes, key="id")')
     own = changelog.own(one.name for one in fields)
     for name in known:
         if name not in own:
-            raise ConfigError(f"net: there is no column {safe(name, 60)}", f"the columns are {', '.join(own)}")
+            raise ConfigError(f"net: unknown column {safe(name, 60)}", f"the columns are {', '.join(own)}")
     return known
 
 
@@ -109,7 +109,7 @@ class Reduce:
             table = pa.concat_tables([before, table])
         place = [*self.key, changelog.POINT, changelog.SEQUENCE]
         if table.select(place).group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
-            what = "net: one change of a key came as several rows, and which is the last cannot be told"
+            what = "net: one change of a key came as several rows without an order"
             raise Refused(what, "take the net effect before a join or explode makes several rows of one")
         order = [(changelog.POINT, "ascending"), (changelog.SEQUENCE, "ascending")]
         table = table.take(pc.sort_indices(table, sort_keys=order))

@@ -26,15 +26,15 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 GRACE_SECONDS = 2.0
-"""How much later than the server's own limit ours ends a call: the server's answer says more."""
+"""Seconds after the server's own limit at which the client ends a call: the server's error says more."""
 COUNT_SECONDS = 0.1
-"""How often the kernel is asked how much has come; so much more than its limit a call may get."""
+"""Seconds between two readings of the kernel's byte counts; a call can exceed its limit by one interval."""
 
 CHECK_SECONDS = 0.25
-"""How often a call without a socket is checked; most have ended before."""
+"""Seconds between two checks of a call without a socket; most end before."""
 
 LATE_SECONDS = 60.0
-"""How long one that was left behind is checked."""
+"""Seconds for which an abandoned call is checked."""
 
 _STALE = 64
 _RECEIVED = 128
@@ -44,10 +44,10 @@ _RECEIVED = 128
 class Cut(Enum):
     """Why the socket of a call was shut."""
 
-    LATE = "its time was over"
-    MUCH = "more came than it may get"
+    LATE = "its time limit was reached"
+    MUCH = "its size limit was exceeded"
     INTERRUPTED = "Ctrl-C"
-    GIVEN_UP = "the process is to end"
+    GIVEN_UP = "the process is ending"
 
 
 class Call:
@@ -60,10 +60,10 @@ class Call:
         self.at = at
         came = None if most_bytes is None else received(self.descriptor)
         self.limit = None if came is None or most_bytes is None else came + most_bytes
-        """In bytes since the line was opened."""
+        """Bytes since the connection was opened."""
         self.most_bytes = most_bytes or 0
         self.moved = False
-        """Set by a caller that handed on a part of what came: from the next count on it may get as much again."""
+        """A caller sets it after it passed on a part: the limit starts over from the next count."""
         self.moved_before = False
         """Whether `moved` was set before that count."""
         self.cut: Cut | None = None
@@ -99,7 +99,7 @@ class Watchdog:
         self._lock = threading.Lock()
         self._calls: set[Call] = set()
         self._due: list[tuple[float, int, Call]] = []
-        """A heap; calls that ended stay in it until they are many."""
+        """A heap; ended calls stay in it until a cleanup."""
         self._numbers = 0
         self._count_at = float("inf")
         self._next = float("inf")
@@ -263,7 +263,7 @@ def lent(descriptor: int) -> Iterator[socket.socket]:
 
 
 _in_main: list[Call] = []
-"""The call of the main thread, where one is under way."""
+"""The main thread's running call, if any."""
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -345,7 +345,7 @@ class _Aside(threading.Thread, Generic[T]):
 
 
 _asides: set[_Aside[Any]] = set()
-"""Those that somebody waits for."""
+"""Calls that a thread waits for."""
 
 
 def in_time(

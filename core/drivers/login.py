@@ -42,9 +42,9 @@ from slotkeeper.core.drivers.deadline import lent, received, shut
 from slotkeeper.core.errors import ConfigError
 
 LOGIN_BYTES = 16 * 1024 * 1024
-"""The most that a server may answer a login with; a right one has a few KB."""
+"""Most bytes of a server's answers to a login; a normal one has a few KB."""
 _FIRST_MARK = 1_000_000_000
-"""In milliseconds, as no configuration has it: sockets of finished logins have theirs."""
+"""Milliseconds that no configuration uses: it marks a socket whose login is unfinished."""
 _MARKS = 1_000_000
 _numbers = itertools.count()
 _OPTION: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
@@ -55,7 +55,7 @@ class LoginLine:
 
     def __init__(self) -> None:
         self.mark = _FIRST_MARK + next(_numbers) % _MARKS
-        """What the login gives as `tcp_user_timeout`."""
+        """The login's `tcp_user_timeout`."""
 
     def check(self, late: bool) -> None:
         """Shut the connection where no caller waits for it any more, or where more came than a login has."""
@@ -137,19 +137,19 @@ def _c_stderr() -> ctypes.c_void_p:
 _silence = _Silence()
 os.register_at_fork(after_in_child=_silence.forked)
 silenced = _silence.kept
-"""For the block, the C library writes nothing to `stderr`."""
+"""Suppress what the C library writes to `stderr` within the block."""
 
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0
-"""Two tries, then four a day: fewer than ten before the server forgets them."""
+"""Seconds between attempts after the first two: four a day, fewer than ten before the server forgets them."""
 
 RECENT_SECONDS = 10.0
 RECENT_AT_ONCE = 6
-"""So many logins may be under way at once where one has just succeeded: fewer than ten, should the password change."""
+"""Most parallel logins after a success: fewer than ten, in case the password changes."""
 
 MOST = 256
-"""Passwords that are remembered at most, as hashes; short-lived tokens would be more and more."""
+"""Most passwords remembered, as hashes: short-lived tokens would accumulate."""
 
 _Key = tuple[str, int, str, str]
 T = TypeVar("T")
@@ -253,7 +253,7 @@ def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attem
         try:
             found = attempt(other)
         except Exception as again:
-            if newer == plain and said(str(again), PASSWORDS) and "not asked again" not in str(again):
+            if newer == plain and said(str(again), PASSWORDS) and "not tried again" not in str(again):
                 known.forget(endpoint, plain, 1)  # the server may have changed between the two
             raise
         if newer == plain:
@@ -264,15 +264,15 @@ def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attem
 
 
 OLDEST_LIBPQ = 160_000
-"""The first one that knows `require_auth` and `sslcertmode`."""
+"""The first libpq with `require_auth` and `sslcertmode`."""
 NOWHERE = "/dev/null/none"
-"""A path that cannot be: where none or an empty one is given, libpq looks for a file in the home."""
+"""A path that cannot exist: without a path libpq reads a file in the home directory."""
 ENVIRONMENT_ONLY = ("PGSERVICE", "PGDATESTYLE", "PGTZ", "PGGEQO")
-"""What libpq takes from the environment and from no parameter; a service file may change any other."""
+"""Variables that libpq reads only from the environment; a service file can change any other parameter."""
 _ANY = "!sspi"
-"""Any way to log in that there is here: an empty `require_auth` allows none."""
+"""All supported authentication methods: an empty `require_auth` would allow none."""
 _NO_KEY_PASSWORD = "-"  # noqa: S105  (not a secret)
-"""Without one, OpenSSL asks for an encrypted key's on the terminal, and waits."""
+"""A dummy key password: without one OpenSSL prompts on the terminal for an encrypted key, and waits."""
 
 _ALWAYS = {
     "hostaddr": "",
@@ -294,7 +294,7 @@ _ALWAYS = {
     "load_balance_hosts": "disable",
 }
 _SINCE = {"sslnegotiation": (170_000, "postgres")}
-"""Parameters that an older libpq refuses."""
+"""Parameters that an older libpq rejects."""
 
 
 def parameters(
@@ -305,7 +305,7 @@ def parameters(
     Takes out of this process's environment what no parameter overrides. Raises ConfigError for too old a libpq.
     """
     if libpq < OLDEST_LIBPQ:
-        what = f"psycopg2 uses libpq {libpq // 10_000}, which cannot refuse to send a password unencrypted"
+        what = f"psycopg2 uses libpq {libpq // 10_000}, which cannot enforce encryption of passwords"
         raise ConfigError(what, "install psycopg2-binary 2.9.9 or later, or a libpq of PostgreSQL 16 or later")
     for name in ENVIRONMENT_ONLY:
         os.environ.pop(name, None)
@@ -337,7 +337,7 @@ def parameters(
 
 _SSL_REQUEST = bytes((0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F))
 _SECONDS = 1.0
-"""The time for each of: the connection, a greeting, an answer."""
+"""Seconds for each of: the connection, a greeting, an answer."""
 _MOST = 64
 _REST_SECONDS = 5.0
 _REST_BYTES = 4_096

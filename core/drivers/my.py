@@ -33,14 +33,14 @@ from slotkeeper.core.drivers.login import LOGIN_BYTES, Refusals, by_newest
 from slotkeeper.core.redaction import MASK
 
 DriverError = pymysql.err.MySQLError
-"""What this driver raises for anything that a server or a line did wrong."""
+"""Errors of this driver for a fault of a server or a connection."""
 if TYPE_CHECKING:
     _Connection = pymysql.Connection[Any]
 else:
     _Connection = pymysql.Connection
 _HASHED = (b"mysql_native_password", b"caching_sha2_password", b"client_ed25519", b"sha256_password")
-"""Methods that begin with no more than a hash; the second and the last may go on to a key, which is refused below."""
-_ASKED_OPEN = 'the server asks for the password in clear, which is sent inside TLS only: sslmode = "require" or above'
+"""Methods that send a hash first; the second and the last can continue with a key, which is rejected below."""
+_ASKED_OPEN = 'the server asks for a clear-text password, which needs TLS: set sslmode = "require" or above'
 _refusals = Refusals()
 _FILE = "Received LOAD_LOCAL packet"
 
@@ -99,7 +99,7 @@ def logged_in(
     def attempt(plain: str) -> GuardedConnection:
         with _refusals.turn(endpoint, plain, seconds) as standing:
             if standing:
-                again = "refused twice, not asked again, so that no account gets locked"
+                again = "rejected twice, not tried again, so that the account is not locked"
                 raise pymysql.err.OperationalError(ER.ACCESS_DENIED_ERROR, f"{standing} ({again})")
             try:
                 raw = _unconnected(endpoint, plain, name, conv, database)
@@ -181,11 +181,11 @@ def ended(raw: Any) -> None:
 def unreadable(error: Exception) -> DriverError:
     """The driver's error for what it could not read, or for a line that broke."""
     if isinstance(error, OSError):
-        return pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"the line broke: {type(error).__name__}")
+        return pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"connection lost: {type(error).__name__}")
     if _FILE in str(error):
-        what = "the server asks for a file of this machine (LOAD DATA LOCAL), and got none"
+        what = "the server asked for a local file (LOAD DATA LOCAL); the driver sent none"
         return pymysql.err.OperationalError(CR.CR_LOAD_DATA_LOCAL_INFILE_REJECTED, what)
-    what = f"the server sent what is none of MySQL's protocol: {type(error).__name__}"
+    what = f"the server's answer is not MySQL's protocol: {type(error).__name__}"
     return pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, what)
 
 
@@ -218,23 +218,22 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
 
 
 NET_SECONDS = 3600
-"""How long a server keeps a connection while its reader or writer is busy (MySQL, "Server System Variables":
-net_write_timeout is 60 s by default). A sink that takes longer over one read is ended by the job's own limits."""
+"""Seconds that a server keeps a connection of a busy client (MySQL, "Server System Variables": net_write_timeout is
+60 s by default). The job's own limits end a sink that takes longer."""
 ROWS_AT_ONCE = 1000
 LOT_BYTES = 8 << 20
-"""Of text in the rows of a large answer that are given at once; one row may have more."""
+"""Bytes of rows passed on at once from a large answer; one row can have more."""
 ANSWER_BYTES = 256 << 20
-"""The most of an answer that is held whole (ADR 24)."""
+"""Most bytes of an answer in memory (ADR 24)."""
 ROW_BYTES = 1 << 30
-"""The most that may come without a row being handed on: max_allowed_packet has no higher value (MySQL, "Server System
-Variables")."""
+"""Most bytes before a row has to be passed on: the maximum of max_allowed_packet (MySQL, "Server System Variables")."""
 EVENT_BYTES = (1 << 30) + (1 << 20)
-"""The most that an event may have: replica_max_allowed_packet has no higher value, and an event has a header."""
+"""Most bytes of an event: the maximum of replica_max_allowed_packet, and a header."""
 PIECE_BYTES = 256 * 1024
-"""The most that a stream takes from its socket at once."""
+"""Most bytes that a stream reads from its socket at once."""
 _MAX_PACKET = 0xFFFFFF
 NON_BLOCKING = 0x01
-"""Flag of a dump: it ends where the binlog ends."""
+"""Flag of a dump: it ends at the binlog's end."""
 _THROUGH_GTID = 0x04
 _HEADER = struct.Struct("<HBB")
 
@@ -256,7 +255,7 @@ class Session:
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
         self._raw: Any = raw  # its sockets and packets have no types
         self.seconds = seconds
-        """The time of a call."""
+        """Seconds of a call."""
 
     @property
     def id(self) -> int:
@@ -372,7 +371,7 @@ class Dump:
         self._have(_HEADER.size, seconds)
         low, high, number = _HEADER.unpack_from(self._buffer, self._at)
         if number != self._sequence:
-            raise pymysql.err.OperationalError(2027, f"packet {number} came, {self._sequence} was to come")
+            raise pymysql.err.OperationalError(2027, f"got packet {number}, expected {self._sequence}")
         self._sequence = (self._sequence + 1) % 256
         size = low | high << 16
         self._have(_HEADER.size + size, seconds)
@@ -391,7 +390,7 @@ class Dump:
             while have < wanted:
                 part = receive(PIECE_BYTES)
                 if not part:
-                    raise pymysql.err.OperationalError(2013, "the server closed the line")
+                    raise pymysql.err.OperationalError(2013, "the server closed the connection")
                 parts.append(part)
                 have += len(part)
         self._buffer, self._at = b"".join(parts), 0
@@ -420,7 +419,7 @@ _AS_TEXT: dict[Any, Any] = {
     **dict.fromkeys((1, 2, 3, 8, 9, 13), int),
     5: float,
 }
-"""Answers are the server's text, but for whole numbers and doubles: no date or decimal of it is lost on Python's."""
+"""Answers are the server's text, except integers and doubles: Python's dates and decimals would lose values."""
 
 
 # -- the commands of a replica ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
 _LOGIN |= {CR.CR_AUTH_PLUGIN_ERR}
 _STATEMENTS = range(1000, 2000)
-"""Numbers of a server's own errors; those from 2000 on are the client's."""
+"""Numbers of a server's own errors; the client's start at 2000."""
 READ_SECONDS = 60
 _NAMES = (
     "map the column to another name (`columns` of the channel); for letters beyond ASCII: SET GLOBAL"
@@ -131,14 +131,14 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
         return refusals.error_of(text)(text, "check user, password and rights", where=where, code=str(number))
     low = text.lower()
     if "unknown database" in low or "unknown table" in low or "does not exist" in low:
-        return Refused(text, "the database or the table was dropped, or never made", where=where)
+        return Refused(text, "check whether the database or the table was dropped, or never created", where=where)
     if "incorrect column name" in low:
         return Refused(text, _NAMES, where=where)
     return Unclassified(text, where=where, code=str(number or ""))
 
 
 KEYS_PER_STATEMENT = 200
-"""Keys of which the rows are asked for at a time."""
+"""Keys whose rows are read at a time."""
 
 
 class OrderedKey(ComparedKey, Protocol):
@@ -164,7 +164,7 @@ class HashedHere(ABC):
         self.columns = list(columns) or list(there)
         lacks = [column for column in dict.fromkeys([*keys, *self.columns]) if column not in there]
         if lacks:
-            raise Refused(f"{name} has no column {', '.join(lacks)}", "correct the column mapping")
+            raise Refused(f"unknown column {', '.join(lacks)} of {name}", "correct the column mapping")
         self.forms: Sequence[str] = [COUNTED] * len(self.columns)
 
     @property

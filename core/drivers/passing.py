@@ -28,7 +28,7 @@ UNREACHABLE = frozenset(
         "XX003",  # stream: remote socket closed
     }
 )
-"""Lines inside the cluster that broke: somebody is restarting, or a switch of primary and standby is under way."""
+"""Broken connections within the cluster: a node is restarting, or primary and standby are switching over."""
 BUSY = frozenset(
     {
         "YY003",  # lock wait timeout
@@ -43,7 +43,7 @@ BUSY = frozenset(
         "45003",  # the number of partitions changed meanwhile
     }
 )
-"""Something else that runs at the moment is in the way; the same statement succeeds later."""
+"""Contention with other sessions; the same statement succeeds later."""
 
 BY_CODE: dict[str, type[SlotkeeperError]] = {
     **dict.fromkeys(UNREACHABLE, Unreachable),
@@ -64,7 +64,7 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
-"""How a code counts at a source and at a sink, which may be a DWS too; their `classify` has what differs."""
+"""The kind of a code at sources and sinks, DWS included; each `classify` has its differences."""
 
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
 _SENTENCES = (("too many clients", "53300"), ("too many connections", "53300"), ("lock wait timeout", "YY003"))

@@ -27,14 +27,14 @@ from slotkeeper.core.drivers.login import LoginLine, Refusals, by_newest, parame
 from slotkeeper.core.redaction import masked
 
 DriverError = psycopg2.Error
-"""What this driver raises for anything that a server or a line did wrong."""
+"""Errors of this driver for a fault of a server or a connection."""
 ROLLBACK_SECONDS = 5.0
-"""For a ROLLBACK: a server that does not answer it ends the transaction with the line."""
+"""Seconds of a ROLLBACK: a server that does not answer ends the transaction with the connection."""
 ANSWER_BYTES = 256 * 1024 * 1024
-"""The most that one statement may answer, which libpq holds whole; a COPY is read row by row."""
+"""Most bytes of one statement's answer, which libpq holds in memory; COPY is read row by row."""
 ROW_BYTES = 1024 * 1024 * 1024
-"""The most that a COPY may send without a row coming of it: libpq holds a row's message whole, and more than once. A
-right server has no larger ones, because it makes each in one piece of memory (`MaxAllocSize`, PostgreSQL's memutils.h).
+"""Most bytes of one COPY row: libpq holds a row's message in memory, and more than once. A correct server has no
+larger rows, because it builds each in one allocation (`MaxAllocSize`, PostgreSQL's memutils.h).
 """
 
 TEXT_SETTINGS: Mapping[str, str] = {
@@ -52,20 +52,20 @@ TEXT_SETTINGS: Mapping[str, str] = {
 }
 """Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2).
 
-The last two say how text is read (PostgreSQL, "Version and Platform Compatibility"; DWS, "Compatibility with Earlier
-Versions", "Platform and Client Compatibility"): with array_nulls off a NULL in an array becomes the word NULL, with
+The last two decide how text parses (PostgreSQL, "Version and Platform Compatibility"; DWS, "Compatibility with Earlier
+Versions", "Platform and Client Compatibility"): with array_nulls off a NULL in an array becomes the text NULL, with
 transform_null_equals on a row filter's `= NULL` becomes IS NULL.
 """
 
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
-"""Words of a server or pooler that takes no settings with a login."""
+"""Errors of a server or pooler that accepts no settings at login."""
 
 COPY_BUFFER = 262_144
 
 _refusals = Refusals()
 
 _libpq = ctypes.CDLL(psycopg2._psycopg.__file__)
-"""The libpq that psycopg2 is linked to, whose symbols are found through it; calls release the interpreter's lock."""
+"""The libpq that psycopg2 is linked to; calls release the interpreter's lock."""
 _libpq.PQgetCancel.restype = ctypes.c_void_p
 _libpq.PQgetCancel.argtypes = [ctypes.c_void_p]
 _libpq.PQcancel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
@@ -85,7 +85,7 @@ class TooMuch(psycopg2.OperationalError):
     """A statement's answer was cut: it went on beyond what is held of one."""
 
     def __init__(self, most_bytes: int, what: str = "answered one statement with") -> None:
-        super().__init__(f"{what} more than {most_bytes / 1024**2:g} MiB, and was cut off")
+        super().__init__(f"{what} more than {most_bytes / 1024**2:g} MiB; connection closed")
 
 
 class Connection(psycopg2.extensions.connection):
@@ -93,17 +93,17 @@ class Connection(psycopg2.extensions.connection):
 
     def __init__(self, *args: Any, login_ms: int, opened: Callable[[int], None], **options: Any) -> None:
         self.login_ms = login_ms
-        """For what is sent before the server has a limit."""
+        """Milliseconds of a statement before the server has a limit."""
         self.limit_ms: int | None = login_ms
-        """The server's limit of a statement as it was set, in milliseconds; 0 for none, None where none was set."""
+        """The server's statement limit as set, in milliseconds; 0: no limit, None: not set."""
         self.transaction_ms: int | None = None
-        """The limit of the open transaction, where it has one of its own."""
+        """The open transaction's own limit, if any."""
         super().__init__(*args, **options)
         opened(self.fileno())
         self.notices = self.notifies = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them
         self.cursor_factory = Cursor
         self.to_cancel: int = _libpq.PQgetCancel(self.pgconn_ptr)
-        """libpq's PGcancel: made now, because the connection behind `pgconn_ptr` may be freed in any moment later."""
+        """libpq's PGcancel, created early: the connection of `pgconn_ptr` can be freed at any time."""
         weakref.finalize(self, _libpq.PQfreeCancel, self.to_cancel).atexit = False
 
     def cursor(self, *args: Any, **options: Any) -> Cursor:  # type: ignore[override]
@@ -366,14 +366,14 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
 
     with _refusals.turn(endpoint, password, seconds) as standing:
         if standing:
-            again = "refused twice, not asked again, so that no account gets locked"
+            again = "rejected twice, not tried again, so that the account is not locked"
             raise psycopg2.OperationalError(f"{standing} ({again})")
         try:
             connection = in_time(opening, seconds + GRACE_SECONDS, _end, line.check)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
         except UnicodeDecodeError:  # psycopg2 reads what libpq quotes of the answer
-            raise psycopg2.OperationalError("what answers there is no PostgreSQL server") from None
+            raise psycopg2.OperationalError("the program that answers there is not a PostgreSQL server") from None
         except psycopg2.OperationalError as error:
             text = str(error)
             if password and password in text:  # a server may answer with what it was sent
@@ -466,15 +466,14 @@ def without_values(text: str, code: str) -> str:
 
 
 _OUT = {"boolean": "boolout", "inet": "inet_out", "bpchar": "bpcharout", "character": "bpcharout"}
-"""Types whose cast to text is not what COPY writes: `true` for t, a /32 for a host, trailing blanks gone."""
+"""Types whose cast to text differs from COPY's text: `true` for t, a /32 for a host, no trailing blanks."""
 
 
 MADE_TEXT = r"CASE WHEN format(E'\045s', {0}) = '' AND {0} IS NULL THEN NULL ELSE format(E'\045s', {0}) END"
-"""The text of a value of a type that somebody made, by the type's own output function as COPY writes it. Its owner may
-have made a cast to text, implicit or not, with a function of his, which `::text` would run as our login; `format` takes
-any type as it is (PostgreSQL, "String Functions and Operators", since 9.1; whether a DWS has it was found in no page).
-Of NULL it makes an empty text, and a row of NULLs IS NULL, so that both are asked. No percent sign, which is one of
-parameters: \\045 is it.
+"""The text of a user-defined type's value, by the type's own output function as COPY writes it. Its owner can have
+created a cast to text whose function `::text` would run as the job's login; `format` needs no cast (PostgreSQL, "String
+Functions and Operators", since 9.1; no page documents it for DWS). `format` turns NULL into an empty text, and a row
+of NULLs IS NULL, so the expression tests both. \\045 stands for the percent sign, which marks parameters.
 """
 
 

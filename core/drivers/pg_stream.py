@@ -26,11 +26,11 @@ from slotkeeper.core.drivers import pg
 from slotkeeper.core.drivers.deadline import Cut, limited
 
 STATUS_SECONDS = 10
-"""How often the server is told that we are there (holo-client: withStatusInterval)."""
+"""Seconds between two status messages to the server (holo-client: withStatusInterval)."""
 CALL_SECONDS = 30.0
-"""For the command that begins the stream, and for what is sent while it runs."""
+"""Seconds of the command that starts the stream, and of each message sent while it runs."""
 MESSAGE_BYTES = 1024 * 1024 * 1024
-"""The most that one message may have: libpq holds it whole."""
+"""Most bytes of a message: libpq holds it in memory."""
 
 
 class _ReplicationLine(LogicalReplicationConnection):
@@ -106,7 +106,7 @@ _KEEPALIVE_HEAD = struct.Struct("!cqqb")
 _STATUS = struct.Struct("!cqqqqb")
 """PostgreSQL, "Streaming Replication Protocol": written, flushed, applied, clock, whether an answer is asked for."""
 NOTHING = 0
-"""As flushed: no LSN at all."""
+"""A flushed value that confirms no LSN."""
 
 
 class _Libpq:

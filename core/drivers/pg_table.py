@@ -52,9 +52,9 @@ FAMILIES = {
     "bool": "bool",
     "bytea": "bytea",
 }
-"""Types with one order everywhere; every other type is ordered by the bytes of its text.
+"""Types with one order everywhere; every other type orders by the bytes of its text.
 
-int1 (tinyint) and smalldatetime are a DWS's own; a made target keeps them as int2 and timestamp.
+int1 (tinyint) and smalldatetime exist only in DWS; a created target stores them as int2 and timestamp.
 """
 
 PLAIN_TEXT = frozenset({"text", "varchar"})
@@ -66,7 +66,7 @@ class KeyColumn:
 
     name: str
     typname: str
-    """Empty where the type is not of pg_catalog, whatever it is called."""
+    """Empty if the type is not in pg_catalog."""
     type: str
     """Castable SQL."""
     by_bytes: bool
@@ -126,10 +126,10 @@ SIGNS = ("<", "<=", "=", ">=", ">")
 """A B-tree's strategies in order, from 1. PostgreSQL, "B-Tree Strategies"."""
 
 _NAME = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
-"""PostgreSQL, CREATE OPERATOR: what a name is made of; it cannot be quoted."""
+"""PostgreSQL, CREATE OPERATOR: the characters of a name, which cannot be quoted."""
 
 Operators = Mapping[str, Mapping[str, str]]
-"""By column: what stands for each sign. A column that is not there is compared by the server's own."""
+"""By column: the operator of each sign. Other columns use the server's own."""
 
 
 def operators_of(rows: Iterable[tuple[Any, ...]]) -> Operators:
@@ -141,7 +141,9 @@ def operators_of(rows: Iterable[tuple[Any, ...]]) -> Operators:
     found: dict[str, dict[str, str]] = {}
     for column, strategy, schema, name in rows:
         if not _NAME.fullmatch(str(name)):
-            raise Refused(f"key column {column!r} is compared by an operator of no known name", "use another type")
+            raise Refused(
+                f"the comparison operator of key column {column!r} has an unsupported name", "use another type"
+            )
         sign = SIGNS[int(strategy) - 1]
         spelled = str(name) if schema == "pg_catalog" else f"OPERATOR({quoted(str(schema))}.{name})"
         found.setdefault(str(column), {})[sign] = spelled
@@ -156,7 +158,7 @@ def spelled(operators: Operators, column: str, sign: str) -> sql.Composable:
 Composable = sql.Composable
 
 BITS, BARE = "bits", "bare"
-"""How a column stands in a row's hash: a float by its bits, text that is bare or has its length before it."""
+"""Forms of a column in a row's hash: a float by its bits, bare text, or text with its length before it."""
 
 _BARE = frozenset(FAMILIES) - {"bytea"}
 _TERMINATED = "coalesce({0}, '-') || '|'"
@@ -324,10 +326,10 @@ SELECT t.oid::bigint, CASE WHEN s.nspname = 'pg_catalog' THEN t.typname::text EL
        format_type(t.oid, -1), t.typtype::text = 'd', t.typbasetype::bigint
   FROM pg_type t JOIN pg_namespace s ON s.oid = t.typnamespace WHERE t.oid = ANY ({}::oid[])
 """
-"""The types that domains are over; asked level by level, only where there are domains."""
+"""Base types of domains, read level by level if there are domains."""
 
 _BY_CODE_POINT = "d.datlocprovider = 'b'"
-"""From PostgreSQL 17 on: the built-in locales order by code point, which in UTF-8 is the order of bytes."""
+"""PostgreSQL 17 and later: the built-in locales order by code point, which in UTF-8 is byte order."""
 
 _PRIMARY_KEY = """
 SELECT a.attname FROM pg_constraint c
@@ -435,11 +437,11 @@ class PgTables:
 
 def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: Mapping[str, Any]) -> None:
     if not keys:
-        raise Refused(f"{table} has no primary key", hint="name the key columns, or give the table a primary key")
+        raise Refused(f"{table} has no primary key", hint="name the key columns, or add a primary key to the table")
     absent = [name for name in dict.fromkeys([*keys, *columns]) if name not in described]
     if absent:
-        raise Refused(f"{table} has no column {', '.join(absent)}", hint="correct the column mapping")
+        raise Refused(f"unknown column {', '.join(absent)} of {table}", hint="correct the column mapping")
     loose = [name for name in keys if not described[name][7]]
     if loose:
         # A NULL key lies in no range, so such rows could not be seen.
-        raise Refused(f"key column {', '.join(loose)} of {table} may be NULL", hint="make it NOT NULL")
+        raise Refused(f"key column {', '.join(loose)} of {table} is nullable", hint="make it NOT NULL")

@@ -49,10 +49,10 @@ DWS_ONLY = {
     "nvarchar2": "character varying",
     "clob": "text",
 }
-"""Types of a DWS that PostgreSQL has not, by the PostgreSQL type with the same text (DWS: "Data Types")."""
+"""Types of DWS that PostgreSQL lacks, by the PostgreSQL type with the same text (DWS: "Data Types")."""
 
 _NOT_AS_TEXT = ("boolean", "inet", "character", "bpchar")
-"""Types whose cast to text is not the text that they write: a text column would not compare equal."""
+"""Types whose cast to text differs from their output: a text column would not compare equal."""
 
 _WHOLE = ("smallint", "integer", "bigint")
 
@@ -157,10 +157,10 @@ def plain_number(text: str) -> str:
 
 
 TEXT, NUMBER, FLOAT, SINGLE, SPAN = "text", "number", "float", "single", "span"
-"""How equal values of a key column become one text: as they are, or in one of four ways (`text_staging.one_text`).
+"""How equal values of a key column become one text: unchanged, or in one of four ways (`text_staging.one_text`).
 
-A float's text is the sink's own: a real and a double of one value are written in two ways (1e+06 and 1000000), and so
-is one float by servers before and since PostgreSQL 12.
+A float takes the sink's text: a real and a double of one value differ in text (1e+06 and 1000000), and so does a float
+between servers before and since PostgreSQL 12.
 """
 
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}

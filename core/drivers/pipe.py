@@ -34,7 +34,7 @@ def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str | None, ...]]:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
-            raise RowRefused("a row holds bytes that are no UTF-8, which rows cannot carry", where="source") from None
+            raise RowRefused("a row has bytes that are not UTF-8", where="source") from None
         yield tuple(map(value_of, text.removesuffix("\n").split("\t")))
 
 
@@ -82,9 +82,9 @@ def _escaped(text: str) -> str:
 
 
 BLOCK, CHARACTERS = 256, 1 << 18
-"""Rows that are handed over at once, fewer where they have as many characters."""
+"""Most rows passed on at once; fewer if they reach the character limit."""
 BLOCKS = 8
-"""So many blocks wait at most."""
+"""Most blocks that wait."""
 
 Fields = tuple[str | None, ...]
 
@@ -131,7 +131,7 @@ class _Queue:
         with self._changed:
             self._changed.wait_for(lambda: self._left or len(self._blocks) < BLOCKS)
             if self._left:
-                raise BrokenPipeError("nobody reads these rows any more")
+                raise BrokenPipeError("the reader of these rows has ended")
             self._blocks.append(block)
             self._changed.notify_all()
 
@@ -255,7 +255,7 @@ def copy_through(
             return None
         raise reading.error
     if written is not None and written != reading.rows:
-        raise Unreachable(f"the source sent {reading.rows} rows, the sink got {written}: the line was cut")
+        raise Unreachable(f"the source sent {reading.rows} rows, the sink got {written}: the connection was cut")
     return written
 
 
@@ -282,7 +282,7 @@ def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
     if reading.error is not None:
         raise reading.error
     if rest or rows != reading.rows:
-        raise Unreachable(f"the source sent {reading.rows} rows, {rows} came: the line was cut")
+        raise Unreachable(f"the source sent {reading.rows} rows, {rows} arrived: the connection was cut")
 
 
 def _text_ends() -> tuple[BinaryIO, BinaryIO]:

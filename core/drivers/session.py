@@ -30,7 +30,7 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachab
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
-"""For each answer, beside the grace of a call: a pooler that has no server session left must not hold a start up."""
+"""Milliseconds of each answer, besides a call's grace: a pooler without a free session must not hold up a start."""
 ROUNDS = 3
 CLEANING = 16
 TRIES = 2
@@ -154,7 +154,7 @@ def names_of_path(path: str, user: str) -> list[str]:
 def path_findings(place: str, user: str, schemas: Sequence[str]) -> Iterator[Finding]:
     """Schemas on a login's own path in which everybody may create, each as a warning."""
     for one in schemas:
-        text = f"everybody may create in schema {one}, which is on the search_path of {user}, not on our sessions'"
+        text = f"PUBLIC can create in schema {one}, which is on the search_path of {user}, not of a job's sessions"
         cure = f"for other programs of this login: REVOKE CREATE ON SCHEMA {quoted(one)} FROM PUBLIC"
         yield Finding(place, Level.WARN, f"{text}; {cure}")
 
@@ -163,7 +163,7 @@ Book = tuple[str, str]
 """A package and its file of named statements."""
 Rows = list[tuple[Any, ...]]
 PING_LIMIT_MS = 2_000
-"""For a question that is asked only to get an answer."""
+"""Milliseconds of a query that only tests whether the server answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +174,19 @@ class Dialect:
     book: Book
     settings: Mapping[str, str]
     classify: Callable[..., SlotkeeperError]
-    """Makes our own error of a driver's, the place in words, and what our own limit means where that is not the usual.
+    """Convert a driver's error; called with the server's label and, if unusual, the meaning of a timeout.
 
-    It is called only where there is an error.
+    Called only after an error.
     """
     autocommit: bool = False
     limit_ms: int | None = None
-    """The limit of a statement whose caller names none; None leaves it to `settings`."""
+    """Default limit of a statement; None leaves it to `settings`."""
     quiet: bool = False
-    """Send nothing but what is asked: settings go with the login, and the connection stays after an error that leaves
-    its line whole.
+    """Send only the caller's statements: settings go with the login, and the connection survives an error that does not
+    break it.
     """
     path: str = "pg_catalog, pg_temp"
-    """The search_path of its sessions (ADR 0025): what others keep in schemas of the login's own is never found."""
+    """The search_path of its sessions (ADR 0025): excludes objects of others in the login's schemas."""
 
 
 class Session:
@@ -203,9 +203,9 @@ class Session:
         self.place = endpoint.place
         self.application_name = application_name
         self.generation = 0
-        """Grows with every new connection: what a connection had prepared is gone when it changes."""
+        """Increases with every new connection, which loses the old one's prepared state."""
         self.parts: Mapping[str, pg.sql.Composable] = {}
-        """What stands in braces in every statement of `run`, by name."""
+        """The values of braces in every statement of `run`, by name."""
         self.transaction_ms = 0
         """The limit of a statement in a transaction, in milliseconds; 0: the session's own."""
         self._endpoint = endpoint
@@ -217,7 +217,7 @@ class Session:
         self._opened = 0.0
         self._pinned = False
         self._listed_in = 0
-        """The connection of which the server was seen to list a changed name."""
+        """The connection for which the server listed a changed name."""
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Session:
             before, connection.autocommit = connection.autocommit, True
             self._prove(connection)
             connection.autocommit = before
-        return "each connection keeps a server session of its own, over three transactions"
+        return "each connection kept its own server session over three transactions"
 
     def seconds(self) -> float:
         return self._clock.monotonic()
@@ -276,7 +276,7 @@ class Session:
         if not self.fresh and not self._renamed(name):
             if self._pinned:
                 side = self._dialect.side
-                raise Unreachable(f"{side} {self.place}: the session could not be renamed", where=side)
+                raise Unreachable(f"{side} {self.place}: could not rename the session", where=side)
             self.sever()
             self.close()
         self.application_name = name
@@ -387,7 +387,9 @@ class Session:
 
     def _pooled(self, why: str) -> Refused:
         side = self._dialect.side
-        return Refused(f"{side} {self.place}: this connection keeps no server session: {why}", CURE, where=side)
+        return Refused(
+            f"{side} {self.place}: this connection does not keep one server session: {why}", CURE, where=side
+        )
 
     # -- one statement, in autocommit -------------------------------------------------------------------------------
 

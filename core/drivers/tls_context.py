@@ -12,19 +12,19 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 
 NO_KEY_PASSWORD = "none was given"  # noqa: S105
-"""For a key that turns out to be encrypted; one that is not needs none."""
+"""Password of an encrypted key; an unencrypted key needs none."""
 _NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure")
-"""OpenSSL's words for a server that answers a TLS hello in plain text. A line that breaks is none of these."""
+"""OpenSSL's errors for a server that answers a TLS hello in plain text; a lost connection has another error."""
 _HINTS = (
     (
         ("certificate_verify_failed", "certificate verify failed", "self-signed", "expired"),
-        "the certificate has expired, names another host, or is of another authority than sslrootcert",
+        "the certificate has expired, names another host, or is from another authority than sslrootcert",
     ),
     (
         ("ssl is required", "doesn't support it", *_NO_TLS),
-        'the server speaks no TLS there: see the port, or write sslmode = "disable" where the network is trusted',
+        'the server does not support TLS there: check the port, or set sslmode = "disable" in a trusted network',
     ),
-    (("handshake failure", "protocol version", "unsupported protocol"), "TLS 1.2 is the least"),
+    (("handshake failure", "protocol version", "unsupported protocol"), "the server must support TLS 1.2 or later"),
 )
 
 

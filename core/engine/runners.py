@@ -24,7 +24,7 @@ class LocalRunner:
         self._lock = threading.Lock()
         self._live: dict[Future[Any], str] = {}
         self.left_behind = 0
-        """Cancelled tasks that have not ended yet, and hold their sessions."""
+        """Cancelled tasks that have not ended yet and hold their sessions."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Start a task in a thread; its future ends with CancelledError where its group is cancelled before it ends."""

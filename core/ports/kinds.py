@@ -61,7 +61,7 @@ COUNTED = "counted"
 """The form of a column in a row's hash that every kind knows: its text with its length before it."""
 
 Digest = tuple[str | None, ...]
-"""One hash per compared column, None where the value is NULL; values themselves never leave the server."""
+"""One hash per compared column, None for NULL; the values never leave the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class Probe(Protocol):
     """What a kind of source can be asked about itself, on scratch tables that are made for it and dropped again."""
 
     asked: int
-    """How many questions."""
+    """The number of questions."""
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
         """What a probe would do; only looks. Raises Refused where it cannot be done there."""
@@ -274,10 +274,10 @@ class SourceKind(Protocol):
     """A kind of source."""
 
     traits: SourceTraits
-    """What it is: whether it keeps positions, makes slots, and has one stream for all channels."""
+    """Its traits: whether it stores positions, creates slots, and has one stream for all channels."""
 
     gives: tuple[Encoding, ...]
-    """The encodings in which it gives a batch."""
+    """The encodings in which it supplies a batch."""
 
     @property
     def positions(self) -> Positions:
@@ -414,13 +414,13 @@ class SinkKind(Protocol):
     """A kind of sink."""
 
     traits: SinkTraits
-    """What it can do, on which the promise of a job rests."""
+    """Its capabilities, on which a job's promise rests."""
 
     no_reset: str
-    """Why no slot that it follows can be reset; empty where one can."""
+    """Why a slot of its jobs cannot be reset; empty if it can."""
 
     takes: tuple[Encoding, ...]
-    """The encodings of a batch that it takes."""
+    """The encodings of a batch that it accepts."""
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
         """A session at a store, opened at its first call; Defect where it is none.

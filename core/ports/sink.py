@@ -48,11 +48,9 @@ class StepSink(Protocol):
     """One sink transaction after another for a worker: stage, then commit under the fence."""
 
     encoding: Encoding
-    """How it reads a batch: what a source writes otherwise is converted on the way, once
-    (`slotkeeper.core.drivers.pipe`).
-    """
+    """The encoding of a batch that it reads; `slotkeeper.core.drivers.pipe` converts another one of a source, once."""
     names_rows: bool
-    """Whether an isolating step of a job that quarantines nothing raises RowRefused with the key of the row."""
+    """Whether an isolating step of a job without quarantine raises RowRefused with the row's key."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         """The lane's progress row as it is committed now."""
@@ -126,9 +124,9 @@ class Batch:
 class Outcome(Enum):
     """What became of a load that was to be committed."""
 
-    COMMITTED = "it is seen, or will be; now or at an earlier time"
-    ABORTED = "it is certain never to be seen"
-    UNKNOWN = "the server knows it no more: it may be seen"
+    COMMITTED = "it is visible, or will be; now or earlier"
+    ABORTED = "it will certainly never be visible"
+    UNKNOWN = "the server has forgotten it: it may be visible"
 
 
 @runtime_checkable

@@ -29,7 +29,7 @@ from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0
-"""So many seconds a call of a killed driver can still land: longer than a registration may take at the server."""
+"""Seconds in which a killed driver's call can still take effect: longer than the server's limit of a registration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class SourceWaitReader(Protocol):
     """Asks one source, again and again, who waits for its slots and for sessions of jobs; it remembers since when."""
 
     hidden: str
-    """What of that the last answer could not see, empty where it saw every session."""
+    """What the last answer could not see; empty if it saw every session."""
 
     def read(self, now: float) -> Sequence[SourceWait]:
         """The waits of this moment, within a few seconds; `now` is this host's clock in seconds since 1970.
@@ -198,10 +198,10 @@ class SlotAdmin(Protocol):
         """Hold one open session for the block: a lost one is not opened again inside it."""
 
     shown_as: str
-    """The name under which whoever registers the channel is seen at the server; "" where its session's own will do."""
+    """The server's name for the session that registers the channel; "": the session's own."""
 
     cleared_for: int
-    """The sink connection (its `generation`) up to which other registrars of the lane are known to be gone."""
+    """The last sink connection (`generation`) for which the lane's other registrars are known to have ended."""
 
     def end_rivals(self) -> bool:
         """End other sessions that register the same lane; False where it is not certain."""
@@ -234,7 +234,7 @@ class Retention(SlotAdmin, Protocol):
     """
 
     words: SlotWords
-    """What the source says about its slots."""
+    """The source's texts about its slots."""
 
     def identify(self) -> TableIdentity:
         """As `Source.identify`."""
@@ -333,11 +333,11 @@ class SlotWords:
     DDL waits for readers or clears a slot.
     """
 
-    no_list: str = "the server lists no slots: only configured ones are shown, by our own progress rows"
-    no_count: str = "the server counts no unread rows"
+    no_list: str = "the server cannot list slots: only configured ones are shown, from Slotkeeper's progress rows"
+    no_count: str = "the server does not count unread rows"
     no_drop: str = "this server cannot drop a slot"
-    no_after: str = "the server cannot show what is there now"
-    no_drained: str = "the server does not tell whether everything is read"
+    no_after: str = "the server cannot show the current slots"
+    no_drained: str = "the server does not report whether all records are read"
     no_ttl: str = ""
     no_timeout: str = ""
     own_times: str = ""
@@ -345,14 +345,14 @@ class SlotWords:
     moved: str = "every slot moves to the newest position"
     ages: str = ""
     head: str = ""
-    ttl: str = "the time that records are kept"
+    ttl: str = "the time that records are retained"
     part: str = "DN"
     short: str = "the slot did not move to the newest position"
     identity: str = "columns and key"
     marks: tuple[str, ...] = ()
     retains: bool = True
     there: str = "both points are registered on every DN"
-    no_expiry: str = "nothing is kept for it that could expire"
+    no_expiry: str = "the source retains nothing for it that could expire"
     ddl: DdlWords | None = None
 
 
@@ -370,10 +370,10 @@ class SlotViewer(Protocol):
     """What is asked of a source about the slots of its tables by commands that look; no call of it creates a slot."""
 
     calls: SlotCalls
-    """What the slot commands of this kind send."""
+    """The statements of this kind's slot commands."""
 
     words: SlotWords
-    """What it says about its slots."""
+    """Its texts about its slots."""
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
         """Every registered point of a table; None where this kernel has no function for it."""
@@ -407,7 +407,7 @@ class SlotPoller(Protocol):
     """What is asked of a source while its slots are shown, each with one statement; no call of it creates a slot."""
 
     words: SlotWords
-    """What it says about its slots."""
+    """Its texts about its slots."""
 
     def read_table(self, table: str) -> TableAnswer | None:
         """Points and clock; None where this kernel just turned out to list no points: the next answer has none."""

@@ -28,7 +28,7 @@ from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 
 ABSENT = TargetSeen(0, 0, "", dict.fromkeys(PARTS, ""), "", 0, 0, "")
-"""The reading of a target that is not there."""
+"""The reading of a target that does not exist."""
 
 
 def hash_of(part: object) -> str:
@@ -186,4 +186,4 @@ class BesideKind:
     takes: tuple[Encoding, ...] = (Encoding.ROWS,)
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
-        raise Defect(f"a sink of kind {self.name} is no store")
+        raise Defect(f"a sink of kind {self.name} cannot store progress rows")

@@ -21,14 +21,14 @@ KINDS = {
     "doris": ("slotkeeper.core.sinks.doris.kind", "DORIS"),
     "hologres": ("slotkeeper.core.sinks.hologres.kind", "HOLOGRES"),
 }
-"""The module of each kind, and its name there; its traits have the same name in the module `traits` beside it."""
+"""The module of each kind and its name there; the sibling module `traits` has its traits under the same name."""
 
 
 @cache
 def open(kind: str) -> SinkKind:
     """The kind of that name; raises Defect for one that the configuration should have refused."""
     if kind not in KINDS:
-        raise Defect(f"there is no sink kind {kind!r}")
+        raise Defect(f"unknown sink kind {kind!r}")
     module, name = KINDS[kind]
     return cast("SinkKind", getattr(import_module(module), name))
 
@@ -37,6 +37,6 @@ def open(kind: str) -> SinkKind:
 def traits(kind: str) -> SinkTraits:
     """What the kind of that name can do; raises Defect for one that the configuration should have refused."""
     if kind not in KINDS:
-        raise Defect(f"there is no sink kind {kind!r}")
+        raise Defect(f"unknown sink kind {kind!r}")
     module, name = KINDS[kind]
     return cast("SinkTraits", getattr(import_module(f"{module.rpartition('.')[0]}.traits"), name))

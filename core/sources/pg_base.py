@@ -22,9 +22,9 @@ from slotkeeper.core.sqltext import dotted, quoted
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT = "57014"
-"""query_canceled: our statement_timeout."""
+"""query_canceled: the session's statement_timeout."""
 COUNT_LIMIT_MS = 5_000
-"""Counting a range reads it; a plan is not worth more of a server's time than this for each part of a table."""
+"""Milliseconds per part of a table: counting a range reads it, and a plan is not worth more of a server's time."""
 
 
 def table_name(table: str) -> pg.sql.Composable:

@@ -23,14 +23,14 @@ KINDS = {
     "hologres_slot": "slotkeeper.core.sources.hologres.slot.kind",
     "mysql": "slotkeeper.core.sources.mysql.kind",
 }
-"""The module of each kind; it has the kind as `KIND`. The module `traits` beside it has `TRAITS`."""
+"""The module of each kind, with `KIND`; its sibling module `traits` has `TRAITS`."""
 
 
 @cache
 def open(kind: str) -> SourceKind:
     """The kind of that name; raises Defect for one that the configuration should have refused."""
     if kind not in KINDS:
-        raise Defect(f"there is no source kind {kind!r}")
+        raise Defect(f"unknown source kind {kind!r}")
     return cast("SourceKind", import_module(KINDS[kind]).KIND)
 
 
@@ -43,5 +43,5 @@ def positions(kind: str) -> Positions:
 def traits(kind: str) -> SourceTraits:
     """What the kind of that name is; raises Defect for one that the configuration should have refused."""
     if kind not in KINDS:
-        raise Defect(f"there is no source kind {kind!r}")
+        raise Defect(f"unknown source kind {kind!r}")
     return cast("SourceTraits", import_module(f"{KINDS[kind].rpartition('.')[0]}.traits").TRAITS)

@@ -13,13 +13,13 @@ from slotkeeper.core.domain.locks import Blocker, without_literals
 from slotkeeper.core.domain.source_waits import SourceWait, conflicts, is_ours, kind_of
 
 LIMIT_MS = 2_000
-"""Of each statement: an answer that comes later is of no use to whoever looks at a screen."""
+"""Milliseconds of each statement: a later answer does not help a screen's reader."""
 CONCEALED = "<insufficient privilege>"
 EVERY = 60.0
-"""Seconds after which rights and settings are asked for again."""
+"""Seconds after which the reader checks rights and settings again."""
 MOST = 20
-"""Waits for locks that are told of a table, the longest: of thousands of sessions that wait, each is counted after one
-of these, and a report that lists all would be written every two seconds."""
+"""Most lock waits reported of a table, the longest first; each further waiting session counts with one of these. A
+report of thousands would be written every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,9 @@ def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> 
     if len(silent) < len(master.places):
         return
     what = f"no Spark master answers at {', '.join(silent)}"
-    raise Unreachable(what, "see that the cluster runs, and that this host may connect to it", CLUSTER_GONE, "spark")
+    raise Unreachable(
+        what, "check that the cluster is running and that this host can connect to it", CLUSTER_GONE, "spark"
+    )
 
 
 def _connects(host: str, port: int) -> bool:
@@ -133,22 +135,22 @@ def from_executor(text: str) -> SlotkeeperError | None:
     found = _PLACE.search(text)
     where = f"the worker {found[1]}" if found else "a worker"
     if "ExecutorLostFailure" in text:
-        hint = "another takes its place; its own log, in Spark's work folder there, says why where it happens again"
-        what, cause = f"an executor on {where} was lost in mid-task", text.split("\n", 1)[0][:500]
+        hint = "No action needed: Spark replaces it. If it repeats, read its log in Spark's work folder there."
+        what, cause = f"an executor on {where} was lost during a task", text.split("\n", 1)[0][:500]
         return Unclassified(what, hint, EXECUTOR_LOST, "spark", cause)
     if program := re.search(r'Cannot run program "([^"]+)"', text):
         page = see("runbook", "I want a job on a Spark cluster")
-        hint = f"install Python there and name it: python in [jobs.X.spark]; what it needs: {page}"
+        hint = f"install Python there and set python in [jobs.X.spark]; requirements: {page}"
         return ConfigError(f"{where} has no Python {program[1]}", hint, where="spark")
     if "PYTHON_VERSION_MISMATCH" in text:
         mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-        what = f"{where} runs another version of Python than this driver, which is {mine}"
-        return ConfigError(what, "name one of that version: python in [jobs.X.spark]", where="spark")
+        what = f"{where} has another Python version than this driver ({mine})"
+        return ConfigError(what, "set python in [jobs.X.spark] to one of that version", where="spark")
     return None
 
 
 PACKAGE = "slotkeeper.zip"
-"""Spark puts it into an executor's working folder under this name."""
+"""The file's name in an executor's working folder."""
 _PACKED = (".py", ".sql")
 
 

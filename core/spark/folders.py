@@ -17,7 +17,7 @@ import platformdirs
 from slotkeeper.core.ownership import complaint, follow, make_folder
 
 SOCKET_PATH_LIMIT = 103
-"""The longest path of a Unix socket that every system takes (macOS: 104 bytes with the final zero)."""
+"""Longest path of a Unix socket on every system (macOS: 104 bytes with the final zero)."""
 _SOCKET_NAME = len("/.") + 36 + len(".sock")
 _PREFIX = "slotkeeper-"
 _STALE_SECONDS = 3600.0

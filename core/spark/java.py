@@ -31,7 +31,7 @@ OLDEST = 17
 """Spark 4 is compiled for Java 17."""
 _ASKING_SECONDS = 20.0
 _MOST_BYTES = 1024 * 1024
-"""A `release` file and the properties of a Java have some thousand bytes."""
+"""Most bytes read of a `release` file and of a Java's properties, which have some thousand."""
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
 _SHIM = """#!/usr/bin/env bash
 kept=()
@@ -144,9 +144,9 @@ def _write(path: Path, text: str) -> bool:
 
 
 _KEPT = 4
-"""Archives in the cache (70 MB each): one per Java and Spark that this user's environments really use."""
+"""Archives in the cache (70 MB each): one per Java and Spark that this user's environments use."""
 _LEAST_BYTES = 1_000_000
-"""Anything smaller is damaged, and would be passed over by every later JVM in silence."""
+"""A smaller archive is damaged, and every later JVM would ignore it silently."""
 _STALE_SECONDS = 3600.0
 
 

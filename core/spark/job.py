@@ -55,10 +55,10 @@ from slotkeeper.core.wiring.worker import ENTRIES, store_session
 CRASHED = 1
 POLL_SECONDS = 3.0
 CUT_OFF_AFTER = 4.0
-"""Seconds that a job which is asked to end has for ending well: most of the loop's own limit for its tasks."""
+"""Seconds that a job gets for a clean end: most of the loop's own limit for its tasks."""
 CUT_OFF_EVERY = 0.25
 SPARK_WITHIN = 6.5
-"""Seconds after which nothing of Spark's end is waited for: its supervisor kills what is left 1.5 s later."""
+"""Seconds after which the job no longer waits for Spark's end: its supervisor kills the rest 1.5 s later."""
 
 
 class WantedStates:
@@ -160,7 +160,7 @@ class Watchman(threading.Thread):
             except (SlotkeeperError, OSError) as error:
                 # one busy store must not end the watching: the next look tries again
                 if said != (said := str(error)):
-                    _say(f"no supervisor can be looked for: {error}")
+                    _say(f"cannot look for the supervisor: {error}")
 
     def stop(self) -> None:
         """No more."""
@@ -309,7 +309,7 @@ def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
     if options.job in loaded.refused:
         raise loaded.refused[options.job]
     if options.job not in loaded.jobs:
-        raise ConfigError(f"{options.config}: no job {options.job!r}")
+        raise ConfigError(f"{options.config}: unknown job {options.job!r}")
     job = loaded.jobs[options.job]
     if kept is None:
         for row in store.runs(job.name):

@@ -33,7 +33,7 @@ _PENDING = JobState.PENDING.value
 EVERY = 1.0
 """Seconds between reports."""
 CLOCK_SET = 2.0
-"""Seconds by which a wall clock leaves the monotonic one once somebody has set it."""
+"""Least seconds by which the wall clock leaves the monotonic one after it was set."""
 
 
 class StoreNarrator:
@@ -65,11 +65,11 @@ class StoreNarrator:
             if len(job.channels) > 1
         }
         self._unanswered = ""
-        """What stands above every other reason: a server that answers nobody."""
+        """The reason with precedence over all others: a server that does not answer."""
         self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
         self._trying: Condition | None = None
-        """What a start or a copy tries again."""
+        """The start's or copy's current retry."""
         self._of_lanes: tuple[Condition, ...] = ()
         self._apart = clock.utc().timestamp() - clock.monotonic()
         self._reported_at = 0.0
@@ -323,8 +323,8 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
 
 
 ASK_SLOT_EVERY = 1.5
-"""Seconds between two looks: a table's points, or its unread rows. What comes between two looks at one table's points
-is told within five seconds, also where the look between them counts."""
+"""Seconds between two readings: a table's points, or its unread rows. Changes of one table's points show within 5 s,
+also if the reading between counts rows."""
 
 
 class SlotWatch:

@@ -32,11 +32,11 @@ from slotkeeper.core.spark.session import Context, open_context
 SESSION_LOST = "spark session lost"
 WORKER_LOST = "spark worker lost"
 WARM_EVERY = 25.0
-"""Spark drops a worker that was idle for a minute, and its connections with it."""
+"""Seconds before Spark drops an idle worker with its connections (one minute)."""
 WARM_FOR = 120.0
-"""After this long without work a job is idle and starts no task at all."""
+"""Seconds without work after which a job is idle and starts no task."""
 _MOST_CAPACITY = 64
-"""Threads at most where a cluster says how many places there are, and says otherwise later."""
+"""Most threads if a cluster reports its number of task slots, which can change."""
 MUSTER_SECONDS = 60.0
 Say = Callable[[str], None]
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
@@ -62,7 +62,7 @@ class SparkRunner:
     @property
     def lost(self) -> str:
         """Why nothing works any more; "" while Spark works."""
-        return self._lost or ("Spark's Java process is gone" if self._context.ended() else "")
+        return self._lost or ("Spark's Java process has exited" if self._context.ended() else "")
 
     @property
     def lost_code(self) -> str:
@@ -156,13 +156,16 @@ class SparkRunner:
 
     def _classified(self, error: Exception) -> Exception:
         """An exception of py4j or Spark as one of ours."""
-        network, again = isinstance(error, _NETWORK), "the driver ends and is started again; nothing is lost"
+        network, again = (
+            isinstance(error, _NETWORK),
+            "No action needed: the supervisor restarts the driver; nothing is lost.",
+        )
         if self._context.ended(seconds=1.0 if network else 0.0) or network:
-            what = self.lost or "Spark's Java process is gone"
+            what = self.lost or "Spark's Java process has exited"
             return Unreachable(what, again, self.lost_code, "spark", cause=type(error).__name__)
         text = str(error) if isinstance(error, Py4JJavaError) else repr(error)
         if "stopped SparkContext" in text or "SparkContext was shut down" in text:
-            what, cause = "Spark's cluster has ended our application", text.split("\n", 1)[0][:500]
+            what, cause = "Spark's cluster has ended the job's application", text.split("\n", 1)[0][:500]
             return Unreachable(what, again, CLUSTER_GONE, "spark", cause)
         first = next((line for line in text.splitlines() if "Exception" in line or "abort" in line), text)[:500]
         if "cancelled" in first:
@@ -170,8 +173,8 @@ class SparkRunner:
         if (known := from_executor(text)) is not None:
             return known
         if "Python worker exited unexpectedly" in text:
-            hint = "the system may have run out of memory: see the kernel's log"
-            return Unclassified("a Spark worker died in mid-task", hint, WORKER_LOST, "spark", cause=first)
+            hint = "check the kernel's log: the host may have run out of memory"
+            return Unclassified("a Spark worker died during a task", hint, WORKER_LOST, "spark", cause=first)
         return Unclassified("Spark could not run a task", where="spark", cause=first)
 
 
@@ -196,8 +199,8 @@ def open_runner(
             say(str(workers))
     except TimeoutError:
         runner.close()
-        hint = "see that it has workers with cores and memory free (spark.executor.memory, spark.cores.max)"
-        what = f"the Spark cluster has given no executor within {MUSTER_SECONDS:.0f} s"
+        hint = "check that it has workers with free cores and memory (spark.executor.memory, spark.cores.max)"
+        what = f"the Spark cluster provided no executor within {MUSTER_SECONDS:.0f} s"
         raise Unreachable(what, hint, CLUSTER_GONE, "spark") from None
     except BaseException:
         runner.close()
@@ -207,7 +210,7 @@ def open_runner(
 
 
 ASK_EVERY = 2.0
-"""Seconds between two questions."""
+"""Seconds between two queries."""
 
 
 class SessionWatch:

@@ -40,9 +40,9 @@ from slotkeeper.core.spark.java import ClassArchive, Java, class_archive, find_j
 from slotkeeper.core.spark.settings import LEAST_CAPACITY, LOG_SETTINGS, logged, spark_settings, with_capacity
 
 STOP_SECONDS = 5.0
-"""How long Spark may take to stop before its JVM is killed."""
+"""Seconds that Spark gets to stop before its JVM is killed."""
 ARCHIVE_SECONDS = 20.0
-"""What the JVM gets on top, once per Java and Spark, to write the class archive."""
+"""Extra seconds for the JVM, once per Java and Spark, to write the class archive."""
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -56,7 +56,7 @@ logger.client.name = org.apache.spark.network.client
 logger.client.level = off
 """
 _NOT_OURS = ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYSPARK_DRIVER_PYTHON")
-"""Settings of the user's shell that would start another Spark than the one we describe."""
+"""Variables of the user's shell that would start another Spark."""
 
 
 class Context:
@@ -193,7 +193,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
     java = find_java()
     run = work_dir / f"spark-{os.getpid()}"
     if not private_folder(run) or not all(private_folder(run / part) for part in ("local", "tmp")):
-        raise ConfigError(f"The folder {run} cannot be made for Spark", hint="Check its owner and free space")
+        raise ConfigError(f"Cannot create the folder {run} for Spark", hint="Check its owner and free space")
     master, secret = Master.parse(options.master), cluster_secret(options)
     cache = cache_folder(run)
     spark_home, archive = Path(pyspark.__file__).parent, ClassArchive()
@@ -232,8 +232,8 @@ def _check_user() -> None:
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
-        what = f"The user id {os.geteuid()} has no name on this system, and Spark needs one"
-        hint = "Add a line for it to /etc/passwd (or start the container as a user that has one)"
+        what = f"The user id {os.geteuid()} has no name on this host, but Spark needs one"
+        hint = "Add a line for it to /etc/passwd, or start the container as a user with a name"
         raise ConfigError(what, hint, where="spark") from None
 
 
@@ -258,7 +258,7 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
     except SlotkeeperError:
         raise
     except Exception as error:
-        hint = "The lines above say why; `slotkeeper doctor` checks Java, memory and folders"
+        hint = "Read the lines above; `slotkeeper doctor` checks Java, memory and folders"
         cause = str(error).split("\n", 1)[0][:500]
         raise Unreachable("Spark did not start", hint, where="spark", cause=cause) from error
 

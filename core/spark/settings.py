@@ -14,16 +14,16 @@ from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.spark.task import KINDS
 
 LEAST_CAPACITY = 2
-"""One lane that hangs must not hold back the others."""
+"""Spare capacity: a lane that hangs must not hold back the others."""
 SPARE = 1
-"""A cancelled task keeps its place in Spark for up to 3 s more; the next one must not wait behind it."""
+"""Spare task slots: a cancelled task holds its slot for up to 3 s more, and the next one must not wait for it."""
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 """C1 and the serial collector: short tasks and a small heap; measured 0.53 of the default start."""
 ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
-"""As many as `local[4]` has: without a limit a standalone cluster gives one job every core that it has."""
+"""As many cores as `local[4]`: without a limit a standalone cluster gives one job all its cores."""
 LOG_SETTINGS = "log4j2.properties"
-"""The file in a run's folder that says what its JVMs log."""
+"""The log settings of a run's JVMs, in its folder."""
 
 
 def logged(run: Path) -> tuple[str, ...]:

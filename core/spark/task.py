@@ -22,9 +22,9 @@ from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import ConfigError, ErrorValues, SlotkeeperError
 
 KINDS = "SLOTKEEPER_KINDS"
-"""The workers' variable that names the kinds of source and sink which are loaded before they are forked."""
+"""The workers' variable with the source and sink kinds to import before the fork."""
 _FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
-"""Packages of others that workers may lack; any other missing module is a defect of ours."""
+"""Third-party packages that workers can lack; any other missing module is a defect of Slotkeeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def call(packed: Packed, spec: object) -> Answer:
             return Answer(failure=_unknown(packed.name, error))
         what = f"the worker {socket.gethostname()} lacks the Python package {error.name} in {sys.executable}"
         page = see("runbook", "I want a job on a Spark cluster")
-        hint = f"install it there, or name a Python that has it: python in [jobs.X.spark]; {page}"
+        hint = f"install it there, or set python in [jobs.X.spark] to a Python that has it; {page}"
         return Answer(failure=ErrorValues.of(ConfigError(what, hint=hint, where="spark")))
     except Exception as error:
         return Answer(failure=_unknown(packed.name, error))

@@ -26,28 +26,28 @@ class Options:
     """How to compare."""
 
     settled: Callable[[], bool] | None = None
-    """Waits until the sink must hold everything that the source had at the call; False where it does not come to that.
+    """Wait until the sink must hold everything that the source had at the call; return False if it does not get there.
 
-    None: nothing moves.
+    None: the job is not running.
     """
     quarantined: Callable[[Collection[Key]], Collection[Key]] = lambda _keys: ()
-    """Those of the keys that are known to be held back."""
+    """Return those of the keys that are known to be held back."""
     on_rows: Callable[[int, int], None] = lambda _done, _planned: None
-    """Gets the rows compared and the rows that the source had at first; what it raises ends the comparison."""
+    """Gets the compared rows and the source's rows at the start; an exception ends the comparison."""
     range_rows: int = 100_000
-    """Rows of a range at first."""
+    """Rows of an initial range."""
     fan_out: int = 16
-    """Parts into which a range that differs is cut."""
+    """Parts into which a differing range is split."""
     leaf_rows: int = 2_000
-    """Rows of a range that is no longer cut: its rows are compared one by one."""
+    """Most rows of a range that is not split further: its rows are compared one by one."""
     named: int = 100
-    """Keys retained per kind of difference, at most."""
+    """Most keys retained per kind of difference."""
     pending: int = 10_000
-    """Differing keys held in memory at a time, at most."""
+    """Most differing keys in memory."""
     confirmations: int = 2
-    """Rounds in a row in which a key has to differ, where the source moves."""
+    """Consecutive rounds in which a key has to differ while the source changes."""
     rounds: int = 6
-    """Rounds for a key at most; one that moved in all of them is unsettled."""
+    """Most rounds for a key; one that changed in all of them is unsettled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Comparison:
     """What a comparison found."""
 
     rows_source: int
-    """Rows of the source, summed over ranges that were read at different moments."""
+    """Rows of the source, summed over ranges read at different times."""
     rows_sink: int
     """The same of the sink."""
     ranges: int
@@ -71,7 +71,7 @@ class Comparison:
     extra: Found
     different: Found
     unsettled: Found
-    """Keys that could not be judged: they kept moving, or the sink did not catch up in time. Never counted as equal."""
+    """Unsettled keys: they kept changing, or the sink did not catch up in time. Never counted as equal."""
     quarantined: Found
     differing_columns: tuple[tuple[str, int], ...]
     """Per source column, the rows in which it differs."""
@@ -203,10 +203,10 @@ T = TypeVar("T")
 _MONOTONIC = SystemClock().monotonic
 
 MOST_RANGES = 4_096
-"""First ranges planned at most, so that the list of bounds stays small whatever the table's size."""
+"""Most initial ranges, so that the list of bounds stays small for any table size."""
 
 DEEPEST = 40
-"""Each cut leaves less than half, so a deeper one means keys that do not sort as they are spelled."""
+"""Most levels of splits: each leaves less than half, so a deeper one means keys that do not sort like their text."""
 
 
 def compare(
@@ -221,7 +221,7 @@ def compare(
         raise Refused(
             f"cannot compare {source.label} with {sink.label}: keys, encodings or column counts do not match "
             f"({list(source.signature)}, {len(source.columns)} columns; {list(sink.signature)}, {len(sink.columns)})",
-            hint="give both sides the same key and the mapped columns in the same order",
+            hint="pass the same key and the mapped columns in the same order for both sides",
         )
     started = monotonic()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="verify-sink") as beside:
@@ -276,7 +276,7 @@ class _Walk:
 
     def _cut(self, bounds: KeyRange, depth: int, ours: int, theirs: int) -> bool:
         if depth > DEEPEST:
-            raise Refused(f"the keys of {self.source.label} and {self.sink.label} cannot be put in one order")
+            raise Refused(f"the keys of {self.source.label} and {self.sink.label} have no common order")
         # The side with more rows knows where they lie; both sides order keys alike, so its bounds serve both.
         side, rows = (self.source, ours) if ours >= theirs else (self.sink, theirs)
         cuts = side.split(bounds, max(1, rows // self.options.fan_out))

@@ -36,9 +36,9 @@ A = TypeVar("A", bound=SlotAdmin)
 
 STARTER = "starter"
 END_LIMIT_MS = 2_000
-"""Of the statements that end the sessions of an abandoned task."""
+"""Limit of the statements that end an abandoned task's sessions."""
 CLOSE_WITHIN = 2.0
-"""Seconds for which closing sessions waits for statements that are under way in them."""
+"""Seconds that closing waits for running statements of the sessions."""
 
 
 class _Opened:

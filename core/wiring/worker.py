@@ -166,7 +166,9 @@ def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
         endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
         session = sources.open(job.source_kind).connect(login(endpoint, name))
     if not isinstance(session, ChangelogSession):
-        raise Refused(f"a source of kind {job.source_kind} gives no DataFrame", "read it by a job", where="source")
+        raise Refused(
+            f"a source of kind {job.source_kind} cannot supply a DataFrame", "read it by a job", where="source"
+        )
     return session
 
 
@@ -178,9 +180,10 @@ def _named_worker() -> Iterator[None]:
     except ConfigError as error:
         raise type(error)(
             f"on the worker {socket.gethostname()}, as {getpass.getuser()}: {error.message}",
-            error.hint or "workers resolve passwords themselves: give each of them the same file, variable or command",
+            error.hint
+            or "provide each worker with the same file, variable or command: workers resolve passwords themselves",
         ) from None
 
 
 ENTRIES = WorkerEntries(partial(stream_task.work, open_pair), partial(copy_task.work, open_pair))
-"""What a driver hands to its workers."""
+"""The values that a driver passes to its workers."""

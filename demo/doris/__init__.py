@@ -5,15 +5,15 @@ DuckDB, and can be read over MySQL's protocol. It listens on the loopback only. 
 says nothing about.
 """
 
-STANDIN = "a stand-in for Apache Doris over DuckDB, no Doris"
+STANDIN = "a stand-in for Apache Doris over DuckDB, not a Doris"
 CANNOT_PROVE = (
-    "how loads and queries behave under load, with replicas, tablets, compaction or a BE that is really lost",
+    "loads and queries under load, with replicas, tablets, compaction or a lost BE",
     "when a committed transaction becomes visible: at once, or when a test publishes it",
-    "keywords of versions: the header `columns` takes what the grammars of 2.1 and 4.0 both take",
-    "the order of rows of one key within a load: here the last wins, a Doris promises none without a sequence column",
+    "keywords of versions: the header `columns` accepts what the grammars of 2.1 and 4.0 both accept",
+    "the order of a key's rows within a load: here the last wins, Doris promises none without a sequence column",
     "conversions of values beyond a cast of DuckDB, time zones, and the text of types that DuckDB lacks",
-    "the answers of versions: their fields and prefixes differ, those of 2.1 are given; FE and BE are one process",
-    "CSV, Parquet, where, columns with expressions, partial columns, group commit: refused, not imitated",
-    "TLS of the port for queries: only FE and BE have it",
-    "rights: there is one user, who may do everything",
+    "the answers of versions: fields and prefixes are those of 2.1; FE and BE are one process",
+    "CSV, Parquet, where, columns with expressions, partial columns, group commit: rejected, not imitated",
+    "TLS of the query port: only FE and BE have it",
+    "rights: the only user has all of them",
 )

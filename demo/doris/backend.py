@@ -41,9 +41,9 @@ class Backend:
     two_phase: bool = True
     scheme: str = "http"
     packs_json: bool = True
-    """Whether it takes packed JSON, as a BE does from 3.0.5 on."""
+    """Whether it accepts compressed JSON, as a BE does from 3.0.5 on."""
     fails_without_rows: bool = True
-    """Whether a load of which no row fits fails whatever its ratio (apache/doris #8133), as older ones do."""
+    """Whether a load without a fitting row fails at any ratio (apache/doris #8133), as in older versions."""
     pages: dict[str, str] = field(default_factory=dict)
     loads: int = 0
 

@@ -22,7 +22,7 @@ _DROP = re.compile(rf"DROP TABLE IF EXISTS {_AT} FORCE$")
 _REPLACE = re.compile(rf"ALTER TABLE {_AT} REPLACE WITH TABLE `([^`]+)` PROPERTIES \('swap' = 'false'\)$")
 _COLUMN = re.compile(r"\s*`((?:[^`]|``)+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
 _FIRST, _REST = frozenset("_@/"), frozenset('_.+,-/?@#$%^&*":')
-"""Of a column's name, beside letters, digits and blanks of ASCII (apache/doris, `FeNameFormat.COLUMN_NAME_REGEX`)."""
+"""Further characters of a column name, besides ASCII letters, digits and blanks (`FeNameFormat.COLUMN_NAME_REGEX`)."""
 LONGEST_NAME = 256
 
 

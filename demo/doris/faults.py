@@ -19,16 +19,16 @@ class Fault(Enum):
     """What goes wrong at it."""
 
     NONE = "nothing"
-    LOST_BEFORE = "the line breaks before anything is done"
-    LOST_AFTER = "all is done, and the line breaks before the answer"
-    HANG = "nobody answers, until the server ends"
-    HANG_MIDWAY = "the transaction has begun and rows come, then nobody answers, until the server ends"
+    LOST_BEFORE = "the connection breaks before the server acts"
+    LOST_AFTER = "the server acts, and the connection breaks before the answer"
+    HANG = "no answer comes until the server ends"
+    HANG_MIDWAY = "the transaction has started and rows arrive, then no answer comes until the server ends"
     TRICKLE = "the answer comes byte by byte and never ends"
     DEAD_BACKEND = "the FE names a backend that does not answer"
     NO_BACKEND = "the FE has no backend"
     TOO_MANY_VERSIONS = "a tablet has too many versions"
     PUBLISH_TIMEOUT = "committed, and not visible before Transactions.publish"
-    CUT = "half of the rows are taken, and the answer says so"
+    CUT = "the server accepts half of the rows, and reports it"
     ELSEWHERE = "the FE names another host"
     PLAIN_BACKEND = "the FE names a backend without TLS"
     SLOW_FRONTEND = "the FE never answers a load, until the server ends"
@@ -41,7 +41,7 @@ class Faults:
         self._coming: dict[Call, deque[Fault]] = {call: deque() for call in Call}
         self._lock = threading.Lock()
         self.ended = threading.Event()
-        """Set when the server ends: what hangs goes on then."""
+        """Set when the server ends: hanging requests then continue."""
 
     def plan(self, call: Call, *faults: Fault) -> None:
         """The next calls of a kind go wrong so."""

@@ -13,7 +13,7 @@ from slotkeeper.demo.doris.http import LOOPBACK, Request
 from slotkeeper.demo.doris.transactions import Transactions
 
 DEAD_PORT = 1
-"""No server listens there."""
+"""A port without a server."""
 _NO_BACKEND = "No backend load available, or there are no backends available"
 _OF_FRONTEND = frozenset(
     {Fault.NO_BACKEND, Fault.SLOW_FRONTEND, Fault.DEAD_BACKEND, Fault.ELSEWHERE, Fault.PLAIN_BACKEND}

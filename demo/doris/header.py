@@ -29,7 +29,7 @@ RESERVED = frozenset(_KEYWORDS.split())
 _FUNCTIONS = frozenset(
     {"current_date", "current_time", "current_timestamp", "current_user", "localtime", "localtimestamp", "session_user"}
 )
-"""Names that `primaryExpression` takes for a function: no column, so the FE calls them unsupported."""
+"""Names that `primaryExpression` parses as a function, not a column: the FE calls them unsupported."""
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r\n]+)|(?P<comma>,)|`(?P<quoted>(?:[^`]|``)*)`|(?P<word>[A-Za-z0-9_$\u0080-\U0010ffff]+)"
 )

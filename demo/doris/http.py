@@ -17,7 +17,7 @@ from slotkeeper.demo.doris.faults import Faults
 
 LOOPBACK = "127.0.0.1"
 STANDIN = "slotkeeper-standin (no Apache Doris)"
-"""What every answer names as its server."""
+"""The `Server` header of every answer."""
 
 
 @dataclass

@@ -35,11 +35,11 @@ TYPES = {
 }
 """Doris's types, and DuckDB's for each."""
 STRING_LIMIT = "string_type_length_soft_limit_bytes"
-"""The setting of a BE (be.conf) that bounds a STRING, a VARCHAR and a CHAR (apache/doris, be/src/common/config.cpp)."""
+"""The setting of a BE (be.conf) that limits a STRING, a VARCHAR and a CHAR (apache/doris, be/src/common/config.cpp)."""
 STRING_BYTES = 2_147_483_643
 """The length of the type STRING itself (Doris, "STRING")."""
 NAMED_ROWS = 100
-"""How many rejected rows an error page names."""
+"""Most rejected rows that an error page names."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class Tables:
         self._number, self._id = 0, 10_000
         self.be_conf = {STRING_LIMIT: "1048576"}
         self.tells_partitions = True
-        """Whether this login may ask for partitions ("SHOW PARTITIONS": it needs the SHOW permission)."""
+        """Whether this login can read partitions ("SHOW PARTITIONS": it needs the SHOW permission)."""
         self.unicode_names = False
         """`enable_unicode_name_support`, a session variable of the FE."""
         self.tells_be_conf = True
-        """Whether this login may ask for BEs and their settings (SHOW BACKENDS, SHOW BACKEND CONFIG: ADMIN_PRIV)."""
+        """Whether this login can read BEs and their settings (SHOW BACKENDS, SHOW BACKEND CONFIG: ADMIN_PRIV)."""
         self.be_ports: list[int] = []
         """HttpPorts that SHOW BACKENDS lists."""
         self._db.execute("CREATE SCHEMA slotkeeper_loads")

@@ -25,7 +25,7 @@ class State(Enum):
 
 DECIDED = frozenset({State.COMMITTED, State.VISIBLE})
 EXISTING = {State.PREPARE: "RUNNING", State.PRECOMMITTED: "PRECOMMITTED"}
-"""`ExistingJobStatus` of a label that is taken; FINISHED otherwise."""
+"""`ExistingJobStatus` of a used label by state; FINISHED otherwise."""
 
 
 class Refused(Exception):
@@ -64,7 +64,7 @@ class Transactions:
     """`streaming_label_keep_max_second`: how long an ended load is known. `label_keep_max_second` is for other loads
     (`TransactionState.isShortTxn`)."""
     label_most: int = 2_000
-    """`label_num_threshold`: how many ended loads of a database are known, the oldest are dropped first; 0 or less: no
+    """`label_num_threshold`: most known ended loads of a database, the oldest are dropped first; 0 or less: no
     limit (`DatabaseTransactionMgr.unprotectedRemoveUselessTxns`)."""
     precommit_seconds: float = 3_600.0
     """`stream_load_default_precommit_timeout_second`: the header `timeout` limits PREPARE only
@@ -72,7 +72,7 @@ class Transactions:
     most: int = 100
     """`max_running_txn_num_per_db`."""
     publishes: bool = True
-    """Whether a committed load becomes visible at once; False as long as a BE is lost, or its publish is slow."""
+    """Whether a committed load becomes visible at once; False for a lost BE or a slow publish."""
     _all: dict[int, Transaction] = field(default_factory=dict)
     _committed: list[Transaction] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)

@@ -22,7 +22,7 @@ from slotkeeper.demo.doris import ddl
 from slotkeeper.demo.doris.http import LOOPBACK
 from slotkeeper.demo.doris.tables import SEQUENCE, SIGN, Column, Table, Tables
 
-VERSION = "slotkeeper stand-in, no Apache Doris"
+VERSION = "slotkeeper stand-in, not Apache Doris"
 _NAME = r"`?([^`.\s]+)`?\.`?([^`\s]+)`?"
 _DESCRIBE = re.compile(rf"(?:DESC|DESCRIBE)\s+{_NAME}$", re.I)
 _CREATE = re.compile(rf"SHOW\s+CREATE\s+TABLE\s+{_NAME}$", re.I)

@@ -11,25 +11,25 @@ from typing import TypeVar
 class Fault(Enum):
     """What happens to one page of a binlog that is read by SQL."""
 
-    DROP = "the line is cut in the middle of the page"
+    DROP = "the connection is cut in the middle of the page"
     TWICE = "the page's records come twice"
-    EMPTY = "the page comes without any record"
+    EMPTY = "the page comes without a record"
 
 
 class StreamFault(Enum):
     """What happens to one message of a binlog's stream that has a record."""
 
-    DROP = "the line is cut in the middle of the message"
+    DROP = "the connection is cut in the middle of the message"
     TWICE = "the message comes twice"
-    EMPTY = "a message without any record comes before it"
-    SPLIT = "it ends with the row before an update, whose row after it comes in the next message"
-    LEFT_OUT = "it has rows without a byte, as the server's own filter leaves them"
-    VERSION = "it says that its rows are of a newer version of the table, which no catalog has"
+    EMPTY = "a message without a record precedes it"
+    SPLIT = "it ends with the before-row of an update, whose after-row comes in the next message"
+    LEFT_OUT = "it has empty rows, as the server's own filter leaves them"
+    VERSION = "its rows claim a newer version of the table, which no catalog has"
 
 
 _Kind = TypeVar("_Kind", Fault, StreamFault)
 FOREIGN_LSN = 9_000_000_000_000_000
-"""In the keepalives of a stream: what a Hologres writes there is not documented, so that it must not matter."""
+"""LSN in a stream's keepalives: Hologres does not document it, so it must not matter."""
 
 
 class Faults:
@@ -41,27 +41,27 @@ class Faults:
         self._hanging: dict[int, threading.Event] = {}
         self.met: Counter[Enum] = Counter()
         self.pages = 0
-        """How many pages were asked for."""
+        """Requested pages."""
         self.messages = 0
-        """How many messages with a record were sent."""
+        """Sent messages with a record."""
         self.streams: list[str] = []
-        """The commands that began a stream."""
+        """Commands that started a stream."""
         self.flushed: set[int] = set()
-        """What clients of streams said to have flushed."""
+        """LSNs that streams' clients reported as flushed."""
         self.senders: int | None = None
-        """How many streams there may be at once; None: as many as are asked for."""
+        """Most parallel streams; None: unlimited."""
         self.frame_lsn = FOREIGN_LSN
-        """In keepalives of streams."""
+        """LSN in keepalives of streams."""
         self.keepalive_seconds = 0.5
-        """Between keepalives, which ask for an answer; a real server has some ten. 0: behind each message."""
+        """Seconds between keepalives that request an answer; a real server has about ten. 0: after each message."""
         self.running = 0
-        """How many streams there are."""
+        """Open streams."""
         self.deaf = False
-        """Whether what clients say to have flushed moves no slot."""
+        """Whether a flushed report moves no slot."""
         self.forward_only = False
-        """Whether a slot is never moved back."""
+        """Whether a slot never moves back."""
         self.one_reader = False
-        """Whether a slot has one stream for each shard at most, as PostgreSQL has one for each slot."""
+        """Whether a slot has at most one stream per shard, as PostgreSQL has one per slot."""
         self._readers: Counter[tuple[str, int]] = Counter()
         self.ended = threading.Event()
 

@@ -22,7 +22,7 @@ from slotkeeper.demo.hologres.walsender import WalSender
 
 HOST = "127.0.0.1"
 _REPLICATION = ("database", "true", "on", "yes", "1")
-"""PostgreSQL, "Streaming Replication Protocol": what a login says to stream instead of asking."""
+"""PostgreSQL, "Streaming Replication Protocol": the login parameter of a streaming connection."""
 _PAGE = re.compile(r"\bhg_binlog_event_type\b.*\bLIMIT\b", re.DOTALL)
 _SHARD = re.compile(r"\bhg_shard_id = (\d+)|hg_get_binlog_cursor\w*\([^)]*, (\d+)\)")
 
@@ -100,7 +100,7 @@ class _Line:
         self._sender: WalSender | None = None
         self._logged_in = threading.Event()
         self._watched = False
-        """Whether the answer under way is a page that something may happen to: then it is looked through."""
+        """Whether the current answer is a page that a fault can affect: then the proxy inspects it."""
 
     def cut(self) -> None:
         """End both ends."""

@@ -78,7 +78,9 @@ class HologresSinkSide:
         types = {one[1]: (one[2], "[]" in one[0]) for one in found if one}
         for column, (type_, array) in types.items():
             if type_ not in (ARRAYS if array else TYPES) or (column in key and (array or type_ in NO_KEY)):
-                raise Refused(f"a Hologres has no {'key' if column in key else 'column'} of type {type_}: {column}")
+                raise Refused(
+                    f"Hologres does not support a {'key' if column in key else 'column'} of type {type_}: {column}"
+                )
         zoned = [column for column, (type_, _) in types.items() if type_ == "timestamptz"]
         own = {"schema": Identifier(schema), "guard": Identifier(f"guard_{name}"), "keeps": Identifier(f"keeps_{name}")}
         differ = SQL("NEW.{0} IS DISTINCT FROM OLD.{0}")

@@ -23,7 +23,7 @@ SLOTS = {
     "timestamp without time zone": "<q",
     "timestamp with time zone": "<q",
 }
-"""What is in a slot itself, as the numbers that the format has."""
+"""Types stored in a slot itself, by the format's numbers."""
 
 
 class _Space:

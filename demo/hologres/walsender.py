@@ -24,7 +24,7 @@ from slotkeeper.demo.hologres.stream_values import plain, sendable, value_of
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 PAUSE = 0.03
-"""Seconds between two reads of a binlog that had nothing new."""
+"""Seconds between two reads of a binlog without new records."""
 BEFORE = 3
 _COMMAND = re.compile(r"START_REPLICATION\s+SLOT\s+(\S+)\s+LOGICAL\s+\S+\s*\((.*)\)\s*$", re.DOTALL)
 _OPTION = re.compile(r"\"(\w+)\"\s+'((?:[^']|'')*)'")

@@ -10,11 +10,11 @@ import struct
 
 BLOCK = 1 << 16
 STARTUP = 196_608
-"""The code of a login; others ask for TLS or cancel a query."""
+"""The code of a login; others request TLS or cancel a query."""
 ENCRYPTION = (80_877_103, 80_877_104)
-"""The codes that ask for TLS and for GSSAPI, answered by one byte instead of a message."""
+"""The codes that request TLS and GSSAPI, answered by one byte instead of a message."""
 COPY_BOTH = b"W\x00\x00\x00\x07\x00\x00\x00"
-"""Both sides may send from now on."""
+"""Both sides can send from now on."""
 
 
 def exactly(line: socket.socket, size: int) -> bytes:

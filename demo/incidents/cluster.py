@@ -28,7 +28,7 @@ from slotkeeper.demo.scaling import add_dn
 
 AHEAD_S = 90.0
 SILENT_AFTER_S = 5.0
-"""From when on a server that says nothing is called silent: the limit of the driver's pulse."""
+"""Seconds after which a server without an answer counts as silent: the limit of the driver's pulse."""
 _CLOCKS = (("now", "STABLE"), ("clock_timestamp", "VOLATILE"))
 _SCALED_WITHIN = 60.0
 
@@ -64,7 +64,7 @@ def _set_clock(world: World) -> str:
         )
     world.begins()
     _ahead(world, AHEAD_S)
-    return f"the source's clock was set {AHEAD_S:g} s ahead of this machine's"
+    return f"the source's clock was set {AHEAD_S:g} s ahead of this host's"
 
 
 def _own(name: str, kind: str) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def _silence(world: World) -> str:
     world.opened.callback(_tell_all, server, signal.SIGCONT)
     world.begins()
     _tell_all(server, signal.SIGSTOP)
-    return "the line to the source went half open: it takes what is sent, and nothing comes back"
+    return "the connection to the source is half open: it accepts data and returns nothing"
 
 
 def _tell_all(server: Server, number: signal.Signals) -> None:
@@ -135,7 +135,7 @@ CLOCK_SKEW = Incident(
         Command("slotkeeper doctor"),
         VERIFY,
     ),
-    stand_in="functions take the place of the server's now() and clock_timestamp(), for sessions that are opened then",
+    stand_in="functions replace the server's now() and clock_timestamp() for new sessions",
 )
 SOURCE_RESTORED = Incident(
     "source-restored",
@@ -146,13 +146,13 @@ SOURCE_RESTORED = Incident(
     by_status(2, ("SLOT LOST", "SOURCE OLDER"), "job_failed", Party.SLOT, Party.SOURCE),
     start_refused("SLOT LOST", "SOURCE OLDER"),
     COPY_ANEW,
-    stand_in="newer rows and the slot's points are deleted past the capture, while the server goes on",
+    stand_in="newer rows and the slot's points are deleted past the capture, while the server continues to run",
 )
 HALF_OPEN_LINE = Incident(
     "half-open-line",
     15,
     "A job says that its source, or its sink, does not answer",
-    "the source takes what is sent and answers nothing",
+    "the source accepts data and answers nothing",
     _silence,
     by_status(1, ("does not answer",), "source_fails", Party.SOURCE, late=SILENT_AFTER_S),
     Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("runs already",)),
@@ -164,6 +164,6 @@ HALF_OPEN_LINE = Incident(
         ),
         VERIFY,
     ),
-    stand_in="the server's processes are stopped (SIGSTOP), and nothing is dropped on the way",
+    stand_in="the server's processes are stopped (SIGSTOP); no packet is dropped",
 )
 EVERY = (DN_ADDED, CLOCK_SKEW, SOURCE_RESTORED, HALF_OPEN_LINE)

@@ -46,9 +46,9 @@ def _second_job(world: World) -> str:
     begun = world.run(("--config", str(other), "jobs", "start", "orders_rt", "--take-over", "--wait", "2m"))
     watching.join(_TAKEN_WITHIN)
     if begun.code:
-        raise Refused(f"the second job does not run: {begun.text}")
+        raise Refused(f"the second job is not running: {begun.text}")
     write(world, FEW)
-    return "somebody started the same job on another machine, with --take-over"
+    return "the same job was started on another host, with --take-over"
 
 
 def _begins_with_its_epoch(world: World, before: int) -> None:
@@ -79,7 +79,7 @@ def _kill_driver(world: World) -> str:
     world.begins()
     os.kill(int(found[1]), signal.SIGKILL)
     write(world, FEW)
-    return f"the driver (pid {found[1]}) was killed by SIGKILL, as the kernel does where memory runs out"
+    return f"the driver (pid {found[1]}) was killed by SIGKILL, as the kernel does when memory runs out"
 
 
 def _fill_disk(world: World) -> str:
@@ -90,7 +90,7 @@ def _fill_disk(world: World) -> str:
                     pass
     world.begins()
     write(world, FEW)
-    return f"somebody filled the disk of the state folder with {_filler(world)}"
+    return f"{_filler(world)} filled the disk of the state folder"
 
 
 def _filler(world: World) -> Path:
@@ -101,7 +101,7 @@ SECOND_JOB = Incident(
     "second-job",
     6,
     "The job runs elsewhere: superseded by another start",
-    "the same job is started on another machine, with --take-over",
+    "the same job is started on another host, with --take-over",
     _second_job,
     by_status(1, ("superseded", "taken over"), "job_stopped", Party.PROCESS),
     Refusal(Command("slotkeeper jobs start orders_rt --wait 2m", (1, 3)), ("is held", "holds the lease")),
@@ -114,7 +114,7 @@ SECOND_JOB = Incident(
         START,
         VERIFY,
     ),
-    stand_in="the other machine is another state folder on this one",
+    stand_in="the other host is another state folder on this one",
 )
 DRIVER_KILLED = Incident(
     "driver-killed",
@@ -130,7 +130,7 @@ DISK_FULL = Incident(
     "disk-full",
     16,
     "The disk of the state folder is full",
-    "the disk that the state folder lies on has no byte left",
+    "the disk of the state folder has no byte left",
     _fill_disk,
     by_status(2, ("is full",), "disk_full", Party.MACHINE),
     Refusal(Command("slotkeeper jobs pause orders_rt", (1, 3, 5)), ("is full",)),

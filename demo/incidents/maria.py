@@ -86,7 +86,7 @@ def _lose_tail(world: World) -> str:
     os.truncate(server.data_dir / file, offset)
     world.begins()
     server.start()
-    return f"the source crashed, and {file} ends at {offset} now: the job had read beyond that"
+    return f"the source crashed, and {file} now ends at {offset}: the job had read beyond it"
 
 
 def _place(world: World) -> tuple[str, int]:
@@ -105,7 +105,7 @@ def is_caught_up(world: World) -> bool:
 def _write_a_statement(world: World) -> str:
     world.begins()
     world.at_source("SET SESSION binlog_format = 'STATEMENT'", _CHANGE)
-    return f"a session with binlog_format = STATEMENT changed rows of {TABLE}: no row event says which"
+    return f"a session with binlog_format = STATEMENT changed rows of {TABLE}: no row event has them"
 
 
 def _add_cascade(world: World) -> str:
@@ -131,7 +131,7 @@ BINLOGS_PURGED = Incident(
     by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
     start_refused("SLOT LOST"),
     COPY_ANEW,
-    stand_in="time is not waited for: PURGE BINARY LOGS takes the place of binlog_expire_logs_seconds",
+    stand_in="without waiting: PURGE BINARY LOGS replaces binlog_expire_logs_seconds",
     source="mysql",
 )
 TAIL_LOST = Incident(
@@ -143,7 +143,7 @@ TAIL_LOST = Incident(
     by_status(2, ("SOURCE OLDER",), "job_failed", Party.SOURCE),
     start_refused("SOURCE OLDER"),
     COPY_ANEW,
-    stand_in="the host does not crash: the server is killed, and its newest binlog file is cut off",
+    stand_in="the host does not crash: the server is killed, and its newest binlog file is truncated",
     source="mysql",
 )
 STATEMENT_SESSION = Incident(

@@ -16,7 +16,7 @@ from slotkeeper.demo.mariadb import MariaServer
 SHOWN_WITHIN = 60.0
 """Seconds within which an incident has to show; most need a few, a lag its limit of 30 s."""
 READ_WITHIN = 240.0
-"""Seconds that a start, and the copy and the changes after it, may take, where Spark starts on a busy machine."""
+"""Seconds of a start with its copy and later changes, if Spark starts on a busy host."""
 DRAIN = ("jobs", "drain", JOB, "--wait", "10s")
 POLL = 0.2
 _PLAN = re.compile(r"--plan (\S+)")
@@ -126,7 +126,7 @@ def _wait_read(world: World) -> None:
     end = time.monotonic() + READ_WITHIN
     while said := _left(world):
         if '"FAILED"' in world.run(("status", "--json")).text or time.monotonic() > end:
-            raise Refused(f"the job does not come to read everything: {said}")
+            raise Refused(f"the job did not read everything: {said}")
         time.sleep(POLL)
 
 

@@ -20,7 +20,7 @@ from slotkeeper.demo.warehouse import Warehouse
 
 JOB = SLOT = "orders_rt"
 TARGET = "mart.orders"
-"""What the demo and the runbook call them; the table is `slotkeeper.demo.orders.TABLE`."""
+"""Names in the demo and the runbook; the table is `slotkeeper.demo.orders.TABLE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ EXECUTE = Command(
     'slotkeeper slots reset ods.orders orders_rt --execute --plan ID --reason "why" --confirm orders_rt --rows N'
 )
 COPY_ANEW: tuple[Step, ...] = (PLAN, EXECUTE, START, VERIFY)
-"""A new snapshot that makes the target what the source is."""
+"""The commands of a new snapshot that makes the target equal to the source."""
 
 
 def by_status(exit_code: int, says: tuple[str, ...], rule: str, *parties: Party, late: float = 0.0) -> Signal:

@@ -18,5 +18,5 @@ def named(name: str) -> Incident:
     """The incident of that name. Raises ConfigError where there is none."""
     found = next((one for one in INCIDENTS if one.name == name), None)
     if found is None:
-        raise ConfigError(f"no incident is called {name!r}", "slotkeeper demo --incident list names them all")
+        raise ConfigError(f"unknown incident {name!r}", "`slotkeeper demo --incident list` shows all")
     return found

@@ -20,7 +20,7 @@ from slotkeeper.demo.incidents.slots import BAD_FIRST, FEW, write
 from slotkeeper.demo.orders import TABLE
 
 LIMIT = 5
-"""Rows that may be in quarantine in the nights of bad rows."""
+"""quarantine_limit of the incidents with bad rows."""
 _KEEP = {"on_bad_row": "quarantine", "quarantine_limit": LIMIT}
 _NOT_LATE = (
     f"ALTER TABLE {TARGET} ADD CONSTRAINT not_late"
@@ -32,27 +32,27 @@ def _one_bad_row(world: World) -> str:
     world.at_sink(_NOT_LATE)
     world.begins()
     write(world, 1, BAD_FIRST)
-    return f"a CHECK constraint was added to {TARGET}, and one row came that it refuses"
+    return f"a CHECK constraint was added to {TARGET}, and one row violates it"
 
 
 def _many_bad_rows(world: World) -> str:
     world.at_sink(_NOT_LATE)
     world.begins()
     write(world, FEW, BAD_FIRST)
-    return f"a CHECK constraint was added to {TARGET}, and {FEW} rows came that it refuses: more than {LIMIT}"
+    return f"a CHECK constraint was added to {TARGET}, and {FEW} rows violate it: more than {LIMIT}"
 
 
 def _truncate(world: World) -> str:
     world.at_sink(f"TRUNCATE {TARGET}")  # may wait for a step that writes
     world.begins()
-    return f"TRUNCATE {TARGET}, by somebody else at the sink; {TABLE} has all its rows"
+    return f"another user ran TRUNCATE {TARGET} at the sink; {TABLE} has all its rows"
 
 
 POISON_ROW = Incident(
     "poison-row",
     4,
     "Rows are in quarantine",
-    "one row that the target refuses",
+    "the target rejects one row",
     _one_bad_row,
     by_status(1, ("1 row in quarantine", "1 row quarantined", "quarantine"), "rows_quarantined", Party.TABLE),
     Refusal(Command('slotkeeper errors replay orders_rt --all --reason "again"', (1,)), ("still bad: 23514",)),
@@ -67,7 +67,7 @@ SINK_TRUNCATED = Incident(
     "sink-truncated",
     17,
     "TARGET CHANGED: somebody emptied, exchanged or altered the target",
-    "somebody empties the target",
+    "another user empties the target",
     _truncate,
     by_status(2, ("TARGET CHANGED",), "job_failed", Party.SINK),
     start_refused("TARGET CHANGED"),
@@ -77,7 +77,7 @@ QUARANTINE_FULL = Incident(
     "quarantine-full",
     18,
     "QUARANTINE FULL",
-    "more rows that the target refuses than the limit allows",
+    "the target rejects more rows than the limit allows",
     _many_bad_rows,
     by_status(2, ("QUARANTINE FULL",), "job_failed", Party.TABLE),
     start_refused("QUARANTINE FULL"),

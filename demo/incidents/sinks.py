@@ -142,6 +142,6 @@ SINK_RESTORED = Incident(
     by_status(2, ("SINK OLDER", "SLOT MOVED"), "job_failed", Party.SINK, Party.SLOT),
     start_refused("SINK OLDER", "SLOT MOVED"),
     COPY_ANEW,
-    stand_in="the sink is not stopped: target and progress rows are put back, and all of its sessions are ended",
+    stand_in="the sink is not stopped: target and progress rows are restored, and all its sessions are ended",
 )
 EVERY = (SINK_DEADLOCK, CREDENTIALS_ROTATED, SINK_RESTORED)

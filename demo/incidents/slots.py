@@ -34,14 +34,14 @@ from slotkeeper.demo.warehouse import STATISTICS, USER
 
 RETIRED = "retired"
 LATE_FIRST = 600_000_000_000
-"""Where orders are numbered from that an incident writes."""
+"""First number of the orders that an incident writes."""
 BAD_FIRST = 700_000_000_000
-"""The same for rows that the target is to refuse."""
+"""First number of the orders that the target rejects."""
 _APART = 100_000_000_000
 FEW, MANY = 200, 30_000
-"""Rows of one such write."""
+"""Rows of such a write."""
 _WAITS = 300
-"""Seconds that the stand-in's VACUUM FULL waits; a DWS waits an hour by default."""
+"""Seconds that the stand-in's VACUUM FULL waits; DWS waits an hour by default."""
 
 
 def write(world: World, rows: int, first: int = LATE_FIRST) -> int:
@@ -63,7 +63,7 @@ def write(world: World, rows: int, first: int = LATE_FIRST) -> int:
 def _expire(world: World) -> str:
     world.begins()
     world.warehouse.expire(TABLE, SLOT)
-    return f"the TTL of slot {SLOT} of {TABLE} ran out, and what it had not read was cleared"
+    return f"the TTL of slot {SLOT} of {TABLE} ended, and its unread changes were cleared"
 
 
 def _leave_behind(world: World) -> str:
@@ -74,7 +74,7 @@ def _leave_behind(world: World) -> str:
     )
     world.begins()
     write(world, FEW)
-    return f"slot {RETIRED} of {TABLE} was registered for the last time when 80 % of the TTL were left behind"
+    return f"slot {RETIRED} of {TABLE} was last registered 80 % of the TTL ago"
 
 
 def _add_column(world: World) -> str:
@@ -95,7 +95,7 @@ def _slow_down(world: World) -> str:
     )
     write(world, MANY)
     world.begins()
-    return f"{MANY:,} rows were inserted at once, and an index at the sink takes 8 ms for each"
+    return f"{MANY:,} rows were inserted at once, and an index at the sink takes 8 ms per row"
 
 
 def _vacuum(world: World) -> str:
@@ -103,7 +103,7 @@ def _vacuum(world: World) -> str:
     world.at_source(f"GRANT {STATISTICS} TO {USER}")
     world.opened.callback(world.at_source, f"REVOKE {STATISTICS} FROM {USER}")
     if (paused := world.run(("jobs", "pause", "orders_rt"))).code:
-        raise Refused(f"the job cannot be paused: {paused.text}")
+        raise Refused(f"cannot pause the job: {paused.text}")
     write(world, FEW)
     connection, locked = world.warehouse.connect(autocommit=False), threading.Event()
     world.opened.callback(
@@ -119,7 +119,7 @@ def _vacuum(world: World) -> str:
     threading.Thread(target=wait, name="vacuum-full", daemon=True).start()
     locked.wait(30)
     world.begins()
-    return f"somebody paused the job, and somebody else began VACUUM FULL {TABLE}"
+    return f"one user paused the job, and another started VACUUM FULL {TABLE}"
 
 
 SLOT_EXPIRED = Incident(
@@ -131,13 +131,13 @@ SLOT_EXPIRED = Incident(
     by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
     start_refused("SLOT LOST"),
     COPY_ANEW,
-    stand_in="time is not waited for: the slot's registration is dated back by its TTL",
+    stand_in="without waiting: the slot's registration is dated back by its TTL",
 )
 DEAD_SLOT = Incident(
     "dead-slot",
     2,
     "A slot that no job reads retains the binlog",
-    "another slot of the table is not registered any more",
+    "another slot of the table is no longer registered",
     _leave_behind,
     by_status(2, ("of its TTL of",), "slot_ttl", Party.SLOT),
     Refusal(
@@ -154,7 +154,7 @@ DEAD_SLOT = Incident(
         Command('slotkeeper slots preflight ods.orders --for "vacuum full"'),
         VERIFY,
     ),
-    stand_in="time is not waited for: the slot's registration is dated back",
+    stand_in="without waiting: the slot's registration is dated back",
 )
 DDL_RESET = Incident(
     "ddl-reset",
@@ -183,7 +183,7 @@ VACUUM_BLOCKED = Incident(
     "vacuum-blocked",
     8,
     "May I VACUUM, scale out or alter now?",
-    "VACUUM FULL waits for a job that somebody has paused, and writers wait for VACUUM FULL",
+    "VACUUM FULL waits for a paused job, and writers wait for VACUUM FULL",
     _vacuum,
     by_status(1, ("VACUUM FULL on ods.orders", "waits for slot"), "source_blocked", Party.LOCK),
     Refusal(
@@ -196,7 +196,7 @@ VACUUM_BLOCKED = Incident(
         Command('slotkeeper slots preflight ods.orders --for "vacuum full"'),
         VERIFY,
     ),
-    stand_in="PostgreSQL's VACUUM FULL waits for no slot: a function locks the table and waits, as is documented;"
-    " the login has the preset role for statistics, without which a DWS hides the sessions of others",
+    stand_in="PostgreSQL's VACUUM FULL waits for no slot: a function locks the table and waits, as documented for DWS;"
+    " the login has the preset role for statistics, without which DWS hides other sessions",
 )
 EVERY = (SLOT_EXPIRED, DEAD_SLOT, DDL_RESET, LAG_GROWS, VACUUM_BLOCKED)

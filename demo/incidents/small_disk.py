@@ -20,10 +20,10 @@ def small_disk(place: Path) -> Iterator[None]:
     """Mount it at `place`, which is made, for the block. Raises ConfigError where this machine does not let us."""
     place.mkdir(parents=True, exist_ok=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "slotkeeper", str(place)]
-    refusal = "we are not root" if os.geteuid() else _said(words)
+    refusal = "this user is not root" if os.geteuid() else _said(words)
     if refusal:
         raise ConfigError(
-            f"a small disk cannot be mounted at {place}: {refusal}",
+            f"cannot mount a small disk at {place}: {refusal}",
             f"only root can mount it; {see('runbook', 'The disk of the state folder is full')} describes the incident",
         )
     try:

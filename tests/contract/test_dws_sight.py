@@ -86,7 +86,7 @@ def test_the_probe_asks_through_another_coordinator(warehouse: Warehouse) -> Non
     assert asked(warehouse).answer == "no"
     run(warehouse, "UPDATE dws.coordinator SET port = 1 WHERE node_name = 'cn_5002'")
     assert (finding := asked(warehouse)).answer is None
-    assert "does not let this login in" in finding.because
+    assert "rejects this login" in finding.because
 
 
 def test_the_probe_tells_that_the_stand_in_does_not_record_under_an_old_snapshot(warehouse: Warehouse) -> None:

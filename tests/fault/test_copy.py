@@ -174,7 +174,7 @@ TARGETS = {
     "has a foreign key": "(id bigint PRIMARY KEY, v text REFERENCES public.other)",
     "generates column 'v' itself": "(id bigint PRIMARY KEY, v text GENERATED ALWAYS AS ('x') STORED)",
     "generates column 'id' itself": "(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v text)",
-    "demands a value for column 'extra'": "(id bigint PRIMARY KEY, v text, extra integer NOT NULL)",
+    "requires a value for column 'extra'": "(id bigint PRIMARY KEY, v text, extra integer NOT NULL)",
 }
 
 

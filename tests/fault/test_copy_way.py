@@ -64,7 +64,7 @@ def gone(mirror: Mirror) -> None:
     """The job has ended, or ends now, because its target is gone; no table was made in its place."""
     error = mirror.wait_error(30)
     assert isinstance(error, Refused), error
-    assert f"target {TARGET} is gone: take a new snapshot" in error.message
+    assert f"target {TARGET} does not exist: take a new snapshot" in error.message
     assert "--to snapshot" in error.hint
     assert mirror.query(mirror.sink, "SELECT 1 FROM pg_tables WHERE schemaname = 'mart' AND tablename = 't'") == []
 

@@ -82,7 +82,7 @@ def test_a_row_that_the_target_refuses_ends_the_job_with_doriss_own_reason(doris
     [
         ({"model": "DUPLICATE"}, "is not a unique table, key type: DUPLICATE"),
         ({"sign": False}, "don't support batch delete"),
-        ({"columns": "id BIGINT NOT NULL, v INT"}, "mart.t.v is int, which does not take each bigint"),
+        ({"columns": "id BIGINT NOT NULL, v INT"}, "mart.t.v is int, which cannot hold every bigint"),
         ({"columns": "id BIGINT NOT NULL, v BIGINT, w INT"}, "mart.t.w is no column of the source"),
         ({"sequence": "BIGINT"}, "the sequence column of mart.t is bigint"),
     ],
@@ -180,7 +180,7 @@ def test_a_replacing_copy_whose_table_is_gone_is_not_guessed_at(
     pair.mirror.start()
     error = pair.mirror.wait_error()
     assert isinstance(error, Refused)
-    assert "the table beside mart.t is gone" in error.message
+    assert "the shadow table of mart.t does not exist" in error.message
     assert [row[0] for row in pair.doris.tables.query("SELECT id FROM mart.t")[1]] == [77]
 
 

@@ -55,7 +55,7 @@ def test_an_empty_page_before_the_end_of_a_range_is_not_believed(holo_pair: Holo
         source = session.source(holo_pair.mirror.job)
         (status,) = source.read_status(shard)
         holo_pair.hologres.faults.arm(Fault.EMPTY)
-        with pytest.raises(Busy, match="answers no record behind LSN 0"):
+        with pytest.raises(Busy, match="returned no record after LSN 0"):
             source.copy_changes(shard, HoloPosition(0), status.latest, io.BytesIO())
         assert source.copy_changes(shard, HoloPosition(0), status.latest, io.BytesIO()) == 1
 

@@ -218,11 +218,11 @@ def test_a_null_that_the_target_refuses_stops_the_job_before_the_range_is_decide
     [
         ("id bigint, v integer", {}, "mart.t.v is integer, the source's is bigint"),
         ("id bigint, w bigint", {}, "mart.t has no column 'v'"),
-        ("id bigint, v bigint, w bigint NOT NULL", {}, "mart.t.w demands a value"),
+        ("id bigint, v bigint, w bigint NOT NULL", {}, "mart.t.w requires a value"),
         (
             "id bigint, v bigint, w bigint NOT NULL DEFAULT 0",
             {"conflict_strategy": "replace"},
-            "mart.t.w cannot be made NULL",
+            "mart.t.w is NOT NULL, but",
         ),
         ("id bigint, v bigint", {"write_mode": "copy_merge"}, 'write_mode = "copy_merge" is not built'),
         ("id bigint, v bigint", {"write_mode": "update"}, 'write_mode = "update" is not built'),

@@ -156,7 +156,7 @@ def test_a_position_that_somebody_else_moved_is_told(make_pair: MakePair, where:
 def test_a_start_that_would_move_it_for_all_channels_is_refused(make_pair: MakePair) -> None:
     pair = made(make_pair)
     pair.mirror.job = replace(pair.mirror.job, start="latest")
-    assert "moves the one position" in str(pair.mirror.start().wait_error())
+    assert "would move the only position" in str(pair.mirror.start().wait_error())
     assert kept(pair) is None
 
 

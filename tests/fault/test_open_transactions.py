@@ -92,7 +92,9 @@ def test_a_transaction_of_another_coordinator_is_waited_for_unseen(mirror: Mirro
     facts.activity_by_user(mirror.warehouse)
     writer = opened(mirror, THROUGH_SECOND, EARLY)
     mirror.start()
-    waits(mirror, "is in no list (of another database, login or coordinator)")
+    waits(
+        mirror, "unlisted transaction that was open when recording started (of another database, login or coordinator)"
+    )
     said(writer, "COMMIT")
     whole(mirror)
 
@@ -103,7 +105,7 @@ def test_at_the_limit_it_says_what_it_cannot_see(mirror: Mirror) -> None:
     mirror.job = replace(mirror.job, wait_ms=300)
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "is in no list" in error.message
+    assert "unlisted transaction" in error.message
     assert f"`wait` in [jobs.{mirror.job.name}]" in error.hint and "doctor" in error.hint
     said(writer, "ROLLBACK")
 
@@ -159,7 +161,7 @@ def test_one_that_is_prepared_while_it_is_waited_for_is_still_waited_for(mirror:
     mirror.start()
     waits(mirror, f"pid {writer.info.backend_pid} (postgres")
     said(writer, "PREPARE TRANSACTION 'later'")
-    waits(mirror, "is in no list, it may be prepared transaction later")
+    waits(mirror, "when recording started, it may be prepared transaction later")
     said(mirror.warehouse.connect(), "COMMIT PREPARED 'later'")
     whole(mirror)
 
@@ -194,11 +196,11 @@ def test_a_truncate_while_a_start_without_a_copy_waits_is_named(mirror: Mirror) 
     mirror.job = replace(mirror.job, start="latest")
     writer = opened(mirror, "", "SELECT txid_current()")
     mirror.start()
-    waits(mirror, "waiting for transactions that were open when recording began")
+    waits(mirror, "waiting for transactions that were open when recording started")
     run(mirror.warehouse, f"TRUNCATE {TABLE}")
     said(writer, "COMMIT")
     error = mirror.wait_error()
     assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
-    assert re.match(r"dn_\d: the slot was made and holds 0/0 now", error.message)
+    assert re.match(r"dn_\d: the slot was created and now holds 0/0 now", error.message)
     mirror.start().wait_running()
     mirror.stop()

@@ -171,7 +171,7 @@ def goes_on(mirror: Mirror, what: str) -> None:
     assert (before.phase, after.phase, after.action_id) == (Phase.INTENT, Phase.OUTCOME, before.action_id)
     assert before.what == f"dws1 {TABLE} slot {mirror.job.slot}"
     assert [text for name, text in before.result.items() if name.startswith(TARGET)] == CHANGES[what][1]
-    assert after.outcome == "done: altered, and is copied anew"
+    assert after.outcome == "done: altered; a new copy follows"
 
 
 def test_old_values_that_fit_no_new_type_go(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
@@ -200,7 +200,7 @@ def test_both_lines_are_in_the_jobs_audit_and_in_its_sink(
     ended_equal(mirror)
     after, before = Audit(folder).read().lines
     assert (before.action, before.phase, before.actor) == ("schema change", Phase.INTENT, actor())
-    assert "columns changed" in before.reason and after.outcome == "done: altered, and is copied anew"
+    assert "columns changed" in before.reason and after.outcome == "done: altered; a new copy follows"
     copied = mirror.query(mirror.sink, "SELECT phase, action_id FROM slotkeeper_audit ORDER BY written_at")
     assert copied == [("intent", before.action_id), ("outcome", before.action_id)]
 

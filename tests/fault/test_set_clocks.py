@@ -150,7 +150,7 @@ def test_a_lease_is_kept_and_taken_over_by_sessions_and_epochs_not_by_age(
     second = twin(mirror)
     error = second.start().wait_error()
     assert isinstance(error, Refused)
-    assert "last heard of before the sink's clock was set back" in error.message or " s ago" in error.message
+    assert "last report before the sink's clock was set back" in error.message or " s ago" in error.message
     set_clock(HOUR)
     assert isinstance(twin(mirror).start().wait_error(), Refused), "an old row is no free lease"
     set_clock(-HOUR)
@@ -220,7 +220,7 @@ def test_records_that_go_by_age_are_not_believed_to_be_there_where_the_sink_s_cl
     assert isinstance(error, Refused) and "the sink's clock was set back by 3" in error.message
     set_clock(HOUR)
     late = mirror.start().wait_error()
-    assert isinstance(late, SlotkeeperError) and "records of this table are deleted after 600 s" in late.message
+    assert isinstance(late, SlotkeeperError) and "the source deletes this table's records after 600 s" in late.message
 
 
 def test_a_ttl_counts_by_the_source_s_clock_alone(mirror: Mirror) -> None:

@@ -153,7 +153,7 @@ def test_a_take_over_goes_on_beside_a_stranger_for_a_whole_job_and_loses_and_dou
     mirror.wait_applied(mirror.booked())
     assert has_lock(mirror, lease_lock(mirror)) == {"psql"}
     assert has_lock(mirror, target_lock(mirror)) == {f"slotkeeper/{mirror.job.name}/lease"}
-    assert any("by no job of ours" in text and text.endswith("goes on without it") for text in mirror.heard.retries)
+    assert any("by no job of ours" in text and text.endswith("continuing without it") for text in mirror.heard.retries)
     mirror.stop()
 
 

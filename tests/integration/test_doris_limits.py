@@ -117,7 +117,7 @@ def test_a_string_of_the_limit_is_loaded_and_one_byte_more_is_named_with_its_col
     into(sink, "é" * (1_048_576 // 2))
     with pytest.raises(RowRefused) as told:
         sink.send(Batch(KEY, "y", 1, lambda: iter([("1", "1", "U", "1", "geheim\nlang" + "x" * 1_048_566)])), "b")
-    assert "refuses 1 of 1 rows: column_name[doc], the length of input string is too long" in told.value.message
+    assert "rejects 1 of 1 rows: column_name[doc], the length of input string is too long" in told.value.message
     assert "limit length: 1048576; actual length: 1048577" in told.value.message
     assert "geheim" not in told.value.message and "lang" not in told.value.message
     assert told.value.code == "22001"
@@ -152,7 +152,7 @@ def test_doctor_names_the_longest_value_of_each_string_from_the_backends_own_set
     warned = f"warn v: a value of at most 2,097,151 bytes, as its hex digits; {rejected}"
     assert warned in findings(doris, connection, "bytea")
     doris.tables.tells_be_conf = False
-    untold = f"unknown {STRING} cannot be read (it needs ADMIN_PRIV): 1,048,576 where no one changed it"
+    untold = f"unknown cannot read {STRING} (it needs ADMIN_PRIV): its default is 1,048,576"
     assert untold in findings(doris, connection, "text")
 
 
@@ -176,7 +176,7 @@ def test_doctor_warns_of_labels_that_are_dropped_after_too_short_a_time_or_too_f
     doris.settings["streaming_label_keep_max_second"] = "3600"
     doris.settings["label_num_threshold"] = "50"
     found = findings(doris, connection, "text")
-    again = "a load may be sent again, as counted repeats; set it to"
+    again = "the job may send a load again, as counted repeats; set it to"
     assert f"warn streaming_label_keep_max_second = 3600 s: after a longer outage {again} 43200 at least" in found
     assert f"warn label_num_threshold = 50: once more loads than these ended in its database {again} 2000 at least" in (
         found

@@ -105,7 +105,7 @@ def test_a_load_of_fewer_rows_is_given_up(doris: DorisStandin, sink: DorisSink) 
 
 def test_rejected_rows_are_told_without_their_values(sink: DorisSink) -> None:
     bad = Batch(KEY, "x", 1, lambda: iter([("1", "0", "I", "1", "geheim-wert")]))
-    with pytest.raises(RowRefused, match=r"refuses 1 of 1 rows: column_name\[v\], the value cannot be cast") as told:
+    with pytest.raises(RowRefused, match=r"rejects 1 of 1 rows: column_name\[v\], the value cannot be cast") as told:
         sink.send(bad, "a")
     assert "geheim-wert" not in told.value.message
 
@@ -190,7 +190,7 @@ def test_a_session_is_severed_from_another_thread(doris: DorisStandin) -> None:
 def test_the_password_goes_to_named_hosts_only(doris: DorisStandin, sink: DorisSink) -> None:
     doris.faults.plan(Call.LOAD, Fault.ELSEWHERE)
     with pytest.raises(
-        Refused, match=r"sends loads to the BE doris-be\.invalid, which the configuration does not name"
+        Refused, match=r"redirects loads to the BE doris-be\.invalid, which the configuration does not name"
     ):
         sink.send(BATCH, "a")
 
@@ -238,7 +238,7 @@ def test_doctor_tells_of_the_server_its_labels_and_the_target(doris: DorisStandi
     found = findings(doris)
     assert any("no Apache Doris" in one for one in found)
     assert "ok streaming_label_keep_max_second = 43200 s" in found
-    assert "ok is a unique table with a delete sign, and takes the source's columns" in found
+    assert "ok is a unique-key table with a delete sign, and accepts the source's columns" in found
 
 
 def test_doctor_says_what_it_is_not_told_and_warns_of_floats(doris: DorisStandin) -> None:
@@ -247,7 +247,7 @@ def test_doctor_says_what_it_is_not_told_and_warns_of_floats(doris: DorisStandin
     doris.create(TARGET, "id BIGINT NOT NULL, v DOUBLE", ("id",))
     found = findings(doris)
     assert "unknown streaming_label_keep_max_second: unknown" in found
-    assert any(one.startswith("fail mart.t.v is double, which does not take each bigint") for one in found)
+    assert any(one.startswith("fail mart.t.v is double, which cannot hold every bigint") for one in found)
 
 
 def test_doctor_reads_a_configuration_that_names_a_doris(doris: DorisStandin, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_server_without_tls_is_named_and_gets_no_password(doris: DorisStandin,
 
 def test_a_redirect_out_of_tls_is_refused(secured: DorisStandin, authority: Authority) -> None:
     secured.faults.plan(Call.LOAD, Fault.PLAIN_BACKEND)
-    with pytest.raises(Refused, match=r'sends on to http://127.0.0.1:\d+, and sslmode is "verify-full"') as told:
+    with pytest.raises(Refused, match=r'redirects to http://127.0.0.1:\d+, but sslmode is "verify-full"') as told:
         sent(at(secured, "verify-full", authority.root))
     assert PASSWORD not in str(told.value)
 

@@ -103,7 +103,7 @@ def test_a_target_key_under_whose_collation_different_keys_are_equal_is_refused(
         "UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'folded'",
     )
     error = _refused(mirror)
-    assert f"target {TARGET} compares key column 'code' by a nondeterministic collation" in error.message
+    assert f"target {TARGET} has a nondeterministic collation on key column 'code'" in error.message
     assert error.hint.startswith(f'ALTER TABLE {TARGET} ALTER COLUMN code TYPE text COLLATE "C"')
     assert any("nondeterministic" in one for one in _failures(mirror, tmp_path, "sink"))
 
@@ -227,19 +227,19 @@ MADE = {
     "enum": (
         "CREATE TYPE ods.mood AS ENUM ('sad', 'o''k')",
         "ods.mood",
-        f"target {TARGET} cannot be made: the sink has no type ods.mood (column 'v')",
+        f"cannot create target {TARGET}: the sink has no type ods.mood (column 'v')",
         "CREATE TYPE ods.mood AS ENUM ('sad', 'o''k')",
     ),
     "composite": (
         'CREATE TYPE ods.pair AS ("Left" integer, note text)',
         "ods.pair[]",
-        f"target {TARGET} cannot be made: the sink has no type ods.pair (column 'v')",
+        f"cannot create target {TARGET}: the sink has no type ods.pair (column 'v')",
         'CREATE TYPE ods.pair AS ("Left" integer, note text)',
     ),
     "range": (
         "CREATE TYPE ods.words AS RANGE (subtype = text)",
         "ods.words",
-        f"target {TARGET} cannot be made: the sink has no type ods.words (column 'v')",
+        f"cannot create target {TARGET}: the sink has no type ods.words (column 'v')",
         "CREATE TYPE ods.words AS RANGE (subtype = text)",
     ),
 }
@@ -318,7 +318,7 @@ def test_empty_strings_are_named_where_they_are_nulls(mirror: Mirror, tmp_path: 
     path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", "s", TABLE, TARGET))
     loaded = load(path, {})
     found = [one.text for one in check_source(loaded, loaded.sources["dws1"])]
-    assert "sql_compatibility is ORA: this server keeps an empty string as NULL, and NULL is what is mirrored" in found
+    assert "sql_compatibility is ORA: this server stores an empty string as NULL, and the job copies NULL" in found
 
 
 def test_doctor_tells_of_records_that_go_by_their_own_age(mirror: Mirror, tmp_path: Path) -> None:
@@ -326,4 +326,4 @@ def test_doctor_tells_of_records_that_go_by_their_own_age(mirror: Mirror, tmp_pa
     path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", "s", TABLE, TARGET))
     loaded = load(path, {})
     found = [one.text for one in check_source(loaded, loaded.sources["dws1"]) if one.level is Level.WARN]
-    assert any("records are deleted after binlog_ttl, read or not" in text for text in found)
+    assert any("DWS deletes records after binlog_ttl, read or not" in text for text in found)

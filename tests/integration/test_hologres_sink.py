@@ -203,7 +203,7 @@ def test_doctor_tells_of_the_server_its_promise_and_the_target(
     hologres.drop("mart.seen")
     assert any("PostgreSQL" in one for one in told["integer"])
     assert any(one.startswith("warn changes are written at least once") for one in told["integer"])
-    assert "ok has the source's key and takes its columns, by unnest" in told["integer"]
+    assert "ok has the source's key and accepts its columns, by unnest" in told["integer"]
     assert any(one.startswith("fail mart.seen.v is integer, the source's is bigint") for one in told["bigint"])
 
 

@@ -260,7 +260,7 @@ def test_ranges_are_cut_out_of_one_stream_and_rows_behind_their_end_wait() -> No
 
 
 def test_a_stream_that_has_no_more_though_a_row_was_named_is_read_again() -> None:
-    says = "no row behind LSN 1, and has one at 5"
+    says = "no row after LSN 1, but has one at 5"
     script = [rows(1), logged(message())]
     with streaming([script]) as server, closing(ranges(server)) as shard, pytest.raises(Busy, match=says):
         lsns(shard.rows(0, 5))
@@ -268,7 +268,7 @@ def test_a_stream_that_has_no_more_though_a_row_was_named_is_read_again() -> Non
 
 def test_a_range_is_not_whole_without_the_record_at_its_end() -> None:
     with streaming([[rows(1, 2, 5)], [rows(1, 2, 3, 5)]]) as server, closing(ranges(server)) as shard:
-        with pytest.raises(Busy, match="went on to LSN 5 without the one at 3"):
+        with pytest.raises(Busy, match="continued at LSN 5 without the row at 3"):
             lsns(shard.rows(0, 3))
         assert lsns(shard.rows(0, 3)) == [1, 2, 3]
 
@@ -295,6 +295,6 @@ def test_a_range_that_begins_elsewhere_begins_a_new_stream_there() -> None:
 
 def test_a_range_whose_rows_do_not_come_is_given_up_in_time() -> None:
     with streaming([[rows(1)], [rows(1, 2)]]) as server, closing(ranges(server, 0.3)) as shard:
-        with pytest.raises(Unreachable, match="sends nothing new within"):
+        with pytest.raises(Unreachable, match="sent nothing new within"):
             lsns(shard.rows(0, 2))
         assert lsns(shard.rows(0, 2)) == [1, 2], "the whole range again, over a new line"

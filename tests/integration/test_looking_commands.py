@@ -269,7 +269,7 @@ def test_doctor_prints_a_script_after_which_it_finds_nothing(
     place.mirror.start().wait_running()
     place.mirror.stop()
     assert main(["doctor", "--config", str(path)]) == 0
-    assert "may be written" in capsys.readouterr().out
+    assert "writable" in capsys.readouterr().out
     with admin.cursor() as cursor:
         cursor.execute("DROP OWNED BY poor CASCADE")
         cursor.execute("DROP ROLE poor")
@@ -285,12 +285,12 @@ def test_doctor_says_what_a_login_does_not_see_and_the_grant_that_cures_it(
         assert main(["doctor", "--json", "--config", str(path)]) == 0
         return capsys.readouterr().out
 
-    assert "other logins' sessions cannot all be seen: a start waits for every DN's xmin too; cure: GRANT" in said()
+    assert "other logins' sessions cannot all be seen: a start also waits for every DN's xmin; fix: GRANT" in said()
     facts.second_coordinator(place.warehouse)
-    assert "those of 2 coordinators cannot all be seen: a start waits for every DN's xmin too, and 15 s" in said()
+    assert "those of 2 coordinators cannot all be seen: a start also waits for every DN's xmin, and 15 s" in said()
     facts.sees_statistics(place.warehouse)
     try:
-        assert "every session of every coordinator is seen" in said()
+        assert "this login sees every session of every coordinator" in said()
     finally:
         facts.sees_statistics(place.warehouse, False)
 
@@ -303,8 +303,8 @@ def test_doctor_names_what_a_table_lacks(place: Place, tmp_path: Path, capsys: p
     assert main(["doctor", "--config", str(path)]) == 1
     said = capsys.readouterr().out
     assert "the binlog functions do not serve it" in said
-    assert "has no primary key" in said and "may not be read" in said
-    assert "there is no table ods.absent" in said
+    assert "has no primary key" in said and "this login cannot read" in said
+    assert "unknown table ods.absent" in said
     assert "GRANT SELECT ON ods.hidden TO etl;" in said
 
 

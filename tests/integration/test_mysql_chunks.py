@@ -127,7 +127,7 @@ def _stuck(answers: Sequence[Any]) -> list[Any]:
 
 
 def test_a_bound_that_comes_again_is_an_error_and_no_endless_planning() -> None:
-    with pytest.raises(Refused, match=r"shop\.orders: key \(k\) cannot be cut into chunks: bound '7' repeats"):
+    with pytest.raises(Refused, match=r"shop\.orders: cannot split key \(k\) into chunks: bound '7' repeats"):
         _stuck([[(5,)], [(7,)], [(7,)]])
     with pytest.raises(Refused, match="bound '5' repeats"):
         _stuck([[(5,)], [(7,)], [(5,)]])

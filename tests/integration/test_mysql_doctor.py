@@ -40,7 +40,7 @@ def test_each_objection_is_told_once(loaded: Loaded, maria: Maria) -> None:
         maria.run("SET GLOBAL binlog_format = 'ROW'")
     assert len(findings) == len(set(findings))
     assert [one.text for one in findings if "binlog_format" in one.text and one.level is Level.FAIL] == [
-        "binlog_format is MIXED, not ROW; cure: SET GLOBAL binlog_format = 'ROW'"
+        "binlog_format is MIXED, not ROW; fix: SET GLOBAL binlog_format = 'ROW'"
     ]
 
 

@@ -227,19 +227,19 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
 
     refused(2, "there is no source 'nowhere'", "it has: dws1", source="nowhere")
     typed = "CREATE SCHEMA probe; GRANT USAGE, CREATE ON SCHEMA probe TO etl"
-    refused(3, "etl may not make a table in any schema", typed)
-    refused(3, "etl may not make a table in schema ods", words=("--probe-schema", "ods"))
+    refused(3, "etl cannot create a table in any schema", typed)
+    refused(3, "etl cannot create a table in schema ods", words=("--probe-schema", "ods"))
     grant(warehouse)
     refused(3, "or name one with --probe-schema: probe", words=("--probe-schema", "nowhere"))
     facts.say(warehouse, "enable_hstore_binlog_table", "off")
     refused(3, "no new table can have a binlog", "an administrator turns it on")
     _written(tmp_path, warehouse.server.endpoint("postgres"))
-    refused(3, "is no DWS: it has no binlog function")
+    refused(3, "is not a GaussDB(DWS): it has no binlog function")
     _written(tmp_path, replace(warehouse.endpoint(), port=1))
     refused(5, "Connection refused")
     text = place.config.read_text("utf-8")
     place.config.write_text(text.replace('dialect = "dws"', 'dialect = "hologres"'), "utf-8")
-    refused(3, "a hologres source has no probe yet", "see doctor without --probe")
+    refused(3, "a hologres source has no probe yet", "run doctor without --probe")
     assert main(["doctor", "--reason", "x", "--config", str(_written(tmp_path, warehouse.endpoint()))]) == 2
     assert [row for row in place.foreign() if row not in before] == [("probe",)]
 

@@ -96,7 +96,9 @@ def test_latest_is_not_begun_where_a_dn_was_left_out(
     mirror = _mirror(warehouse, make_mirror)
     warehouse.partial_registration("dn_3", 2)  # both calls of the first try
     _starts(mirror, "latest")
-    until(lambda: any("dn_3: the full-sync point did not take" in text for text in mirror.heard.retries), 30, "the try")
+    until(
+        lambda: any("dn_3: DWS did not set the full-sync point" in text for text in mirror.heard.retries), 30, "the try"
+    )
     mirror.wait_running()
     mirror.source(f"INSERT INTO {TABLE} SELECT n, 'new' FROM generate_series(1, 40) n")
     until(lambda: len(_notes(mirror)) == 40, 30, "the changes of every DN")
@@ -257,9 +259,9 @@ def test_binlog_start_time_is_the_start_in_utc_and_after_the_last_record_it_is_l
 def test_a_time_is_refused_where_it_cannot_be_kept(warehouse: Warehouse, make_mirror: MakeMirror) -> None:
     mirror = _mirror(warehouse, make_mirror, timestamp=True, ttl_s=600)
     now = datetime.now(timezone.utc)
-    assert "holds no record at all" in _refused(mirror, (now - timedelta(seconds=60)).isoformat()).message
+    assert "has no record" in _refused(mirror, (now - timedelta(seconds=60)).isoformat()).message
     _recorded(warehouse, ["a"])
-    assert "lies in the future" in _refused(mirror, (now + timedelta(days=1)).isoformat()).message
+    assert "is in the future" in _refused(mirror, (now + timedelta(days=1)).isoformat()).message
     error = _refused(mirror, (now - timedelta(seconds=700)).isoformat())
     assert "older than binlog_ttl (600 s)" in error.message and "later time" in error.hint
 
@@ -304,11 +306,11 @@ def test_points_are_refused_where_they_cannot_be_kept(warehouse: Warehouse, make
         in _refused(mirror, "dn_1=10016, dn_2=10016, dn_3=10016, dn_9=10016").message
     )
     beyond = _refused(mirror, ", ".join(f"{name}=99999999" for name in names))
-    assert "lies beyond the newest one" in beyond.message
+    assert "is after the newest one" in beyond.message
     run(warehouse, "SELECT pgxc_register_full_sync_point('ods.orders', 'elsewhere')")
     warehouse.purge()
     gone = _refused(mirror, ", ".join(f"{name}=10001" for name in names))
-    assert "whether every change from point 10001 on is still there cannot be told" in gone.message
+    assert "unknown whether the source retains every change from point 10001 on" in gone.message
     assert "choose a point from" in gone.hint
 
 
@@ -338,7 +340,7 @@ def test_a_table_with_timestamps_that_was_left_alone_too_long_is_slot_lost(
     mirror.at_sink("UPDATE slotkeeper_progress SET registered_at = now() - interval '601 s' WHERE shard = 'dn_2'")
     error = mirror.start().wait_error()
     assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
-    assert "records of this table are deleted after 600 s, read or not" in error.message
+    assert "the source deletes this table's records after 600 s, read or not" in error.message
 
 
 def _short_lived(warehouse: Warehouse, make_mirror: MakeMirror, ttl_s: int = 3) -> Mirror:

@@ -47,7 +47,7 @@ LOOKS = (
     "CREATE FUNCTION mart.good(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT mart.inner($1)'",
 )
 """A function whose body looks a name up by its caller's search_path."""
-GOOD = "runs mart.good(text) ({}), which looks names up by its caller's search_path: ours is pinned"
+GOOD = "runs mart.good(text) ({}), which resolves names by the job's pinned search_path"
 PINNED = "ALTER FUNCTION mart.good(text) SET search_path = mart"
 
 
@@ -99,22 +99,22 @@ ONE = f"partition mart.low_0 of target {TARGET}"
 SPOILED: dict[str, tuple[Sequence[str], str, str]] = {
     "not logged": (
         ["ALTER TABLE mart.low_0 SET UNLOGGED"],
-        f"{ONE} is not a logged table: a crash would empty it while its progress stays",
+        f"{ONE} is not a logged table: a crash would empty it, but not its progress",
         "ALTER TABLE mart.low_0 SET LOGGED",
     ),
     "a row trigger": (
         [SWALLOW, 'CREATE TRIGGER "S" BEFORE INSERT ON mart."High" FOR EACH ROW EXECUTE FUNCTION mart.f()'],
-        f"partition mart.High of target {TARGET} has a trigger (S): rows would not be what the source sent",
+        f"partition mart.High of target {TARGET} has a trigger (S): its rows can differ from the source's",
         'ALTER TABLE mart."High" DISABLE TRIGGER "S"',
     ),
     "a statement trigger, which a TRUNCATE of the target fires": (
         [SWALLOW, "CREATE TRIGGER s BEFORE TRUNCATE ON mart.low_0 EXECUTE FUNCTION mart.f()"],
-        f"{ONE} has a trigger (s): rows would not be what the source sent",
+        f"{ONE} has a trigger (s): its rows can differ from the source's",
         "ALTER TABLE mart.low_0 DISABLE TRIGGER s",
     ),
     "a trigger on a partition that has partitions": (
         [SWALLOW, "CREATE TRIGGER s AFTER INSERT ON mart.low FOR EACH ROW EXECUTE FUNCTION mart.f()"],
-        f"partition mart.low of target {TARGET} has a trigger (s): rows would not be what the source sent",
+        f"partition mart.low of target {TARGET} has a trigger (s): its rows can differ from the source's",
         "ALTER TABLE mart.low DISABLE TRIGGER s",
     ),
     "a rule": (
@@ -127,12 +127,12 @@ SPOILED: dict[str, tuple[Sequence[str], str, str]] = {
             "CREATE TABLE mart.notes (note text PRIMARY KEY)",
             "ALTER TABLE mart.low_0 ADD FOREIGN KEY (note) REFERENCES mart.notes",
         ],
-        f"{ONE} has a foreign key (low_0_note_fkey): no order is kept between tables",
+        f"{ONE} has a foreign key (low_0_note_fkey): the job preserves no order between tables",
         "ALTER TABLE mart.low_0 DROP CONSTRAINT low_0_note_fkey",
     ),
     "pointed at": (
         ["CREATE TABLE mart.lines (id bigint REFERENCES mart.low_0)"],
-        f"{ONE} is what a foreign key points at (lines_id_fkey): no order is kept between tables",
+        f"{ONE} is referenced by a foreign key (lines_id_fkey): the job preserves no order between tables",
         "ALTER TABLE mart.lines DROP CONSTRAINT lines_id_fkey",
     ),
     "another unique key": (
@@ -147,7 +147,7 @@ SPOILED: dict[str, tuple[Sequence[str], str, str]] = {
     ),
     "a value demanded": (
         ["ALTER TABLE mart.low_0 ALTER own SET NOT NULL, ALTER own SET DEFAULT 'never used'"],
-        f"{ONE} demands a value for column 'own', which is not mapped",
+        f"{ONE} requires a value for column 'own', which is not mapped",
         "ALTER TABLE mart.low_0 ALTER COLUMN own DROP NOT NULL",
     ),
     "a check that looks names up": (
@@ -205,7 +205,7 @@ def test_row_security_of_a_partition_is_refused_to_those_whom_it_concerns(
             cursor.execute("SET ROLE trees_login")
         assert found(session) == [
             (
-                f"{ONE} has row security, which may hide rows from us",
+                f"{ONE} has row-level security, which can hide rows from the job",
                 "ALTER TABLE mart.low_0 DISABLE ROW LEVEL SECURITY, or a user with BYPASSRLS",
             )
         ]
@@ -232,7 +232,7 @@ def test_what_partitions_have_by_their_table_is_said_of_the_table_alone(
     assert {what.partition(" (")[0] for what, _ in found(session)} == {
         f"target {TARGET} has a trigger",
         f"target {TARGET} has a foreign key",
-        f"target {TARGET} is what a foreign key points at",
+        f"target {TARGET} is referenced by a foreign key",
         f"target {TARGET} runs mart.good(text)",
         f"target {TARGET} has another unique key",
     }
@@ -290,7 +290,7 @@ def test_no_partition_s_column_may_refuse_the_null_that_a_replaced_row_has(
 ) -> None:
     run(hands, *TREE, "ALTER TABLE mart.low_0 ALTER own SET NOT NULL")
     error = refused(session, SinkOptions(conflict_strategy="replace"))
-    assert error.message == f"{ONE} cannot have column 'own' made NULL, as conflict_strategy = \"replace\" does"
+    assert error.message == f"{ONE} has NOT NULL column 'own', which conflict_strategy = \"replace\" sets to NULL"
     targets.check(session, MAPPED, IDENTITY, SinkOptions(write_mode="update"))
 
 
@@ -349,7 +349,7 @@ def test_a_partition_is_a_target_with_what_it_has_by_the_tables_above_it(
         "CREATE TRIGGER s AFTER INSERT ON mart.every FOR EACH ROW EXECUTE FUNCTION mart.f()",
     )
     assert [what for what, _ in found(session)] == [
-        f"target {TARGET} has a trigger (s): rows would not be what the source sent",
+        f"target {TARGET} has a trigger (s): its rows can differ from the source's",
         f"target {TARGET} {GOOD.format('partition key')}",
     ]
     run(hands, "DROP TRIGGER s ON mart.every", PINNED)
@@ -366,7 +366,7 @@ def test_a_target_that_is_a_part_of_another_job_s_target_is_refused(
     run(hands, f"DROP TABLE {TARGET}", f"CREATE TABLE {TARGET} PARTITION OF mart.every FOR VALUES FROM (10) TO (20)")
     of_every, of_part = (eligibility.read(session, name) for name in ("mart.every", "mart.part"))
     assert of_every and [one.what for one in eligibility.table_objections("mart.every", of_every)] == [
-        f"target mart.every and target {TARGET} of job effects have rows in common: one is a part of the other"
+        f"target mart.every shares rows with target {TARGET} of job effects: one is a partition of the other"
     ]
     assert of_part and not list(eligibility.table_objections("mart.part", of_part))
     assert found(session)[0][0] == f"target {TARGET} has no unique key on (id)"  # it shares its rows with no other job
@@ -571,7 +571,7 @@ def test_inserts_that_were_kept_apart_are_counted_again_where_they_are_staged(
     events = STEPS[way]()
     inserts = sum(event.kind == "I" for event in events)
     got = inserts + (1 if change is _doubled else -1)
-    with pytest.raises(Unreachable, match=f"{inserts} inserts were read, the sink got {got}: the line was cut"):
+    with pytest.raises(Unreachable, match=f"read {inserts} inserts, the sink got {got}: the connection was cut"):
         effects.step(sink, events)
     assert set(effects.rows()) == {(1, 0)}
     monkeypatch.undo()  # the same step, by a reader that changes nothing

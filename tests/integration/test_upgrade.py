@@ -144,7 +144,7 @@ def test_a_newer_versions_tables_are_refused_in_one_line_and_untouched(sink: Sin
     sink.start()
     sink.run("UPDATE slotkeeper_versions SET version = 99")
     before = sink.run(SHAPE)
-    with pytest.raises(Refused, match=rf"newer slotkeeper \(version 99, this one knows {NEWEST}\)") as refused:
+    with pytest.raises(Refused, match=rf"newer slotkeeper \(version 99, known here: {NEWEST}\)") as refused:
         sink.start()
     assert "\n" not in refused.value.message
     assert sink.run(SHAPE) == before
@@ -191,7 +191,7 @@ def test_a_login_that_owns_no_table_is_told_what_the_owner_runs_and_goes_on_behi
             lacks = "table public.slotkeeper_progress lacks the column target_seen, and bound does not own it"
             assert refused.value.message == lacks
             as_owner, statement, again = refused.value.hint.split("`")
-            assert (as_owner, again) == ("as its owner postgres: ", "; then start again")
+            assert (as_owner, again) == ("as its owner postgres run ", "; then start the job again")
             sink.run(statement)
             for _ in range(2):
                 with session.transaction() as cursor:

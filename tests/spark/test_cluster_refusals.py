@@ -180,13 +180,13 @@ def test_the_secret_of_a_cluster_is_in_no_argument_of_a_process(masters: Masters
 def test_what_executors_say_is_named() -> None:
     lost = from_executor(LOST)
     assert isinstance(lost, Unclassified)
-    assert (lost.code, lost.message) == (EXECUTOR_LOST, "an executor on the worker 10.0.0.7 was lost in mid-task")
+    assert (lost.code, lost.message) == (EXECUTOR_LOST, "an executor on the worker 10.0.0.7 was lost during a task")
     absent = from_executor('(h7 executor 0): java.io.IOException: Cannot run program "/opt/py": error=2, No such file')
     assert isinstance(absent, ConfigError)
     assert absent.message == "the worker h7 has no Python /opt/py"
     other = from_executor("(h7 executor 0): PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has ...")
     assert isinstance(other, ConfigError)
-    assert "the worker h7 runs another version of Python" in other.message
+    assert "the worker h7 has another Python version" in other.message
     assert from_executor("(h7 executor 0): Python worker exited unexpectedly (crashed)") is None
 
 

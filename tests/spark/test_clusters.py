@@ -64,7 +64,7 @@ def survives_the_kill_of_an_executor(product: Product, job: Mirrored, parents: l
         held.executor.kill()
         until(lambda: not backend_lives(job, held.backend), 20, "the killed executor's session to end at the sink")
     job.wait_applied(job.expected())
-    assert "was lost in mid-task" in job.log() or "was lost" in str(job.product.store.errors(job.name)), job.log()
+    assert "was lost during a task" in job.log() or "was lost" in str(job.product.store.errors(job.name)), job.log()
     until(lambda: len(executors(parents)) == 2, 60, "another executor in its place")
     assert held.executor.pid not in {one.pid for one in executors(parents)}
 

@@ -174,7 +174,7 @@ def test_a_second_checkpoint_is_refused_by_name(spark: Any, rig: StreamRig, tmp_
     rig.files.add(rig.batches[0])
     query = rig.write(rig.files.stream(spark))
     before = rig.versions()
-    with pytest.raises(Exception, match=f"is written by query {query.id}.*this checkpoint is of another") as caught:
+    with pytest.raises(Exception, match=f"query {query.id} writes.*this checkpoint belongs to another") as caught:
         rig.write(rig.files.stream(spark), tmp_path / "second")
     assert "psycopg2" not in str(caught.value)
     assert rig.versions() == before

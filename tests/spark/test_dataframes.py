@@ -162,7 +162,7 @@ def test_trouble_is_one_line_of_the_query_s_exception(spark: Any, mirror: Mirror
     mirror.source(f"TRUNCATE {TABLE}")
     until(lambda: query.exception() is not None, 60, "the query to end")
     said = str(query.exception())
-    assert re.search(r"ReadFailed: SLOT LOST: dn_\d: .*; to do: .*start = \"initial\"", said), said
+    assert re.search(r"ReadFailed: SLOT LOST: dn_\d: .*; action: .*start = \"initial\"", said), said
     assert "Traceback" not in said.partition("ReadFailed")[2]
 
 

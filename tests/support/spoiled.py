@@ -54,7 +54,7 @@ def _named_like_the_binlog(warehouse: Warehouse) -> None:
     facts.options(warehouse, TABLE, [*HSTORE, "enable_binlog=on"])
 
 
-_NEW = "make it anew: CREATE TABLE ... WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
+_NEW = "recreate it: CREATE TABLE ... WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)"
 _GONE = f"DROP TABLE {TABLE} CASCADE"
 SOURCE = {
     "kernel too old": Case(
@@ -64,27 +64,27 @@ SOURCE = {
     ),
     "function missing": Case(
         lambda warehouse: facts.without(warehouse, "pgxc_get_binlog_cursor_by_syncpoint"),
-        "no pgxc_get_binlog_cursor_by_syncpoint: kernel 9.1.0.200 or newer is needed",
+        "missing pgxc_get_binlog_cursor_by_syncpoint: a job needs kernel 9.1.0.200 or newer",
         "upgrade the cluster",
     ),
     "function not allowed": Case(
         _sql("REVOKE EXECUTE ON FUNCTION pgxc_get_binlog_sync_point FROM PUBLIC"),
-        "may not execute pgxc_get_binlog_sync_point",
+        "cannot execute pgxc_get_binlog_sync_point",
         "GRANT EXECUTE ON FUNCTION pg_catalog.pgxc_get_binlog_sync_point TO <this user>",
     ),
     "no one point per transaction": Case(
         _says("gtm_option", "gtm-free"),
-        "gtm_option is gtm-free: without one sync point per transaction no job runs",
-        "an administrator sets gtm_option to gtm",
+        "gtm_option is gtm-free: a job needs one sync point per transaction",
+        "ask an administrator to set gtm_option to gtm",
     ),
     "no one point per transaction, by the older setting": Case(
         _says("enable_gtm_free", "on"),
-        "enable_gtm_free is on: without one sync point per transaction no job runs",
-        "an administrator sets enable_gtm_free to off",
+        "enable_gtm_free is on: a job needs one sync point per transaction",
+        "ask an administrator to set enable_gtm_free to off",
     ),
     "points that nobody has asked about": Case(
         _says("gtm_option", "gtm-lite"),
-        "gtm_option is gtm-lite: whether each transaction has one sync point there, in order, is not documented",
+        "gtm_option is gtm-lite: not documented to give each transaction one sync point, in order",
         "slotkeeper doctor --probe dws1",
     ),
     "V3 HStore": Case(
@@ -95,22 +95,22 @@ SOURCE = {
     "no HStore": Case(_options("orientation=column"), f"{TABLE} is neither an HStore nor an HStore-opt table", _NEW),
     "no binlog": Case(
         _options(*HSTORE),
-        f"{TABLE} has neither enable_binlog nor enable_binlog_timestamp on",
+        f"{TABLE} has neither enable_binlog nor enable_binlog_timestamp set",
         f"ALTER TABLE {TABLE} SET (enable_binlog = on)",
     ),
     "no binlog, and none allowed": Case(
         _off_and_no_binlog,
-        f"{TABLE} has neither enable_binlog nor enable_binlog_timestamp on",
-        "before that an administrator turns enable_hstore_binlog_table on",
+        f"{TABLE} has neither enable_binlog nor enable_binlog_timestamp set",
+        "first ask an administrator to set enable_hstore_binlog_table = on",
     ),
     "replicated": Case(
         _spread("R"),
-        f"{TABLE} is replicated to every DN: only hash distribution has a binlog",
+        f"{TABLE} is replicated to every DN: only a hash-distributed table has a binlog",
         f"ALTER TABLE {TABLE} DISTRIBUTE BY HASH (<columns of the key>)",
     ),
     "round robin": Case(
         _spread("N"),
-        f"{TABLE} is distributed round robin: only hash distribution has a binlog",
+        f"{TABLE} is distributed round robin: only a hash-distributed table has a binlog",
         f"ALTER TABLE {TABLE} DISTRIBUTE BY HASH",
     ),
     "no key": Case(
@@ -129,22 +129,22 @@ SOURCE = {
             f"CREATE UNLOGGED TABLE {TABLE} (id bigint PRIMARY KEY, note text)",
             f"GRANT SELECT ON {TABLE} TO etl",
         ),
-        f"{TABLE} is unlogged: a crash empties it without a trace",
-        "make it an ordinary table",
+        f"{TABLE} is unlogged: a crash empties it without a record in the binlog",
+        "recreate it as an ordinary table",
     ),
     "row security": Case(
         _sql(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 5)"),
-        f"{TABLE} has row security, which may hide rows from this login",
+        f"{TABLE} has row-level security, which can hide rows from this login",
         f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
     ),
     "row security of a DWS": Case(
         _options(*HSTORE, "enable_binlog=on", "enable_rowsecurity=true"),
-        f"{TABLE} has row security, which may hide rows from this login",
+        f"{TABLE} has row-level security, which can hide rows from this login",
         f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY",
     ),
     "redaction policy": Case(
         lambda warehouse: facts.redact(warehouse, TABLE),
-        f"{TABLE} has a redaction policy: masked values would be mirrored",
+        f"{TABLE} has a redaction policy: the job would copy masked values",
         f"DROP REDACTION POLICY <name> ON {TABLE}",
     ),
     "column named like the binlog's": Case(
@@ -180,10 +180,10 @@ SOURCE = {
     ),
     "no right": Case(
         _sql(f"REVOKE SELECT ON {TABLE} FROM etl"),
-        f"{TABLE} may not be read",
+        f"this login cannot read {TABLE}",
         f"GRANT SELECT ON {TABLE} TO <this user>",
     ),
-    "no table": Case(_sql(_GONE), f"there is no table {TABLE}, or its schema may not be used", "correct the name"),
+    "no table": Case(_sql(_GONE), f"unknown table {TABLE}, or this login cannot use its schema", "correct the name"),
 }
 
 TABLE_OF_TARGET = f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text)"
@@ -215,7 +215,7 @@ SINK = {
     ),
     "demanded": (
         [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text, who text NOT NULL)"],
-        f"target {TARGET} demands a value for column 'who', which is not mapped",
+        f"target {TARGET} requires a value for column 'who', which is not mapped",
         f"ALTER TABLE {TARGET} ALTER COLUMN who SET DEFAULT",
     ),
     "domain that refuses NULL": (
@@ -223,7 +223,7 @@ SINK = {
             "CREATE DOMAIN mart.noted AS text NOT NULL",
             f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note mart.noted)",
         ],
-        f"target {TARGET} keeps column 'note' in a domain that refuses NULL, which old images hold",
+        f"target {TARGET} stores column 'note' in a NOT NULL domain, but old images hold NULL",
         f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
     ),
     "no key": (
@@ -256,12 +256,12 @@ SINK = {
             "CREATE TABLE mart.notes (note text PRIMARY KEY)",
             f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text REFERENCES mart.notes)",
         ],
-        f"target {TARGET} has a foreign key (orders_note_fkey): no order is kept between tables",
+        f"target {TARGET} has a foreign key (orders_note_fkey): the job preserves no order between tables",
         f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_note_fkey",
     ),
     "pointed at": (
         [TABLE_OF_TARGET, f"CREATE TABLE mart.lines (id bigint REFERENCES {TARGET} ON DELETE CASCADE)"],
-        f"target {TARGET} is what a foreign key points at (lines_id_fkey)",
+        f"target {TARGET} is referenced by a foreign key (lines_id_fkey)",
         "ALTER TABLE mart.lines DROP CONSTRAINT lines_id_fkey",
     ),
     "trigger": (
@@ -270,7 +270,7 @@ SINK = {
             "CREATE FUNCTION mart.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
             f"CREATE TRIGGER swallow BEFORE INSERT ON {TARGET} FOR EACH ROW EXECUTE FUNCTION mart.f()",
         ],
-        f"target {TARGET} has a trigger (swallow): rows would not be what the source sent",
+        f"target {TARGET} has a trigger (swallow): its rows can differ from the source's",
         f"ALTER TABLE {TARGET} DISABLE TRIGGER swallow",
     ),
     "rule": (
@@ -280,7 +280,7 @@ SINK = {
     ),
     "unlogged": (
         [f"CREATE UNLOGGED TABLE {TARGET} (id bigint PRIMARY KEY, note text)"],
-        f"target {TARGET} is not a logged table: a crash would empty it while its progress stays",
+        f"target {TARGET} is not a logged table: a crash would empty it, but not its progress",
         f"ALTER TABLE {TARGET} SET LOGGED",
     ),
     "a partition that is unlogged": (

@@ -21,7 +21,7 @@ from tests.tui.filled import LARGE, SMALL, Filled, begin, console, drive, flowin
 PLACES = {f"dn_{n}": f"1014{n}/-1" for n in range(1, 5)}
 QUERY = QuerySeen(
     True,
-    "job second run query-9d1c2f3a by etl@spark-driver-7 pid 4242, last heard of 2 s ago",
+    "job second run query-9d1c2f3a by etl@spark-driver-7 pid 4242, last report 2 s ago",
     PLACES,
     "6366ed2e-396e-4933-ab23-4c057380ea2c",
     "orders to lake",

@@ -60,7 +60,7 @@ def test_a_row_before_an_update_without_the_one_after_it_ends_the_step(follower:
 
 def test_an_unknown_type_ends_the_step_and_a_heartbeat_does_not() -> None:
     assert made(Event(4, HEARTBEAT, 1, (None, None)), Event(5, INSERT, 1, ROW)) == [(5, 1, "I")]
-    with pytest.raises(Refused, match="LSN 6 has event type 9"):
+    with pytest.raises(Refused, match="LSN 6 has the unknown event type 9"):
         made(Event(6, 9, 1, ROW))
 
 

@@ -74,7 +74,7 @@ def test_a_step_that_ends_otherwise_is_an_error() -> None:
     with pytest.raises(Refused, match="verify orders_rt ended with 4: missing"):
         play.cure(world(shell), NIGHT)
     failed = Shell(slots=Answer(0, PLAN), drain=Answer(3, "is FAILED"), status=Answer(2, '"state": "FAILED"'))
-    with pytest.raises(Refused, match="the job does not come to read everything: is FAILED"):
+    with pytest.raises(Refused, match="the job did not read everything: is FAILED"):
         play.cure(world(failed), NIGHT)
 
 

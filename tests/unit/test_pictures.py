@@ -1,4 +1,4 @@
-"""Pictures of the console as SVG: rows that repeat are in them once, nothing is fetched, no text is taken for markup."""
+"""Pictures of the console as SVG: rows that repeat are in them once, nothing is fetched, no text is markup."""
 
 from __future__ import annotations
 

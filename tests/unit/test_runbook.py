@@ -73,7 +73,7 @@ def test_the_incidents_are_numbered_and_of_sources_that_a_demo_has() -> None:
 
 
 def test_a_name_that_is_none_is_refused_with_where_to_look() -> None:
-    with pytest.raises(ConfigError, match="no incident is called 'nope'") as refused:
+    with pytest.raises(ConfigError, match="unknown incident 'nope'") as refused:
         named("nope")
     assert "--incident list" in refused.value.hint
 

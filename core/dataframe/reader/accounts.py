@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 EVERY = 1.0
 FINISH = 3.0
-"""Seconds for which a program that ends waits until its queries' last batches are written."""
+"""Seconds that an ending program waits until its queries' last batches are reported."""
 AGAIN = 30.0
-"""Seconds after which a failed write is tried again, and what an idle query has said is said again."""
+"""Seconds after which a failed write is retried, and an idle query's last report repeated."""
 MARK = "query"
-"""Under this name the newest offset that a source reports says whose slot it is (`Place`)."""
+"""The key under which the newest offset of a source names its slot's owner (`Place`)."""
 UNREAD_TO = "unread_to"
-"""Beside it, by DN: the place up to which something is unread; the newest of the DN may be another table's."""
+"""The key of the last unread position by DN; the newest of the DN can belong to another table."""
 LIMIT_MS = 2_000
 _IDLE = "Waiting for data to arrive"
-"""What Spark's status says between two triggers that follow each other at once (MicroBatchExecution)."""
+"""Spark's status between two triggers without a pause (MicroBatchExecution)."""
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*(?::|%3A)(?:[^/\s]*@|(?!\d+/)\S*?@)", re.IGNORECASE)
-"""As in s3://key:secret@bucket; a secret may have slashes, and a host's port has none of this."""
+"""Matches s3://key:secret@bucket; a secret can have slashes, and a host's port does not match."""
 _QUERY = re.compile(r"(?<=\?)\S+")
-"""As in https://account/container?sig=secret."""
+"""Matches https://account/container?sig=secret."""
 LOG = logging.getLogger("slotkeeper.dataframe")
 _followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictionary()
 
@@ -99,7 +99,7 @@ def begin(job: JobSpec, epoch: int, anew: bool) -> None:
         with closing(_over(job)) as accounts:
             accounts.begin(epoch, anew)
     except SlotkeeperError as error:
-        LOG.info("consoles are not told of this query's batches: %s", error)
+        LOG.info("cannot report this query's batches to consoles: %s", error)
 
 
 def opened(place: Place) -> QueryAccounts:
@@ -140,7 +140,7 @@ class _Kept:
             self._written, self._failed = report, False
         except Exception as error:  # whatever it is, the program and its query have nothing to do with it
             if not self._failed:
-                LOG.info("consoles are not told of batch %s: %s", report.batch, masked(str(error)))
+                LOG.info("cannot report batch %s to consoles: %s", report.batch, masked(str(error)))
             self._failed = True
             self.close()
 
@@ -171,7 +171,7 @@ class AccountKeeper:
         self._every = every
         self._kept: dict[tuple[str, Place], _Kept] = {}
         self._known: dict[str, Any] = {}
-        """By run, the queries that were seen to run, or said to be started, and have not been seen to end."""
+        """By run: the queries that started and have not ended yet."""
         self._added: SimpleQueue[Any] = SimpleQueue()
         self._hurry, self._done = threading.Event(), threading.Event()
         self._ending = False
@@ -275,8 +275,8 @@ def start(writer: Any, path: str | None = None) -> Any:
     registered then may be lost with it. A source cannot see that option, so the writer is asked, here.
     """
     if asynchronous(writer):
-        what = f"{ASYNC} lets Spark run ahead of its commit log, and the slot would follow it"
-        raise Refused(what, 'leave that option out; or read with .option("register", "never")', where="spark")
+        what = f"{ASYNC} lets Spark, and so the slot, run ahead of the commit log"
+        raise Refused(what, 'remove that option, or read with .option("register", "never")', where="spark")
     query = writer.start(path) if path else writer.start()
     started(writer, query)
     return query

@@ -41,10 +41,10 @@ class PlainTableReader(DataSourceReader):
         with closing(changelog_session(job, 0, "plan")) as session:
             log = session.changelog(job)
             if log.identify().text != self._layout.fingerprint:
-                raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed since the DataFrame was made")
+                raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             if self._asked.begin and self._asked.read == "rows":
-                what = 'read = "rows" gives the table as it is now, and no range'
-                raise Refused(what, "leave out from", where="spark")
+                what = 'read = "rows" reads the current table, and takes no range'
+                raise Refused(what, "remove from", where="spark")
             if self._asked.begin or self._asked.read == "changes":
                 found = self._ranges(log)
             else:
@@ -59,8 +59,8 @@ class PlainTableReader(DataSourceReader):
     def _ranges(self, log: Changelog) -> list[InputPartition]:
         job = self._asked.job
         if not log.exists():
-            what = f"slot {job.slot} of {job.channel.source_table} is not there: what is left of changes is not known"
-            raise Refused(what, "make it (`slotkeeper slots create`), or let a query or job run", where="source")
+            what = f"slot {job.slot} of {job.channel.source_table} does not exist: the retained changes are unknown"
+            raise Refused(what, "create it (`slotkeeper slots create`), or start a query or job", where="source")
         statuses = log.read_status(None)
         begins = self._begins(statuses)
         found: list[InputPartition] = []
@@ -84,8 +84,8 @@ class PlainTableReader(DataSourceReader):
         typed = self._typed("from", self._asked.begin, set(kept))
         for name, place in typed.items():
             if place < kept[name]:
-                what = f"{name}: whether every change from {place.text} on is still there cannot be told"
-                raise Refused(what, f"choose a place from {kept[name].text} on", where="source")
+                what = f"{name}: unknown whether the source retains every change from {place.text} on"
+                raise Refused(what, f"choose a position from {kept[name].text} on", where="source")
         return typed
 
     def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
@@ -103,11 +103,11 @@ class PlainTableReader(DataSourceReader):
             try:
                 found[name] = positions.place(place).from_here
             except ValueError as error:
-                what = f'option {option} names places as "dn_1=10516/-1, dn_2=10517": {error}'
-                raise Refused(what, "places are shown by slots peek, and by a changelog's own columns") from None
+                what = f'option {option} takes positions as "dn_1=10516/-1, dn_2=10517": {error}'
+                raise Refused(what, "`slotkeeper slots peek` and a changelog's columns show positions") from None
         if names is not None and set(found) != names:
             wrong = ", ".join(sorted(names ^ set(found)))
-            what = f"option {option} names other DNs than there are ({wrong})"
+            what = f"option {option} names other DNs than the cluster has ({wrong})"
             raise Refused(what, f"name {', '.join(sorted(names))}")
         return found
 

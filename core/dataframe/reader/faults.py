@@ -15,17 +15,17 @@ from slotkeeper.core.errors import SlotkeeperError, Trouble, TroubleName
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_ANEW = 'begin again with a slot and a checkpoint of their own, and start = "initial"'
+_ANEW = 'start over with a new slot, a new checkpoint and start = "initial"'
 CURES = {
-    TroubleName.SLOT_LOST: f"what is missing is in no binlog any more: {_ANEW}",
-    TroubleName.SLOT_MOVED: f"find who else moves this slot, and stop that; then {_ANEW}",
-    TroubleName.SCHEMA_CHANGED: f"the columns of a running query cannot change: {_ANEW}",
-    TroubleName.TOPOLOGY_CHANGED: f"the table lies on other DNs than the checkpoint says: {_ANEW}",
-    TroubleName.PROGRESS_LOST: f"the store has lost what this query registered: {_ANEW}",
-    TroubleName.SOURCE_OLDER: f"the source was set back, as by a restore: find out which state is meant; then {_ANEW}",
-    TroubleName.SINK_OLDER: f"the store was set back, as by a restore: {_ANEW}",
+    TroubleName.SLOT_LOST: f"no binlog retains the missing changes: {_ANEW}",
+    TroubleName.SLOT_MOVED: f"find and stop the other program that moves this slot; then {_ANEW}",
+    TroubleName.SCHEMA_CHANGED: f"a running query cannot change its columns: {_ANEW}",
+    TroubleName.TOPOLOGY_CHANGED: f"the table is on other DNs than in the checkpoint: {_ANEW}",
+    TroubleName.PROGRESS_LOST: f"the store has lost this query's positions: {_ANEW}",
+    TroubleName.SOURCE_OLDER: f"the source is older, as after a restore: decide which state is right; then {_ANEW}",
+    TroubleName.SINK_OLDER: f"the store is older, as after a restore: {_ANEW}",
 }
-"""What a person does about a query; a job's cures (`slotkeeper.core.domain.start.SAFE`) speak of its target."""
+"""Actions for a query; a job's actions (`slotkeeper.core.domain.start.SAFE`) concern its target."""
 
 
 class ReadFailed(Exception):
@@ -35,11 +35,11 @@ class ReadFailed(Exception):
 def for_spark(error: SlotkeeperError) -> ReadFailed:
     """The error as Spark is to show it.
 
-    >>> for_spark(Trouble("dn_1: the slot holds 0/0", name=TroubleName.SLOT_MOVED)).args[0][:64]
-    'SLOT MOVED: dn_1: the slot holds 0/0; to do: find who else moves'
+    >>> for_spark(Trouble("dn_1: the slot holds 0/0", name=TroubleName.SLOT_MOVED)).args[0][:69]
+    'SLOT MOVED: dn_1: the slot holds 0/0; action: find and stop the other'
     """
     cure = CURES.get(error.name, error.hint) if isinstance(error, Trouble) else error.hint
-    return ReadFailed(f"{error}; to do: {cure}" if cure else str(error))
+    return ReadFailed(f"{error}; action: {cure}" if cure else str(error))
 
 
 @contextmanager

@@ -40,11 +40,11 @@ from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 
 KEEPALIVE = 30.0
-"""Seconds after which a point is registered again for nothing but its time."""
+"""Seconds after which an unchanged point is registered again, for its time."""
 TAKES_OVER = '.option("take_over", "true")'
-"""How whoever starts a query ends an earlier one that does not give its slot back."""
+"""The option that ends an earlier query which does not release its slot."""
 SAID_AGAIN = 30.0
-"""Seconds after which what a start waits for is said again: it asks five times a second."""
+"""Seconds between two log lines of a waiting start, which asks five times a second."""
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 LOG = logging.getLogger("slotkeeper.dataframe")
 
@@ -114,8 +114,8 @@ class SlotLease:
         for row in rows:  # the rows of a mirror are not a query's: what it registers, the mirror would never see
             if not row.of_query:
                 job, table = self._job, self._job.channel.source_table
-                what = f"slot {job.slot} of {table} belongs to a job, which mirrors it into {row.target}"
-                raise Refused(what, f"give [jobs.{job.name}] a slot of its own", where="sink")
+                what = f"slot {job.slot} of {table} belongs to a job with target {row.target}"
+                raise Refused(what, f"set another slot in [jobs.{job.name}]", where="sink")
         ctx, at = self._context(), self._start
         if all(row.state is LaneState.CREATING for row in rows):  # none, or a first start that was broken off
             if at == "slot":
@@ -157,7 +157,7 @@ class SlotLease:
             except SlotkeeperError as error:
                 if error.kind not in _PASSING:
                     raise
-                LOG.warning("%s: registering is tried again: %s", name, error)
+                LOG.warning("%s: registration failed, retrying: %s", name, error)
 
     def keep(self) -> None:
         """Raise where the slot is another's by now; a store that does not answer for a while is no such thing."""
@@ -167,7 +167,7 @@ class SlotLease:
         except SlotkeeperError as error:
             if error.kind not in _PASSING:
                 raise
-            LOG.warning("the lease is asked for again: %s", error)
+            LOG.warning("lease not taken, retrying: %s", error)
 
     def close(self) -> None:
         """Give the slot back; safe to call twice."""
@@ -178,7 +178,7 @@ class SlotLease:
     def _follow(self, name: str, to: Position) -> None:
         lane = self._lanes[name]
         if to < lane.position:
-            what = f"{name}: the checkpoint stands at {to.text}, and its slot has gone on to {lane.position.text}"
+            what = f"{name}: the checkpoint is at {to.text}, but its slot has moved on to {lane.position.text}"
             raise trouble(TroubleName.SLOT_MOVED, what)
         if to > lane.position:
             self._advance(lane, to)
@@ -193,12 +193,12 @@ class SlotLease:
             return
         row = rows.read_row(lane.key)
         if row is None:
-            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {lane.name} is gone from the store")
+            raise trouble(TroubleName.PROGRESS_LOST, f"the store has lost the progress row of {lane.name}")
         if row.epoch != self._epoch:
             raise Superseded(f"another query has taken over this slot: {self._opened.store().holder()}", where="sink")
         if row.position is None or row.position.text != to.text:  # else it was ours, whose answer was lost
             where = row.position.text if row.position else "none"
-            what = f"{lane.name}: the store's row is at {where}, we had written {lane.position.text}"
+            what = f"{lane.name}: the store's row is at {where}, this query wrote {lane.position.text}"
             raise trouble(TroubleName.SINK_OLDER, what)
 
     def _register(self, lane: Lane) -> None:
@@ -263,8 +263,8 @@ def _at_slot(ctx: JobContext) -> None:
     identity = source.identify()
     points = ctx.sessions.starter().points()
     if not any(one.slot == job.slot for one in points or ()):
-        what = f"slot {job.slot} of {job.channel.source_table} is not there, or this server lists no slots"
-        raise Refused(what, '.option("start", "initial") or "latest" makes it', where="source")
+        what = f"slot {job.slot} of {job.channel.source_table} does not exist, or the server cannot list slots"
+        raise Refused(what, 'create it with .option("start", "initial") or "latest"', where="source")
     statuses = ctx.sessions.admin("start").read_status(None)
     store.insert([_row(ctx, identity, status) for status in statuses])
 
@@ -273,8 +273,8 @@ def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> Progre
     there, job = status.kept, ctx.job
     oldest = there.oldest
     if there.missing or oldest is None or not there.settled:
-        what = f"{status.shard.name}: slot {job.slot} holds {there.shown}, which is no place to begin"
-        to_do = '`slotkeeper slots register` moves it to now; or .option("start", "initial")'
+        what = f"{status.shard.name}: slot {job.slot} holds {there.shown}, which is not a start position"
+        to_do = 'move it to now with `slotkeeper slots register`, or set .option("start", "initial")'
         raise Refused(what, to_do, where="source")
     made = blank_row(ctx, identity, status.shard)
     return replace(made, position=oldest.from_here, state=LaneState.RUNNING, registered=there)

@@ -15,7 +15,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, start_at
 from slotkeeper.core.errors import ConfigError
 
 STARTS = ("slot", "earliest")
-"""Starts of a query beside those of a job."""
+"""Starts of a query beyond those of a job."""
 DEFAULTS = {
     "config": "",
     "job": "",
@@ -40,7 +40,7 @@ _CHOICES = {
     "pushdown": ("auto", "never"),
 }
 _SPARKS = ("path", "paths")
-"""Options that Spark puts there by itself."""
+"""Options that Spark adds itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +98,23 @@ def _known(options: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, value in options.items():
         if name.lower() in _SPARKS:
-            what = f"load({value!r}) names a path, and a binlog has none"
+            what = f"load({value!r}) names a path, but a binlog has none"
             raise ConfigError(what, 'name the table: .option("table")')
         if name.lower() not in DEFAULTS:
             near = difflib.get_close_matches(name.lower(), DEFAULTS, 1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(DEFAULTS)}"
-            raise ConfigError(f"there is no option {name!r}", hint)
+            raise ConfigError(f"unknown option {name!r}", hint)
         found[name.lower()] = value
     return found
 
 
 def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
     if not name:
-        raise ConfigError("no job is named", f'.option("job", ...): one of {", ".join(loaded.jobs) or "none"}')
+        raise ConfigError("no job given", f'.option("job", ...): one of {", ".join(loaded.jobs) or "none"}')
     if name in loaded.refused:
         raise loaded.refused[name]
     if name not in loaded.jobs:
-        raise ConfigError(f"{loaded.path} has no [jobs.{name}]", f"it has {', '.join(loaded.jobs) or 'none'}")
+        raise ConfigError(f"{loaded.path} has no [jobs.{name}]", f"known: {', '.join(loaded.jobs) or 'none'}")
     job = loaded.jobs[name]
     tables = [channel.source_table for channel in job.channels]
     if not table and len(tables) == 1:
@@ -123,8 +123,8 @@ def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
         raise ConfigError(f"[jobs.{name}] has no channel from {table!r}", f'.option("table"): {", ".join(tables)}')
     narrowed = job.of(table)
     if narrowed.channel.where:
-        what = f"[jobs.{name}] filters the rows of {table}, which a DataFrame does not"
-        raise ConfigError(what, "give the query a job of its own without `where`, and filter in the program")
+        what = f"[jobs.{name}] filters the rows of {table}, but a DataFrame cannot"
+        raise ConfigError(what, "give the query its own job without `where`, and filter in the program")
     _refuse_shared(loaded, narrowed)
     channel = ChannelSpec(table, f"{QUERY_TARGET}{narrowed.slot}")
     return replace(narrowed, channels=(channel,), binlog=replace(narrowed.binlog, binlog=True))
@@ -136,8 +136,8 @@ def _refuse_shared(loaded: Loaded, job: JobSpec) -> None:
         if other.name != job.name and (other.source.name, other.slot) == (job.source.name, job.slot):
             tables = [channel.source_table for channel in other.channels]
             if job.channel.source_table in tables:
-                what = f"slot {job.slot} of {job.channel.source_table} is that of job {other.name}, too"
-                raise ConfigError(what, f"give [jobs.{job.name}] a slot of its own")
+                what = f"slot {job.slot} of {job.channel.source_table} is also the slot of job {other.name}"
+                raise ConfigError(what, f"set another slot in [jobs.{job.name}]")
 
 
 def _start(text: str) -> str:
@@ -145,8 +145,8 @@ def _start(text: str) -> str:
         try:
             start_at(text)
         except ValueError as error:
-            what = f'{error}, or "slot" (where the slot stands), or "earliest"'
-            raise ConfigError(f"option start {what}", f"it says {text!r}") from None
+            what = f'{error}, or "slot" (the slot\'s position), or "earliest"'
+            raise ConfigError(f"option start {what}", f"found {text!r}") from None
     return text
 
 

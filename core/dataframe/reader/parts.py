@@ -80,5 +80,5 @@ class Offset:
             places = {str(name): positions.position(text) for name, text in kept["positions"].items()}
             return cls(str(kept["fingerprint"]), places, bool(kept["copied"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = f"the checkpoint's offset cannot be read ({error})"
-            raise Refused(what, "begin with a checkpoint of its own", where="spark") from None
+            what = f"cannot parse the checkpoint's offset ({error})"
+            raise Refused(what, "start with a new checkpoint", where="spark") from None

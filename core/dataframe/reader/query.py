@@ -29,9 +29,9 @@ from slotkeeper.core.wiring.worker import changelog_session
 
 T = TypeVar("T")
 TRIED_FOR = 20.0
-"""Seconds for which a question is asked again where its cause passes by itself; Spark's `stop` waits as long."""
+"""Seconds of retries after a transient error; Spark's `stop` waits as long."""
 MOVED_AFTER = 60.0
-"""Seconds after which a quiet table's query takes a batch without rows, so that its slot holds back nothing old."""
+"""Seconds after which a quiet table's query takes an empty batch, so that its slot retains no old changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Query:
         self._idle_since: float | None = None
         self._moved_at = self._clock.monotonic()
         self._known: dict[tuple[str, str], Position] = {}
-        """Positions as the dialect gave them: what they carry for a registration is no part of their text."""
+        """Positions as the dialect made them: their text lacks what a registration needs."""
         self._newest: Offset | None = None
         self._unread_to: dict[str, Position] = {}
-        """By DN the newest place, where the next batch does not go as far; else the end of that batch."""
+        """By DN: the newest position if the next batch ends before it, else the end of that batch."""
 
     def initial(self) -> Offset:
         """Where the query begins. Spark asks again until its first batch is in the commit log: it is the same then."""
@@ -72,7 +72,7 @@ class Query:
             job = self._asked.job
             places = ", ".join(f"{name} {one.text}" for name, one in sorted(begun.positions.items()))
             what = f"slot {job.slot} of {job.channel.source_table} is read by a query of another checkpoint ({places})"
-            raise Refused(what, "go on with that checkpoint, or give this query a slot of its own", where="spark")
+            raise Refused(what, "continue with that checkpoint, or give this query its own slot", where="spark")
         return begun
 
     def latest(self, start: Offset, width: int | None) -> Offset:
@@ -145,7 +145,7 @@ class Query:
             begun = self._lease.begin()
             self._fresh, self._epoch = begun.fresh, begun.epoch
             if begun.fingerprint != self._layout.fingerprint:
-                raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed since the DataFrame was made")
+                raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             copied = self._asked.start != "initial"
             self._begun_at = Offset(begun.fingerprint, begun.positions, copied)
         return self._begun_at
@@ -153,17 +153,19 @@ class Query:
     def _resumed(self, start: Offset) -> None:
         begun = self._begun()
         if start.fingerprint != begun.fingerprint:
-            raise trouble(TroubleName.SCHEMA_CHANGED, "the checkpoint is of a table with other columns, or of another")
+            raise trouble(
+                TroubleName.SCHEMA_CHANGED, "the checkpoint belongs to a table with other columns, or to another table"
+            )
         self._refuse_other_dns(set(begun.positions), start)
         for name, place in begun.positions.items():
             if start.positions[name] < place:
-                what = f"{name}: the checkpoint stands at {start.positions[name].text}, its slot at {place.text}"
+                what = f"{name}: the checkpoint is at {start.positions[name].text}, its slot at {place.text}"
                 raise trouble(TroubleName.SLOT_MOVED, what)
 
     def _refuse_other_dns(self, here: set[str], start: Offset) -> None:
         if here != set(start.positions):
             wrong = ", ".join(sorted(here ^ set(start.positions)))
-            what = f"the checkpoint names other DNs than there are ({wrong})"
+            what = f"the checkpoint names other DNs than the cluster has ({wrong})"
             raise TopologyTrouble(what, name=TroubleName.TOPOLOGY_CHANGED)
 
     # -- the next end --------------------------------------------------------------------------------------------
@@ -251,12 +253,12 @@ class SlotOnlooker:
     def begin(self) -> Begun:
         """Where the slot stands; Refused where it is not there."""
         if self._start != "slot":
-            what = f'register = "never" begins where its slot stands, not at start = "{self._start}"'
-            raise Refused(what, 'leave out .option("start")', where="spark")
+            what = f'register = "never" starts at its slot\'s position, not at start = "{self._start}"'
+            raise Refused(what, 'remove .option("start")', where="spark")
         log = self._session.changelog(self._job)
         if not log.exists():
-            what = f"slot {self._job.slot} of {self._job.channel.source_table} is not there, or is not listed here"
-            raise Refused(what, "make it: `slotkeeper slots create`", where="source")
+            what = f"slot {self._job.slot} of {self._job.channel.source_table} does not exist, or is not listed here"
+            raise Refused(what, "create it: `slotkeeper slots create`", where="source")
         statuses = log.read_status(None)
         positions = {}
         for status in statuses:
@@ -276,7 +278,7 @@ class SlotOnlooker:
         for status in self._session.changelog(self._job).read_status(None):
             there, here = status.kept.furthest, positions.get(status.shard.name)
             if there is not None and here is not None and there > here:
-                what = f"{status.shard.name}: the slot is registered at {there.shown}, the query stands at {here.text}"
+                what = f"{status.shard.name}: the slot is at {there.shown}, the query at {here.text}"
                 raise trouble(TroubleName.SLOT_MOVED, what)
 
     def keep(self) -> None:

@@ -33,7 +33,7 @@ from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
 MOST_KEPT = 4
-"""Sessions that a worker keeps for its next task."""
+"""Sessions that a worker reuses for its next task."""
 _kept: dict[tuple[JobSpec, int], ChangelogSession] = {}
 
 
@@ -67,7 +67,7 @@ def _chunk(log: Changelog, part: ChunkPart) -> Iterator[pyarrow.RecordBatch]:
 
 def _same_table(log: Changelog, part: ChunkPart) -> None:
     if log.identify().text != part.layout.fingerprint:
-        raise trouble(TroubleName.SCHEMA_CHANGED, "the table was changed or made again while it was read")
+        raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered or recreated during the read")
 
 
 def _status(log: Changelog, part: RangePart) -> SlotStatus:
@@ -81,8 +81,8 @@ def _status(log: Changelog, part: RangePart) -> SlotStatus:
         raise wrong
     there = status.kept.furthest
     if there is not None and there > part.after:
-        what = f"{part.shard.name}: the slot is registered at {there.shown}, beyond {part.after.text}"
-        raise trouble(TroubleName.SLOT_MOVED, f"{what}, from where on this batch reads")
+        what = f"{part.shard.name}: the slot is at {there.shown}, after {part.after.text}"
+        raise trouble(TroubleName.SLOT_MOVED, f"{what}, where this batch starts")
     return status
 
 
@@ -101,7 +101,7 @@ def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
 
 
 PIECE = 1 << 20
-"""Bytes of text that become one batch: a worker's memory does not grow with a range."""
+"""Bytes of text per Arrow batch: a worker's memory does not grow with a range."""
 KINDS = ("I", "U", "B", "d")
 """DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types of events."""
 _PARSE = csv.ParseOptions(
@@ -153,7 +153,7 @@ def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[st
         # which column it is; no word of the value, which may be anybody's
         found = _COLUMN.search(str(error))
         name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
-        where = f"column {name!r} holds a value that its type in Spark has not" if name else "a row cannot be read"
+        where = f"column {name!r} holds a value outside its Spark type" if name else "cannot decode a row"
         raise RowRefused(where, f'read it as text: .option("as_text", "{name or "COLUMN"}")', where="source") from None
     return [column.combine_chunks() for column in table.columns]
 

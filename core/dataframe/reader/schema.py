@@ -22,7 +22,7 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import Changelog
 
 LEAD = (CHANGE, DN, POINT, SEQUENCE)
-"""What stands before a changelog's own columns."""
+"""The changelog's leading columns."""
 _PLAIN = {
     FieldKind.BOOLEAN: types.BooleanType(),
     FieldKind.SHORT: types.ShortType(),
@@ -83,12 +83,12 @@ def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: 
     there = {column.name: column for column in identity.columns}
     absent = [name for name in (*columns, *as_text) if name not in there]
     if absent:
-        raise Refused(f"the table has no column {absent[0]!r}", f"it has {', '.join(there)}", where="source")
+        raise Refused(f"unknown column {absent[0]!r}", f"the table has {', '.join(there)}", where="source")
     chosen = tuple(there[name] for name in columns) if columns else identity.columns
     taken = [column.name for column in chosen if led and column.name.lower() in LEAD]
     if taken:
-        what = f"the table's column {taken[0]!r} is named as one of the changelog's"
-        raise Refused(what, "leave it out by the option columns", where="source")
+        what = f"column {taken[0]!r} of the table has the name of a changelog column"
+        raise Refused(what, "exclude it with the option columns", where="source")
     fields = tuple(Field(one.name, TEXT if one.name in as_text else log.field_type(one)) for one in chosen)
     return Layout(chosen, fields, led, identity.text, identity.key)
 
@@ -101,7 +101,7 @@ _SIGNS: dict[type[Filter], str] = {
     LessThanOrEqual: "<=",
 }
 MOST = 1_000
-"""Values of an IN that are sent: a longer list is Spark's alone."""
+"""Most values of an IN sent to the source: Spark alone filters by a longer list."""
 
 
 def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:

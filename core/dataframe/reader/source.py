@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
-"""Spark hands conditions to a Python source only where this is true, and refuses one that would take them elsewhere."""
+"""Spark pushes conditions to a Python source only if this is true, and rejects a source that takes them otherwise."""
 
 
 class SlotkeeperSource(DataSource):
@@ -61,7 +61,7 @@ class SlotkeeperSource(DataSource):
     def streamReader(self, schema: StructType) -> ChangesReader:
         wanted, columns = self._made()
         if wanted.read == "rows" or wanted.begin:
-            what = "a stream reads changes from its start on; read and from are options of spark.read"
+            what = "read and from are options of spark.read: a stream reads changes from its start on"
             raise Refused(what, f'use .option("start", ...): {see("dataframes", "Options")}', where="spark")
         return ChangesReader(wanted, columns)
 
@@ -75,8 +75,8 @@ class SlotkeeperSource(DataSource):
 
     def _made(self) -> tuple[Asked, Layout]:
         if self._asked is None or self._layout is None:
-            what = "a schema of your own is not taken: the columns are the source's"
-            raise Refused(what, 'leave out .schema(...); .option("columns", ...) and "as_text" choose', where="spark")
+            what = "a custom schema is not supported: the columns are the source's"
+            raise Refused(what, 'remove .schema(...); choose with .option("columns", ...) and "as_text"', where="spark")
         return self._asked, self._layout
 
 
@@ -161,10 +161,10 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 PASSED = ("4.3.0",)
-"""The versions of Spark that have passed the contract test, `tests/spark/test_source_calls.py`.
+"""The Spark versions that passed the contract test, `tests/spark/test_source_calls.py`.
 
-The order in which Spark calls a Python source is no documented promise, and what is registered when rests on it: that
-`latestOffset` is given the end of a batch only once that batch is in the commit log.
+Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` gets
+the end of a batch only once that batch is in the commit log.
 """
 
 
@@ -174,8 +174,8 @@ def check(version: str = pyspark.__version__) -> None:
     >>> check("4.1.0")
     Traceback (most recent call last):
         ...
-    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in another order than was tested
+    slotkeeper.core.errors.Refused: pyspark 4.1.0 may call a source in an untested order
     """
     if version not in PASSED:
-        what = f"pyspark {version} may call a source in another order than was tested"
+        what = f"pyspark {version} may call a source in an untested order"
         raise Refused(what, f"install pyspark {' or '.join(PASSED)}", where="spark")

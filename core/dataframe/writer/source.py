@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 FORMAT = "slotkeeper_postgres"
 QUERY_ID = "sql.streaming.queryId"
-"""The local property in which Spark keeps the id of a query, which its checkpoint keeps over restarts."""
+"""The local property in which Spark stores a query's id, which its checkpoint retains over restarts."""
 COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
-"""What the process runs that makes the writer anew behind a batch: the one that began it has had it admitted."""
+"""Main module of the process that recreates the writer after a batch: the starting process has already admitted it."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         with spoken():
             query = TaskContext.get().getLocalProperty(QUERY_ID)
             if not query:
-                what = "this Spark does not say which query a task belongs to"
-                raise Defect(what, "use a version of Spark that the documentation names, and report it")
+                what = "this Spark version does not report a task's query"
+                raise Defect(what, "use a Spark version that the documentation names, and report it")
             return PartStaged(query, stage(self._spec, self._place, query, iterator))
 
     def commit(self, messages: list[PartStaged | None], batchId: int) -> None:
@@ -110,7 +110,7 @@ def register(spark: Any) -> None:
 
 
 TOKEN_BITS = 62
-"""A token is a positive bigint; that two attempts draw the same one is as likely as nothing else here."""
+"""A token is a random positive bigint: two attempts practically never draw the same one."""
 
 
 class QueryError(Exception):
@@ -135,7 +135,7 @@ def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
     try:
         made = spec.open(part)
     except ConfigError as error:
-        hint = error.hint or "each worker resolves passwords itself: give it the same file, variable or command"
+        hint = error.hint or "each worker resolves passwords itself: provide the same file, variable or command there"
         raise ConfigError(f"on {socket.gethostname()}, as {getpass.getuser()}: {error.message}", hint) from None
     with closing(made) as session, closing(session.query_sink(spec.target)) as sink:
         yield sink
@@ -166,7 +166,7 @@ def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordB
                 raise lines.broken from None  # what its batches come from has failed, not the sink
             raise
     if rows != lines.rows:
-        raise classed(AssertionError(f"{lines.rows} rows were sent, {rows} taken"))
+        raise classed(AssertionError(f"sent {lines.rows} rows, stored {rows}"))
     return Staged(token, rows, lines.left_out)
 
 

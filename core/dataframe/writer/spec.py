@@ -32,7 +32,7 @@ from slotkeeper.core.sinks import registry as sinks
 
 _PLACE = "slotkeeper_postgres"
 OF_SPARK = frozenset({"checkpointlocation", "path", "queryname"})
-"""Options that Spark reads itself and hands on."""
+"""Options that Spark reads itself and passes on."""
 _TAKEN = (
     "write_mode",
     "conflict_strategy",
@@ -41,7 +41,7 @@ _TAKEN = (
     "ignore_delete",
     "ignore_null_when_update",
 )
-"""Those of a job's sink that say what becomes of a row; the others are about steps, sessions and quarantine."""
+"""Sink options of a job that decide how a row is written; the others concern steps, sessions and quarantine."""
 
 
 class _Options:
@@ -52,11 +52,11 @@ class _Options:
     table = Key(values.target, REQUIRED)
     """the target, schema.table"""
     key = Key(values.text(4_096))
-    """the key's columns, separated by commas; else those that the reader says"""
+    """the key's columns, separated by commas; else those of the reader"""
     create_target = Key(values.boolean, False)
-    """make the target where it is missing"""
+    """create the target if it does not exist"""
     successor_of = Key(values.text(64))
-    """id of the query that wrote the target before, and is ended for good"""
+    """id of the query that wrote the target before, and has ended for good"""
 
 
 OPTIONS = section(_Options) | {name: SINK_OPTIONS[name] for name in _TAKEN}
@@ -127,15 +127,15 @@ def _sink(config: str | None, name: str) -> SinkEntry:
         raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known there: {known}")
     sink = loaded.sinks[name]
     if not sinks.open(sink.kind).traits.is_store:
-        what = f"sinks.{sink.name} is of kind {sink.kind}, which keeps no fence in the transaction of its rows"
-        raise Refused(what, "write into a sink of kind postgres, or mirror with a job", where="sink")
+        what = f"sinks.{sink.name} is of kind {sink.kind}, which has no fence in its rows' transaction"
+        raise Refused(what, "write to a sink of kind postgres, or use a job", where="sink")
     return sink
 
 
 def _check_names(names: Sequence[str]) -> None:
     if changelog.is_changelog(names) and (missing := changelog.missing(names)):
-        what = f"the rows are changes, and have no {' and no '.join(missing)}"
-        hint = "keep these columns in every select; without them which change is the last cannot be told"
+        what = f"the rows are changes, but have no {' and no '.join(missing)}"
+        hint = "keep these columns in every select: they order the changes"
         raise Refused(what, hint, where="sink")
     known = {name for name, _ in changelog.COLUMNS}
     twice = [name for name in names if names.count(name) > 1]
@@ -144,21 +144,21 @@ def _check_names(names: Sequence[str]) -> None:
         raise Refused(what, "rename all but one (withColumnRenamed), or drop them", where="sink")
     odd = [name for name in names if name.startswith(changelog.PREFIX) and name not in known]
     if odd:
-        what = f"column {safe(odd[0], 60)} has a name that only columns of a changelog have"
+        what = f"column {safe(odd[0], 60)} has a name reserved for columns of a changelog"
         raise Refused(what, "rename it (withColumnRenamed)", where="sink")
     if not changelog.own(names):
-        raise Refused("the rows have no column of their own", "select the columns to be written", where="sink")
+        raise Refused("the rows have only columns of a changelog", "select the columns to be written", where="sink")
 
 
 def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:
     named = [changelog.Named(one.name, one.metadata) for one in columns]
     key = tuple(part.strip() for part in spelled.split(",")) if spelled else changelog.key_of(named)
     if not key:
-        raise ConfigError("option key: is missing, and no column says that it is of a key", "name its columns")
+        raise ConfigError("option key: missing, and no column has the metadata of a key", "name its columns")
     there = changelog.own(one.name for one in columns)
     absent = [name for name in key if name not in there]
     if absent or len(set(key)) < len(key):
-        what = f"there is no column {safe(absent[0], 60)}" if absent else "names a column twice"
+        what = f"unknown column {safe(absent[0], 60)}" if absent else "names a column twice"
         raise ConfigError(f"option key: {what}", f"the columns are {', '.join(safe(one, 60) for one in there)}")
     return key
 
@@ -208,4 +208,4 @@ def column_type(name: str, spark_type: str) -> str:
     if spark_type.startswith(_NESTED):
         cure = f'make it JSON first: withColumn("{safe(name, 60)}", to_json("{safe(name, 60)}"))'
     shown = safe(spark_type, 60)
-    raise Refused(f"column {safe(name, 60)} is {shown}, of which no table's column is made", cure, where="sink")
+    raise Refused(f"column {safe(name, 60)} is {shown}, which a table's column cannot have", cure, where="sink")

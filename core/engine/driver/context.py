@@ -67,7 +67,7 @@ class JobAudit(Protocol):
 
 
 KEEPALIVE = 30.0
-"""Seconds after which an idle lane registers the same point again: far below a quarter of the default TTL (6 h)."""
+"""Seconds after which an idle lane registers the same point again: well below a quarter of the default TTL (6 h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,31 +103,30 @@ class JobContext:
     keepalive: float = KEEPALIVE
     take_over: bool = False
     passed_by: str = ""
-    """How a person takes the lease over; the command of a job where nothing else is said."""
+    """How a user takes the lease over; empty: by the job's command."""
     until_caught_up: bool = False
     established: bool = False
-    """Whether the job has come through a start: from then on it waits out a refused password, and does not end by it.
-    """
+    """Whether the job has completed a start: from then on a rejected password makes it wait instead of end."""
     failed_before: bool = False
-    """Whether the run before this one has FAILED: it is RUNNING only once its first steps were answered."""
+    """Whether the previous run has FAILED: this run is RUNNING only after its first steps succeed."""
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
     consents: Consents | None = None
-    """Without them no copy after a reset replaces rows."""
+    """Without them a copy after a reset replaces no rows."""
     recorded: Mapping[str, Position] = field(default_factory=dict)
-    """Where each lane stood by the last report of an earlier run on this machine; it decides nothing but a name."""
+    """Each lane's position in the last report of an earlier run on this host; it decides only a problem's name."""
     whole: JobSpec | None = None
-    """The job with all its channels, where `job` is narrowed to one."""
+    """The job with all its channels if `job` has only one of them."""
     desk: Desk | None = None
-    """Where tables are handed in that end alone; None where the job has one table."""
+    """Takes tables that end on their own; None if the job has one table."""
     group: str = ""
-    """The table that goes on alone here; "" for those that were started together."""
+    """The table that runs on its own here; "" for the tables that started together."""
     asked: Callable[[], Mapping[str, TableWanted]] = nobody
-    """What is wanted of single tables of the job, by source table; those of which nothing is go as the job does."""
+    """Desired states of single tables, by source table; a table without one follows the job."""
     tries: Tries | None = None
-    """What people ask to be tried before its time; None where nobody can ask."""
+    """Retries that users request early; None without a way to request them."""
     requests: Requests = field(default_factory=Requests)
-    """Those of them that are for one group of tables, since it began."""
+    """Requested retries of one group of tables, since it started."""
 
     @property
     def alone(self) -> bool:
@@ -220,8 +219,8 @@ class StreamPlan:
     requests: Requests = field(default_factory=Requests)
     targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
-    """What the names of tasks' sessions at the store begin with; "" where none can be ended."""
+    """Prefix of the names of tasks' sessions at the store; "" if none can be ended."""
     end_task: Callable[..., None] = ignored
-    """`slotkeeper.core.engine.driver.copy.TaskSessions.end`, of what a task had that was given up."""
+    """`slotkeeper.core.engine.driver.copy.TaskSessions.end`, for the sessions of an abandoned task."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
     """`Narrator.retrying`."""

@@ -32,7 +32,7 @@ from slotkeeper.core.retry import Failure, RetryRules
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
-LONGER = "raise full_sync_binlog_read_timeout: a chunk and the exchange get that time at the sink, too"
+LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the exchange at the sink"
 TELL_EVERY = 1.0
 
 
@@ -58,7 +58,7 @@ class _Task:
     copy: _Copy
     chunks: tuple[Chunk, ...]
     session: str
-    """What its session at the store goes by."""
+    """The name of its session at the store."""
 
 
 class Snapshot:

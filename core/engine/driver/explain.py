@@ -21,10 +21,10 @@ _OF_SERVERS = {
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,
     ErrorKind.UNKNOWN,
 }  # fmt: skip
-"""Kinds that a server's answer decides; what a person has to decide has an act of its own."""
+"""Kinds that a server's error decides; what a user has to decide has its own action."""
 _SQLSTATE = 5
 _TWICE = ("SK-1101", "SK-1104", "SK-1706")
-"""Refused access, which is tried twice: to wait is no way out. A rejected password is waited for."""
+"""Rejected access, tried twice: waiting does not help. A rejected password is waited for."""
 _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
 
 

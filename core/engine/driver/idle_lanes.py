@@ -26,11 +26,11 @@ from slotkeeper.core.ports.driver import Rows, Sessions
 from slotkeeper.core.ports.source import SlotAdmin, Source
 
 SETTLE_EVERY = 3.0
-"""An idle lane moves over empty ranges, and registers, no more often than this."""
+"""Least seconds between two moves of an idle lane over empty ranges, and between its registrations."""
 SETTLED_A_SECOND = 20
-"""So many registrations of idle lanes a second are enough: more would take the time from lanes that have rows."""
+"""Most registrations of idle lanes per second: more would slow down lanes with rows."""
 AT_ONCE = 20
-"""So many of them may come at once, after a while without any."""
+"""Most registrations at once, after a pause."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 
 
@@ -51,7 +51,7 @@ class IdleLanes:
         self._executor, self._clock, self._probe = executor, clock, probe
         lanes = loop.lanes
         self.many_lanes = len(lanes) / SETTLED_A_SECOND
-        """Seconds between two registrations of a lane that is idle, or served among many."""
+        """Seconds between two registrations of a lane that is idle or one of many."""
         self._settling: dict[str, None] = {}
         self._settles, self._settled_at = float(AT_ONCE), clock.monotonic()
         names = names_by_table(lanes)
@@ -165,7 +165,7 @@ class IdleLanes:
             self._older[lane.name] = (count + 1, since)
             if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
                 newest, here = status.latest.shown, lane.position.shown
-                sentence = f"{lane.shard.name}: the source's newest point {newest} is below our {here}"
+                sentence = f"{lane.shard.name}: the source's newest point {newest} is below the job's {here}"
                 self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
             return
         late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position else None

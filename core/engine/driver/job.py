@@ -39,7 +39,7 @@ _OF_ALL = (
     *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
     *(ErrorKind.CONFIG, ErrorKind.SUPERSEDED),
 )
-"""What is in a start's way is a server's, the configuration's or another start's then, and every table's."""
+"""Kinds of a start's error that concern the server, the configuration or another start, and so every table."""
 
 
 class JobEnd(Enum):
@@ -181,7 +181,7 @@ class Streaming:
         self._epoch = begun[0].epoch
         self._noted: dict[str, Position | None] = {}
         self._behind: dict[str, Begun] = {}
-        """Channels that are catching up, by source table."""
+        """Channels in state CATCHING UP, by source table."""
         self._names: dict[str, tuple[str, ...]] = {}
         self._record_ttls = record_ttls(*(one.part for one in begun))
         self._leases = Leases(ctx, self._epoch)
@@ -189,7 +189,7 @@ class Streaming:
         self._watched: dict[str, Watched] = {}
         self._lanes: dict[str, Lane] = {}
         self._first: FirstAnswers | None = None
-        """What a job that FAILED before has to show first; None once it has."""
+        """The evidence that a previously FAILED job has to show first; None once it has."""
 
     def polled(self) -> Streaming:
         """Read the first status of every channel; a failure here is one of the start, which is tried again."""
@@ -207,7 +207,7 @@ class Streaming:
         for row in begun.rows:
             status = statuses.get(row.key.shard)
             if status is None:
-                raise Busy(f"{row.key.shard} does not answer any more; the DN set may have changed", where="source")
+                raise Busy(f"{row.key.shard} no longer answers: the DN set may have changed", where="source")
             refuse(compare(row, status))
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
@@ -338,7 +338,7 @@ def _least(lanes: dict[str, Lane]) -> LaneState:
 
 
 WITHIN = 20.0
-"""Seconds after which it is called RUNNING all the same: a first step that is long is no failure."""
+"""Seconds after which the job is RUNNING anyway: a long first step is not a failure."""
 
 
 class FirstAnswers:

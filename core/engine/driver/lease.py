@@ -20,13 +20,13 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, U
 from slotkeeper.core.ports.driver import Store
 
 TARGET_WAIT = 5.0
-"""A session that was just ended may hold its locks for a moment longer."""
+"""Seconds in which a session that was just ended can still hold its locks."""
 SAID_AFTER = 2.0
-"""Seconds for which a start waits for a lease without a word: the session of an ended start gives it back in less."""
+"""Seconds that a start waits for a lease without a log line: an ended start's session releases it faster."""
 END_WAIT = 2.0
-"""Seconds for which the end of asking waits for an answer before it cuts the session off."""
+"""Seconds that the end of a lease query waits for an answer before it cuts the session off."""
 LOST_WAIT = 30.0
-"""So long a server may take a session for living whose line is gone (keepalives: 10 s and three times 5 s)."""
+"""Seconds in which a server can still hold a session with a lost connection (keepalives: 10 s and three times 5 s)."""
 
 
 def take_target(ctx: JobContext, part: JobContext) -> None:
@@ -64,12 +64,12 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
             if not ends or any(one.rows for one in found):
                 raise Refused(what, lease_cure(found, part.job.name, part.passed_by), where="sink")
             store.pass_lease()
-            ctx.narrator.retrying(f"{what}; goes on without it", Party.LOCK)
+            ctx.narrator.retrying(f"{what}; continuing without it", Party.LOCK)
             return
         if now >= says_at and not said:
             said = True
             wait = SAID_AFTER + end - now
-            ctx.narrator.retrying(f"{_who_has_it(part, store)[1]}; waits for it, {wait:.0f} s at most", Party.LOCK)
+            ctx.narrator.retrying(f"{_who_has_it(part, store)[1]}; waiting at most {wait:.0f} s", Party.LOCK)
         pause(ctx, 0.5)
     if said:
         ctx.narrator.retrying("")
@@ -88,7 +88,7 @@ def is_taken(part: JobContext) -> bool:
 
 def _taken(part: JobContext, holder: str) -> Refused:
     owners = part.sessions.store().target_owners(part.job.locked_target)
-    whose = holder or ("another start of this job" if owners else f"nobody who can be told: {UNSEEN}")
+    whose = holder or ("another start of this job" if owners else f"an unknown session: {UNSEEN}")
     what = f"target {part.job.sink.database}.{part.job.locked_target} belongs to {whose}"
     return Refused(what, target_cure(owners), where="sink")
 
@@ -173,14 +173,16 @@ class Leases:
         found = max((row.epoch for row in store.rows()), default=self._epoch)
         if found > self._epoch:  # whoever has raised the epoch of our rows does not give the lease back
             by = f": {holder}" if (holder := store.holder()) else ""
-            raise Superseded(f"a later start has taken over (epoch {found}, ours is {self._epoch}){by}", where="sink")
+            raise Superseded(
+                f"a later start has taken over (epoch {found}, this run's is {self._epoch}){by}", where="sink"
+            )
         holder = store.writer(part.job.locked_target)
         # a session of ours that is just ending gives its locks back one by one: between two of them it looks foreign
         if holder and store.writer(part.job.locked_target) == holder:
             raise _taken(part, holder)
         if now - self._lost >= LOST_WAIT:
-            raise Superseded(f"the lease was lost, and is held: {store.holder()}", where="sink")
-        raise Busy("the session that held the lease was lost, and the server does not give it back yet", where="sink")
+            raise Superseded(f"the lease was lost and is held by another: {store.holder()}", where="sink")
+        raise Busy("the lease's session was lost, and the server has not released the lease yet", where="sink")
 
 
 def give_back(part: JobContext) -> None:

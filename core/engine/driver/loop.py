@@ -39,11 +39,10 @@ from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 from slotkeeper.core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
-"""A task this long past its deadline is overrun, or later where tasks have been ending later."""
+"""Seconds past its deadline after which a task is overrun; more if tasks have been ending later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""Such a task is given so long to end by itself: ending it costs its worker, and a new one is slow; longer at each try.
-"""
+"""Seconds that such a task gets to end itself: ending it costs its worker; longer at each try."""
 STOP_WITHIN = 5.0
 
 
@@ -97,14 +96,14 @@ class Loop:
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
-        """How many source sessions each task under way reads through."""
+        """Source sessions by running task."""
         self._leaving: dict[str, _Leaving] = {}
-        """Tables that have left and are not handed in yet."""
+        """Tables that have left and are not passed on yet."""
         self._next_task = 1
         self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
-        """So many lanes a task gets at most: twice as many as it is known to reach."""
+        """Most lanes of a task: twice as many as it is known to reach."""
 
     @property
     def quarantined(self) -> tuple[int, str] | None:

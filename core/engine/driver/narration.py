@@ -23,7 +23,7 @@ _STATES = {
     JobEvent.RESUMED: JobState.PENDING,
     JobEvent.FINISHED: JobState.FINISHED,
 }
-"""Events that concern every table of a group; how far a table is, its own progress rows say."""
+"""Events that concern every table of a group; a table's progress rows show how far it is."""
 _BY_ROWS = {
     LaneState.CREATING: JobState.SNAPSHOT,
     LaneState.COPYING: JobState.SNAPSHOT,
@@ -48,7 +48,7 @@ class Telling:
         self._retrying: dict[GroupNarrator, tuple[str, SlotkeeperError | Party | None]] = {}
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
-        """The lanes of each table as they stood when it left, for a start of it that comes to no lanes."""
+        """The lanes of each table when it left, for a start that ends before it has lanes."""
         self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
@@ -185,7 +185,7 @@ class GroupNarrator:
         self.tables = tuple(tables)
         self.leads = leads
         self.streams = False
-        """Whether its loop has begun."""
+        """Whether its loop has started."""
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self._telling.event(self, event, reason)
@@ -227,7 +227,7 @@ class GroupNarrator:
 
 
 _LINE = ("08", "57P", "28")
-"""SQLSTATE classes of a line and a login: connection exceptions, operator intervention, authorization."""
+"""SQLSTATE classes of a connection and a login: connection exceptions, operator intervention, authorization."""
 
 
 def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, str]) -> tuple[Condition, ...]:

@@ -13,11 +13,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LINES = 4
-"""So many polls of all DNs of a table are under way at most, each through a source session of its own."""
+"""Most parallel polls of all DNs of a table, each through its own source session."""
 ALL_AGAIN = 30.0
 """Seconds between polls at all DNs, beside those at each, while one of them does not answer."""
 DN_AGAIN = 5.0
-"""Seconds before a DN that did not answer is asked for another lane: it may share its line with other DNs."""
+"""Seconds before a silent DN is polled for another lane: it can share its connection with other DNs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class PollSchedule:
     def __init__(self, nodes: Mapping[str, Mapping[str, int]]) -> None:
         self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
         self._gone: dict[str, int] = {}
-        """The lines of tables that were dropped."""
+        """Connections of dropped tables."""
         self._taken: set[int] = set()
         self._failed: set[str] = set()
-        """Tables at all of whose DNs a poll failed, since one succeeded."""
+        """Tables whose polls failed at all DNs since the last success."""
         self._all_apart = False
         self._next = deque(self._tables)
-        """While all are apart: the table that stands for all, and those after it; it may have a trouble of its own."""
+        """While all are apart: the table polled for all, and the next ones; it can have its own failure."""
         self._again_at = 0.0
         self._waiting: dict[int, deque[tuple[str, str]]] = {}
         self._asked: set[int] = set()

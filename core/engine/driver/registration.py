@@ -60,7 +60,7 @@ class Proven:
 
 
 LOCKED_SECONDS = 10.0
-"""From the row's lock to the last send: a driver that stalls for longer may have lost the lock meanwhile."""
+"""Seconds from the row's lock to the last call: a driver that stalls longer can have lost the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Limit:
     def check(self) -> None:
         """Raise Busy once the time from the lock to a send is over (model: a stalled registrar hides a wipe)."""
         if self.clock.monotonic() > self.end:
-            raise Busy("a registration took too long between its lock and its calls; nothing more was sent")
+            raise Busy("a registration took too long after its lock: stopped before its next call")
 
 
 def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
@@ -86,7 +86,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
         first = _read_status(admin, wanted)
         position = lock.row.position
         if position is None:
-            raise Defect(f"{wanted.shard.name}: a lane without a position is not registered")
+            raise Defect(f"{wanted.shard.name}: cannot register a lane without a position")
         for row in (lock.row, *lock.others):
             back = ahead_of_row(first, row.position) if row.position is not None else None
             if back:
@@ -94,7 +94,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
         committed = wanted.committed or wanted.position
         if committed > position:  # what we know to be committed is not there any more
             had = committed.text
-            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, we had committed {had}"
+            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, the job had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
         place = wanted.position
         if wanted.others:
@@ -114,14 +114,14 @@ def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
         return
     admin.cleared_for = rows.generation
     if not admin.end_rivals():
-        raise Busy("the sink connection is new, and whether an older registration is on its way is not known")
+        raise Busy("the sink connection is new: an older registration may still be in progress")
 
 
 def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
     shard = wanted.shard
     found = next((status for status in admin.read_status(shard) if status.shard == shard), None)
     if found is None:
-        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
+        raise Busy(f"{shard.name} does not answer to its name: the DN set may have changed", where="source")
     trouble = judge(found, wanted.expected)
     if trouble:
         raise trouble
@@ -212,13 +212,12 @@ class LaneOwner(Protocol):
 
 EVERY = 1.0
 SHARE = 10
-"""Checks that take long, two in a row, are made less often: they take a tenth of the time at most. One alone is a
-server that stood still for a moment. One that waited for a lock is no load, and the other targets are to be named
-within seconds also then."""
+"""After two slow checks in a row, checks become rarer: at most a tenth of the time. A single slow check can be a brief
+stall. A check that waited for a lock is not load, and must not delay the report on other targets."""
 SAID_AFTER = 3.0
-"""Seconds of failing checks after which they are reported: RUNNING alone would hide that no position is confirmed."""
+"""Seconds of failing checks before a report: RUNNING alone would hide that the job confirms no position."""
 SILENT_AFTER = 8.0
-"""Seconds without an answer to a check after which that is reported, before the limit of its session ends it."""
+"""Seconds without an answer to a check before a report, earlier than its session's limit."""
 
 
 class TargetWatch:
@@ -236,7 +235,7 @@ class TargetWatch:
         self._proven = {name: lane.position for name, lane in loop.lanes.items()}
         self._asked: float | None = None
         self._last = False
-        """Whether the loop is ending, so that lanes which are due have no further step."""
+        """Whether the loop is ending: lanes that are due get no further step."""
         self._next, self._took = 0.0, 0.0
         self._retrying = plan.retrying
         self._failing_since: float | None = None
@@ -244,7 +243,7 @@ class TargetWatch:
         self.waiting: set[str] = set()
         """Lanes whose registration waits for the next check."""
         self.failing = False
-        """Whether the last check was not answered for some target."""
+        """Whether the last check had no answer for a target."""
 
     def provable(self, lane: Lane) -> Proven | None:
         """Up to where a lane may be registered now, and what that rests on; None where nothing is checked."""
@@ -378,18 +377,18 @@ class TargetWatch:
         self._failing_since = self._asked if self._failing_since is None else self._failing_since
         if now - (self._failing_since or now) >= SAID_AFTER:
             self._said = True
-            text = f"checking the target; positions are confirmed after that: {passing[0].message}"
+            text = f"target not checked, so no position is confirmed; retrying: {passing[0].message}"
             self._retrying(text, passing[0])
 
     def _report_silence(self, now: float) -> None:
         if self._asked is not None and not self._said and now - self._asked >= SILENT_AFTER:
             self._said = True
-            text = f"checking the target; positions are confirmed after that: no answer for {SILENT_AFTER:.0f} s"
+            text = f"target not checked, so no position is confirmed; no answer for {SILENT_AFTER:.0f} s"
             self._retrying(text, Party.SINK)
 
 
 KEPT_AT_ONCE = 0.25
-"""Seconds of registering between two questions about what is waited for."""
+"""Seconds of a running registration between two queries for what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +412,7 @@ class KeepAlive:
         self._kept = tuple(kept) if registers else ()
         now = ctx.clock.monotonic()
         self._late: set[LaneKey] = set()
-        """Those whose last registration failed."""
+        """Lanes whose last registration failed."""
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:

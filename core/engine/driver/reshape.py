@@ -36,9 +36,9 @@ REFUSALS = (Refused, RowRefused)
 ACTION = "schema change"
 PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 ASK_EVERY = 0.25
-"""Seconds between two questions whether the job is still to run, while its target is altered."""
+"""Seconds between two checks of the job's desired state while its target is altered."""
 WAIT = 5.0
-"""Seconds before the next start where a server or a lock was in the way: it meets the trouble again."""
+"""Seconds before the next start after a server's or lock's error: it finds the change again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: Tab
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):
-        raise trouble(TroubleName.SCHEMA_CHANGED, "the table's columns changed before it was copied again")
+        raise trouble(TroubleName.SCHEMA_CHANGED, "the table's columns changed before its new copy")
 
 
 def _emptied(rows: Sequence[ProgressRow]) -> bool:
@@ -240,13 +240,13 @@ def resnapshot(one: Changed, reason: str) -> None:
     try:
         done = _done(one)
     except (SlotkeeperError, Interrupted) as error:
-        said = "something else is wanted of it; the next start sees how far it came"
+        said = "its desired state changed; the next start determines how far it came"
         with suppress(SlotkeeperError):
             part.audit.outcome(line, f"failed: {said if isinstance(error, Interrupted) else error}", {})
         raise
     part.probe("after_reshape_rows")
     emptied = {row.key.shard: "none" for row in one.rows}
-    part.audit.outcome(line, "done: altered, and is copied anew", _numbered(one, done) | emptied)
+    part.audit.outcome(line, "done: altered; a new copy follows", _numbered(one, done) | emptied)
     part.probe("after_reshape_outcome")
 
 
@@ -256,7 +256,7 @@ def _done(one: Changed) -> Sequence[str]:
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")
     if not store.leased():
-        raise Busy("the session that held the lease was lost", where="sink")
+        raise Busy("the lease's session was lost", where="sink")
     done = _altered(one)
     part.probe("after_reshape_alter")
     store.empty(epoch, one.identity.text, one.identity.columns)

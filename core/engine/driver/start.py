@@ -36,9 +36,9 @@ T = TypeVar("T")
 LEASE_WAIT = 30.0
 OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
 REPLACING = "shadow"
-"""The way of a copy that replaces the target's rows."""
+"""The mode of a copy that replaces the target's rows."""
 EVERYWHERE = Shard("*", 0)
-"""The one lane of a job that only copies: it has no slot and no DN of its own."""
+"""The only lane of a job that only copies: it has no slot and no DN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,10 @@ def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
     if len(openings) == 1 or not ctx.sessions.shares_position or start_at(at).copies:
         return
     if any(one.first or one.unregistered for one in openings):
-        what = f'start = "{at}" moves the one position that the source keeps for all channels of the job'
-        raise Refused(what, 'start = "initial" copies first; or a job for each channel, with a slot of its own')
+        what = f'start = "{at}" would move the only position, which all channels of the job share'
+        raise Refused(
+            what, 'set start = "initial", which copies first; or create one job per channel, each with its own slot'
+        )
 
 
 def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T]) -> list[T]:
@@ -192,8 +194,8 @@ class _Opening:
         known = [row for row in rows if not binlog or row.fingerprint == now.text]
         wanted = channel_hash(self.part, now)
         if any(row.channel != wanted and row.state is not LaneState.CREATING for row in known):
-            what = "the channel's target, mapping or key is not the one that the progress rows were made for"
-            raise Refused(what, "set it back, or take a new snapshot under another slot")
+            what = "the channel's target, mapping or key differs from the progress rows"
+            raise Refused(what, "restore it, or take a new snapshot under another slot")
         if binlog:
             found = _compared(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found
@@ -205,7 +207,7 @@ class _Opening:
         """A mirror whose rows were emptied for a copy begins nowhere else: all changes in between would be skipped."""
         job, keeps = self.part.job, self.part.sessions.keeps_positions
         if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row, keeps) for row in rows):
-            what = f'a copy of {job.channel.source_table} is due, but start = "{job.start}" makes none'
+            what = f'{job.channel.source_table} needs a copy, but start = "{job.start}" makes none'
             raise Refused(what, NO_COPY, where="sink")
 
     @property
@@ -420,7 +422,7 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
     for status in statuses:
         ttls.see(ctx.job.channel.source_table, status.shard.name, status.latest, now)
         if found.get(status.shard) != registered[status.shard]:
-            raise Busy(f"{status.shard.name}: the first registration did not take", where="source")
+            raise Busy(f"{status.shard.name}: the source did not store the first registration", where="source")
     ctx.probe("after_first_registration")
     return store.rows()
 
@@ -445,7 +447,7 @@ def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> B
     """
     target, way = begun.part.sessions.target(), store.way_of_copy()
     if any(row.key.shard != EVERYWHERE.name for row in begun.rows):
-        what = "the progress rows are those of a job that streams: a copy without binlog would call them caught up"
+        what = "the progress rows belong to a streaming job: a copy without binlog would mark them as caught up"
         raise Refused(what, "set binlog = true, or choose another slot name for the copy", where="sink")
     if begun.state is LaneState.COPYING and not made and target.half_done(way) is None:
         return replace(begun, copying=way)

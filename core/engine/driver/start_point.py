@@ -49,11 +49,13 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
     age = store.registered_age()
     ttl = ctx.sessions.starter().record_ttl() if age is not None else None
     if age is not None and ttl is not None and age < 0:
-        what = f"the sink's clock was set back by {-age:.0f} s or more since the slot was registered last"
-        what += f", and records of this table are deleted after {ttl} s: whether any were cannot be told"
-        raise Refused(what, "set that clock right, or take a new snapshot", where="sink")
+        what = f"the sink's clock was set back by at least {-age:.0f} s since the slot's last registration"
+        what += f", and the source deletes this table's records after {ttl} s: some may be missing"
+        raise Refused(what, "correct that clock, or take a new snapshot", where="sink")
     if age is not None and ttl is not None and age >= ttl:
-        what = f"nobody registered for {age:.0f} s, and records of this table are deleted after {ttl} s, read or not"
+        what = (
+            f"no registration for {age:.0f} s, and the source deletes this table's records after {ttl} s, read or not"
+        )
         raise trouble(TroubleName.SLOT_LOST, what)
 
 
@@ -107,7 +109,7 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     """
     statuses = admin.create_slot()
     if not statuses:
-        raise Refused(f"the source gives no place for slot {ctx.job.slot}", "see doctor", where="source")
+        raise Refused(f"the source has no position for slot {ctx.job.slot}", "see doctor", where="source")
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
     left = ", ".join(shard.name for shard in sorted(without))
     if left:
@@ -127,8 +129,8 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
     wait_for_open_transactions(ctx, ctx.sessions.source("start"))
     for status in starter.read_status(None):
         if status.shard in begun and status.kept.missing:
-            what = f"{status.shard.name}: the slot was made and holds {status.kept.shown} now"
-            raise trouble(TroubleName.SLOT_LOST, f"{what}; while the start waited the table was emptied or changed")
+            what = f"{status.shard.name}: the slot was created and now holds {status.kept.shown}"
+            raise trouble(TroubleName.SLOT_LOST, f"{what}; the table was emptied or altered while the start waited")
     starter.full_sync()
     statuses = starter.read_status(None)
     moved = {status.shard for status in statuses if status.kept.settled}
@@ -150,14 +152,14 @@ def _begins(
 def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
     age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
     if age < 0:
-        raise Refused(f"start time {at} lies in the future by the source's clock", 'start = "latest" begins now')
+        raise Refused(f"start time {at} is in the future by the source's clock", 'start = "latest" starts now')
     if ttl is not None and age >= ttl:
-        what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): records of that time are deleted"
+        what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" ({ctx.job.channel.source_table} as a whole)')
     starter.at_time(at.isoformat())  # refuses a table without binlog timestamps
     if all(one.point is None for one in starter.records().values()):
-        what = "the binlog holds no record at all: whether anything changed since then cannot be told"
-        raise Refused(what, 'start = "latest" begins now, start = "initial" with a copy')
+        what = "the binlog has no record: changes since that time are unknown"
+        raise Refused(what, 'start = "latest" starts now, start = "initial" with a copy')
 
 
 def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
@@ -183,7 +185,7 @@ def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
         try:
             found[name] = ctx.sessions.starter().place(text).from_here
         except ValueError as error:
-            raise Refused(f"{name}: {error}", "a place as slots show and slots peek spell it") from error
+            raise Refused(f"{name}: {error}", "a position as slots show and slots peek print it") from error
     return found
 
 
@@ -198,11 +200,11 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:
-            beyond = f"{name}: point {point.shown} lies beyond the newest one, {newest.shown}"
+            beyond = f"{name}: point {point.shown} is after the newest one, {newest.shown}"
             raise Refused(beyond, "choose a smaller point")
         kept = min((one for one in (registered.get(name), oldest) if one is not None), default=None)
         if kept is None or point < kept:
-            what = f"{name}: whether every change from point {point.shown} on is still there cannot be told"
+            what = f"{name}: unknown whether the source retains every change from point {point.shown} on"
             least = kept if kept is not None else newest
             raise Refused(what, f"choose a point from {least.shown if least else 'the newest'} on")
 

@@ -24,11 +24,11 @@ from slotkeeper.core.engine.runners import Pooled, SharedRunner
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
-"""Seconds between two readings of what is wanted of single tables."""
+"""Seconds between two readings of the tables' desired states."""
 ASKED, ASK_AGAIN = 12, 5.0
-"""How often, and after how many seconds, a sink is asked which tables have to be copied."""
+"""Attempts, and seconds between them, to ask a sink which tables need a copy."""
 END_WITHIN = 8.0
-"""Seconds that tables which go on alone have for ending: as long as a loop drains, and its sessions close."""
+"""Seconds that separate tables get to end: a loop's drain and the closing of its sessions."""
 
 
 def run(ctx: JobContext) -> JobEnd:
@@ -56,11 +56,11 @@ class Tables:
         self._runner = SharedRunner(ctx.runner)
         self._telling = Telling(ctx.narrator, ctx.job)
         self._turns = {channel.source_table: 0 for channel in ctx.job.channels}
-        """The start of each table that was last begun."""
+        """Each table's last start."""
         self._alone: dict[str, _Alone] = {}
         self._errors: dict[str, SlotkeeperError] = {}
         self._leader: GroupNarrator | None = None
-        """Hears those that are together, and has them."""
+        """Owns, and listens to, the tables that run together."""
         self._fatal: BaseException | None = None
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
@@ -112,7 +112,7 @@ class Tables:
             except SlotkeeperError as error:
                 if left == 1 or error.kind not in PASSING or self._ctx.wanted() is not WantedState.RUN:
                     break  # their start meets it as well
-                said = f"which tables have to be copied is asked again in {ASK_AGAIN:.0f} s: {error.message}"
+                said = f"unknown which tables need a copy, retrying in {ASK_AGAIN:.0f} s: {error.message}"
                 self._ctx.narrator.retrying(said, error)
                 self._ctx.pause(ASK_AGAIN)
         return set()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 Work = Callable[[], None]
 
 SHARED_FROM = 16
-"""A job whose table lies on more DNs than this has so many lines per kind, each for several DNs."""
+"""Most connections per kind: with more DNs each connection serves several."""
 
 
 class SerialExecutor:
@@ -62,7 +62,7 @@ def line_of(node_id: int, nodes: int) -> str:
 GIVEN_UP = 5.0
 """Seconds after which a call that does not end although it was cancelled is left behind: a stop takes 10 s at most."""
 CANCEL_EVERY = 0.2
-"""A request to cancel ends one statement, and a call has several."""
+"""Seconds between cancel requests: one ends one statement, and a call has several."""
 
 
 class Beside(threading.Thread):

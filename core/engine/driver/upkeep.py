@@ -27,26 +27,25 @@ T = TypeVar("T")
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
-"""How often the rows of idle lanes are read, so that a sink which fell back is noticed also where nothing is to be
-done; of many tables so many a second."""
+"""Seconds between two readings of idle lanes' rows, and most rows a second: they show a sink that was set back even
+without work."""
 LIFE_EVERY = 2.0
-"""How often a DN whose lane waits for a long answer is asked something short; the question's own limit is 2 s."""
+"""Seconds between two short queries to a DN whose lane waits for a long answer; each has a limit of 2 s."""
 COUNT_EVERY = 1.0
-"""How often the rows in quarantine are counted: replays change their number from outside, and a row more is told within
-five seconds."""
+"""Seconds between two counts of quarantined rows: replays change their number, and reports show a new row within
+5 s."""
 ASKED_ALONE = 8
-"""Up to so many DNs are asked one by one; more together, and one by one where that fails."""
+"""Most DNs queried one by one; more are queried together, and one by one after a failure."""
 _BUSY = (Activity.APPLYING, Activity.REGISTERING)
 LEASE_EVERY = 1.0
 LEASE_LATE = 10.0
-"""A lease's session that answers later counts as lost: sooner than a server frees the locks of a line that is gone.
-
-It is cut off then, so that a new one is tried.
+"""Seconds after which a silent lease session counts as lost: less than a server takes to free a lost connection's
+locks. The driver then cuts it off and opens a new one.
 """
 
 
 AT_ONCE = 3
-"""How often in a row a lane's workers may be refused after logins of this driver before it waits."""
+"""Most consecutive rejections of a lane's workers after the driver's own logins before the lane waits."""
 
 
 class Upkeep:
@@ -59,7 +58,7 @@ class Upkeep:
         self._clock = clock
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
         self._under_way: set[str] = set()
-        """What is being asked."""
+        """The running query."""
         self._read_at = self._read_all_at = 0.0
         self._asked: float | None = None
         self._lease_at = 0.0
@@ -67,7 +66,7 @@ class Upkeep:
         self.quarantined: tuple[int, str] | None = None
         self._count_at, self._life_at = 0.0, 0.0
         self._refused: dict[str, int] = {}
-        """The sides that refused a password, and how often this driver was refused there since."""
+        """The sides that rejected a password, with the driver's own rejections there since."""
         self._login_at = 0.0
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
 
@@ -113,7 +112,7 @@ class Upkeep:
             self._loop.end_with(error)
             return
         # another job has that table's target; the others wait until theirs are known to be held
-        self.not_ours, self._lease_at = Busy("the lease is asked for again", where="sink"), 0.0
+        self.not_ours, self._lease_at = Busy("retrying the lease", where="sink"), 0.0
         self._loop.fail(error.table, error, waits=False)
 
     def login_refused(self, where: str, times: int) -> None:
@@ -146,7 +145,7 @@ class Upkeep:
         if self._refused:
             return
         if self.not_ours is not None and self.not_ours.kind is ErrorKind.LOGIN:
-            self.not_ours, self._lease_at = Busy("the lease is asked for again", where="sink"), 0.0
+            self.not_ours, self._lease_at = Busy("retrying the lease", where="sink"), 0.0
         self._loop.lanes.update(admitted(self._loop.lanes, self._clock.monotonic()))
 
     def read_rows(self, now: float) -> None:

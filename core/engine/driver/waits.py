@@ -19,8 +19,8 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Source
 
 READ_EVERY = 0.25
-"""Seconds between two questions of a wait whether it is to end."""
-PAUSED = "it is paused: resume it"
+"""Seconds between two checks whether a wait should end."""
+PAUSED = "the job is paused: resume it"
 
 
 def brought_forward(
@@ -48,7 +48,7 @@ def brought_forward(
         polled = tuple(name for name, lane in mine.items() if lane.activity is Activity.IDLE)
         busy = tuple(name for name in mine if name not in forward and name not in polled)
         late = {
-            name: f"an answer was lost, and the call may still be on its way: tried in {lane.not_before - now:.0f} s"
+            name: f"an answer was lost, and the call may still take effect: retrying in {lane.not_before - now:.0f} s"
             for name, lane in forward.items()
             if name not in early
         }
@@ -110,7 +110,7 @@ def _answered(ctx: JobContext, answer: TryAnswer) -> bool:
 
 
 SHORTEST, LONGEST = 0.02, 0.2
-"""Seconds between two questions, growing: on a quiet source only an answer is waited for that the next one gives."""
+"""Seconds between two queries, growing: on a quiet source only the next answer brings the wait forward."""
 
 
 class Interrupted(Exception):

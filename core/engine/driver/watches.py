@@ -17,9 +17,9 @@ from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
 
 EVERY = 2.0
-"""Seconds between two questions to a server: with the two of an answer, a wait is told within the 5 s promised."""
+"""Seconds between two queries to a server: with 2 s for an answer a wait is reported within the promised 5 s."""
 SAID_AFTER = 5.0
-"""Seconds without an answer after which it is said: with `EVERY` and a turn of the teller below the 10 s promised."""
+"""Seconds without an answer before a report: with `EVERY` and a turn of the reporter below the promised 10 s."""
 _TURN = 0.5
 
 
@@ -127,13 +127,13 @@ class Pulse:
 
 
 LEAST = 1.0
-"""Seconds that a wait has lasted before it is told: steps that wait for each other for a moment are at work. A server
-where somebody waits for less is asked again after so long, so that a wait is told two seconds after it began."""
+"""Seconds that a wait lasts before a report: brief waits of steps for each other are normal. A server with a shorter
+wait is queried again after this time, so that the report comes 2 s after the wait's start."""
 
 
 STAYS = 10.0
-"""Seconds for which the waits of a server are told that does not answer: then that is what is wrong, and whether they
-last is unknown."""
+"""Seconds for which the waits of a silent server remain reported: after that the silence is the problem, and it is
+unknown whether they last."""
 
 Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 

@@ -27,11 +27,11 @@ from slotkeeper.core.ports.sink import Batch, Fields, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
-"""How often a task sends a range whose loads are aborted under its hands."""
+"""Most attempts of a task to send a range whose loads are aborted by others."""
 _ASKED_AGAIN = 5
-"""How often a swap that missed is tried once more at a row that is free: a plan stood there and was withdrawn since."""
+"""Most retries of a missed compare-and-swap at a free row: its plan has been withdrawn since."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
-"""What another try of the same rows ends in, too: the plan is withdrawn, and the range may be planned otherwise."""
+"""Errors that a retry of the same rows meets again: the task withdraws the plan and can plan the range differently."""
 
 
 class PlannedSink(StagedSink):
@@ -178,7 +178,7 @@ class PlannedSink(StagedSink):
             return armed
         planned = replace(armed, token="")
         _LOG.warning(
-            "%s: the sink knows neither load %s nor its label any more: %d rows up to %s are sent again, as repeats",
+            "%s: the sink has forgotten load %s and its label: sending %d rows up to %s again, as repeats",
             *(key.shard, armed.token, armed.rows, armed.end.text),
         )
         if not self.store.send_again(key, epoch, after, armed, planned):
@@ -194,7 +194,7 @@ _EVENT = 3
 
 Rows = Callable[[], Iterator[Fields]]
 Found = tuple[int, Refusal]
-"""The number of a row in its step, and why it is refused."""
+"""The number of a row in its step, and the reason of its rejection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class Isolation:
         if not numbers or known == 0:
             return
         if self._seconds() > self._end:
-            what = f"finding the rows that the sink refuses took longer than {LONGEST:.0f} s: there are too many"
+            what = f"finding the rows that the sink rejects took longer than {LONGEST:.0f} s: too many"
             raise TooLarge(what, where="sink")
         if len(numbers) == 1:
             refused = self._sink.refusal(next(self._some(numbers)), self._chunk)
@@ -293,7 +293,7 @@ class Isolation:
 
     def _full(self, numbers: Sequence[int], count: int) -> Trouble:
         """Too many at once: none of them is looked for but one, to be named."""
-        what = f"the target refuses {count} rows at once, more than quarantine_limit = {self._limit} allows"
+        what = f"the target rejects {count} rows at once, more than quarantine_limit = {self._limit}"
         one = next(iter(self._refused(numbers, None, count)), None)
         because = f"; one of them: {one[1].message}" if one else ""
         hint = SAFE[TroubleName.QUARANTINE_FULL]

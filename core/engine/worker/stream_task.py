@@ -28,10 +28,10 @@ from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Source
 
 LINGER = 0.3
-"""Seconds for which a task stays with lanes that are all quiet."""
+"""Seconds that a task stays with quiet lanes."""
 QUESTIONS = 12
-"""Questions of one pair about quiet lanes, one after the other, behind which another task is cheaper: of many lanes
-that is one round."""
+"""Most sequential queries of one pair about quiet lanes: beyond them another task is cheaper. With many lanes that is
+one round."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
 """Seconds between polls while it stays."""
 
@@ -52,7 +52,7 @@ class Pair(Protocol):
 
 
 OpenPair = Callable[[JobSpec, int, str], Pair]
-"""Opens a pair for a job and its epoch, whose session at the store goes by that name; "" for any."""
+"""Opens a pair for a job and its epoch; the name is that of its session at the store, "" for any."""
 
 
 @dataclass(slots=True)
@@ -81,10 +81,9 @@ class Lent:
 
 
 probe: Probe = nothing
-"""Called at named points of steps and copies on this worker; tests put theirs here."""
+"""Called at named points of steps and copies on this worker; tests set it."""
 _kept: dict[tuple[Endpoint, Endpoint, str, str, str, int], list[Lent]] = {}
-"""The pairs that wait for a next task, by endpoints, job, slot, group of tables and epoch: they survive from task to
-task."""
+"""The pairs that wait for the next task, by endpoints, job, slot, group of tables and epoch: they survive a task."""
 _lock = threading.Lock()
 
 
@@ -151,7 +150,7 @@ def _connect(lent: Lent, task: StreamTask) -> None:
 
 
 Opened = Callable[[str], tuple[Source, StepSink]]
-"""The source and the sink of a channel, by its source table, over one pair of sessions."""
+"""The source and the sink of each channel, by source table, over one pair of sessions."""
 
 
 def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
@@ -326,5 +325,5 @@ class _Turn:
         found = next((status for status in statuses if status.shard == self.task.shard), None)
         if found is None:
             name = self.task.shard.name
-            raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table under its name")
+            raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table to its name")
         return found

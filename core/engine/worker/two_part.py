@@ -22,8 +22,8 @@ from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, LabelSink, Top
 
 IN_MEMORY = 8 << 20
-"""Characters of a step or chunk from which on its rows wait in a file: a range's end is known only once it is read."""
-_REPORT = "look at it with `slotkeeper slots peek`, and report it; a new snapshot goes past it"
+"""Characters above which a step's or chunk's rows wait in a file: a range's end is known only after its read."""
+_REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class StagedRows:
@@ -77,13 +77,13 @@ class StagedSink:
     encoding = Encoding.ROWS
     names_rows = False
     withdraws = False
-    """Whether a range that is decided may be given up, so that a row is free again at the same position."""
+    """Whether a planned range can be withdrawn, which frees the row at the same position."""
 
     def __init__(self, sink: BatchSink | LabelSink, store: Decisions) -> None:
         self._beside, self.store = sink, store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
-        """The chunk that is written and not noted: its key, epoch and number."""
+        """The chunk that is written but not recorded: its key, epoch and number."""
         self._left_out_of_chunk = NOTHING_OUT
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -108,7 +108,7 @@ class StagedSink:
             if at == last:
                 sequence = number if sequence is None else max(sequence, number)
             if row[2] == "?":
-                what = "the source sent an event whose type is none of I, d, B, U; nothing was applied"
+                what = "the source sent an event whose type is none of I, d, B, U; nothing applied"
                 raise Defect(what, _REPORT, where="source")
         return Top(point, sequence)
 
@@ -121,7 +121,7 @@ class StagedSink:
 
         count = sum(1 for _ in rows())
         if count != decided.rows:
-            what = f"{key.shard}: of {decided.rows} rows that are decided up to {end.text} the source has {count}"
+            what = f"{key.shard}: of {decided.rows} rows planned up to {end.text} the source has {count}"
             raise trouble(TroubleName.SLOT_LOST, what)
         return Batch(key, label_of(after, end), count, rows)
 
@@ -137,11 +137,11 @@ class StagedSink:
         """What it means that a decided range is not there to be finished any more."""
         row = self.store.read_row(key)
         if self.withdraws and stands_free(row, epoch, after):
-            what = f"{key.shard}: another task has withdrawn the range that was planned at {after.text}"
-            return Busy(f"{what}; it is read again", where="sink")
+            what = f"{key.shard}: another task has withdrawn the range planned at {after.text}"
+            return Busy(f"{what}; reading it again", where="sink")
         reason = explain_miss(row, epoch, after)
         if isinstance(reason, Position):
-            return Busy(f"{key.shard}: another task has settled the range at {after.text}", where="sink")
+            return Busy(f"{key.shard}: another task has completed the range at {after.text}", where="sink")
         return reason
 
     # -- chunks of a copy -------------------------------------------------------------------------------------------
@@ -242,9 +242,9 @@ class TwoPartSink(StagedSink):
 
 
 def label_of(after: Position, end: Position) -> str:
-    return f"beyond {after.text} up to {end.text}"
+    return f"after {after.text} up to {end.text}"
 
 
 def _no_quarantine() -> SlotkeeperError:
     """There is no quarantine of a sink without trials: the configuration refuses it."""
-    return Refused("a sink that tries no rows keeps no quarantine", 'set on_bad_row = "stop"', where="sink")
+    return Refused("this sink cannot quarantine rows", 'set on_bad_row = "stop"', where="sink")

@@ -24,11 +24,11 @@ from slotkeeper.core.errors import (
 )
 
 SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already Exists"
-"""`Status`; a publish timeout is committed, and seen later."""
+"""Values of `Status`; a load with a publish timeout is committed, and visible later."""
 FINISHED, PRECOMMITTED, RUNNING = "FINISHED", "PRECOMMITTED", "RUNNING"
 """`ExistingJobStatus`."""
 EXISTING = {"PREPARE": RUNNING, "PRECOMMITTED": PRECOMMITTED, "COMMITTED": FINISHED, "VISIBLE": FINISHED}
-"""The same by the state that `get_load_state` gives; UNKNOWN and ABORTED leave a label free."""
+"""The same by the state of `get_load_state`; UNKNOWN and ABORTED leave a label free."""
 
 _RELATED = re.compile(r"relate to txn \[(\d+)\]")
 _DONE = re.compile(r"is already (committed|visible)", re.I)
@@ -36,15 +36,15 @@ _ABORTED = re.compile(r"is already aborted", re.I)
 _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
 _NAMED_COLUMN = re.compile(r"column_name\[[^\]\[\x00-\x1f]{1,256}\]|column\([\w$ -]{1,128}\)")
 _REASON = re.compile(r"^Reason: (.*?)(?:[.;] ?src line|\Z)", re.M | re.S)
-"""A value in a reason may have line breaks: its end is what the BE writes after it (`append_error_msg_to_file`)."""
+"""A value in a reason can have line breaks: it ends where the BE's own text follows (`append_error_msg_to_file`)."""
 _SOFT_LIMIT = "too long than vec schema"
-"""BE's text for a value beyond string_type_length_soft_limit_bytes (vtablet_block_convertor.cpp)."""
+"""BE's text for a value above string_type_length_soft_limit_bytes (vtablet_block_convertor.cpp)."""
 _NO_ROW = "all partitions have no load data"
-"""FE's words for a load of which not one row fitted (apache/doris #8133), or not one came."""
+"""FE's text for a load without a fitting row (apache/doris #8133), or without any row."""
 PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
-"""Letters and reasons of a page of errors that are looked at."""
+"""Most characters and reasons that the sink reads of a page of errors."""
 _NAMED = 3
-"""How many reasons of rejected rows an error names."""
+"""Most reasons of rejected rows that an error names."""
 
 _BUSY = (
     "current running txns on db",
@@ -58,13 +58,13 @@ _BUSY = (
 )
 _LARGE = ("exceed max size", "exceed the max size")
 _PERSON = {
-    "compress data of json format is not supported": 'this version takes no packed JSON: set compression = "none"',
-    "unknown database": "the database was dropped: make it and its tables again, and reset the slot",
-    "unknown table": "the table was dropped: make it again, and reset the slot",
-    "unknown column": "the table has other columns than the job writes: bring it in line",
+    "compress data of json format is not supported": 'this version rejects compressed JSON: set compression = "none"',
+    "unknown database": "the database was dropped: recreate it and its tables, and reset the slot",
+    "unknown table": "the table was dropped: recreate it, and reset the slot",
+    "unknown column": "the table's columns differ from those that the job writes: alter the table",
     "two phase commit (2pc) for stream load was disabled": "set disable_stream_load_2pc = false in be.conf",
     "need to specify the sequence column": "the target got a sequence column: start the job again",
-    "only supported in unique tables": "the target is no unique table: make one",
+    "only supported in unique tables": "the target is not a unique-key table: recreate it with UNIQUE KEY",
 }
 
 
@@ -126,7 +126,7 @@ def refusal(message: str, target: str, filtered: int = 0) -> SlotkeeperError:
 
 
 OTHER = "22000"
-"""SQLSTATE of a rejected row where no other is known: data exception."""
+"""SQLSTATE of a rejected row without a known one: data exception."""
 _CODES = (
     ("null value for not null column", "23502"),
     ("null value in not null", "23502"),
@@ -139,7 +139,7 @@ _CODES = (
     ("not valid decimal", "22003"),
     ("not valid date", "22007"),
 )
-"""SQLSTATEs by the words of a reason: Doris has none of its own, and lists are filtered by them."""
+"""SQLSTATEs by the text of a reason: Doris has none, and lists filter by them."""
 _COLUMN = re.compile(r"column(?:_name)?\s*(?:\[([^\]]+)\]|=\s*([\w$]+)|\(([^)]+)\))", re.I)
 
 
@@ -173,7 +173,7 @@ def page_name(url: str) -> str:
         where = urlsplit(url)
         port = f":{where.port}" if where.port else ""
     except ValueError:
-        return "its URL is none"
+        return "its URL is invalid"
     host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname
     return safe(f"{where.scheme}://{host}{port}{where.path}?{where.query}", 300)
 
@@ -191,10 +191,10 @@ def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> Slo
     """The error of a load whose rows were rejected, with Doris's own reasons, and without a value of a row."""
     reasons = reasons_of(page)
     rows, total = (counted(answer, name) for name in ("NumberFilteredRows", "NumberTotalRows"))
-    what = f"{target} refuses {rows} of {total} rows"
-    said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors does not say why"
+    what = f"{target} rejects {rows} of {total} rows"
+    said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors gives no reason"
     more = f" (and {len(reasons) - _NAMED} more reasons)" if len(reasons) > _NAMED else ""
-    hint = "bring the target's columns in line with the source, or filter such rows"
+    hint = "alter the target's columns to match the source, or filter such rows"
     if any(_SOFT_LIMIT in one for one in reasons):
         hint = 'raise string_type_length_soft_limit_bytes on each BE, or set on_bad_row = "quarantine"'
     at = f"; Doris's page: {page_name(url)}"
@@ -234,4 +234,4 @@ def unreadable(target: str, status: int) -> SlotkeeperError:
     """The error of an answer that is none of Doris's; nobody knows what was done."""
     if status in (401, 403):
         return AccessRefused(f"{target}: HTTP {status}", "check user and password", where="sink")
-    return Unreachable(f"{target}: the answer is HTTP {status} and no answer of a Stream Load", where="sink")
+    return Unreachable(f"{target}: HTTP {status}, not an answer of a Stream Load", where="sink")

@@ -23,15 +23,15 @@ from slotkeeper.core.sinks.doris.shape import quoted
 from slotkeeper.core.sinks.doris.target import partitions
 
 KEPT_SECONDS, KEPT_LABELS = "streaming_label_keep_max_second", "label_num_threshold"
-"""Settings of the FE that say how long the label of a Stream Load is known (Doris, "FE Configuration").
+"""Settings of the FE that limit how long it retains a Stream Load's label (Doris, "FE Configuration").
 
 `label_keep_max_second` is for other loads (apache/doris, `TransactionState.isShortTxn`).
 """
 LEAST_SECONDS, LEAST_LABELS = 43_200, 2_000
-"""Doris's defaults: labels outlast an outage of 12 h, if no more loads than these end in the database meanwhile."""
+"""Doris's defaults: labels survive an outage of 12 h if no more loads than these end in the database meanwhile."""
 _WHOLE = re.compile(r"-?\d+$")
 STRING_LIMIT, STRING_BYTES = "string_type_length_soft_limit_bytes", 1_048_576
-"""The setting of a BE that bounds a STRING, and its default (Doris, "STRING")."""
+"""The setting of a BE that limits a STRING, and its default (Doris, "STRING")."""
 
 
 def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
     yield _kept(place, queries, KEPT_LABELS, "", LEAST_LABELS, "once more loads than these ended in its database")
     limit = _string_limit(queries)
     if limit is None:
-        text = f"{STRING_LIMIT} cannot be read (it needs ADMIN_PRIV): {STRING_BYTES:,} where no one changed it"
+        text = f"cannot read {STRING_LIMIT} (it needs ADMIN_PRIV): its default is {STRING_BYTES:,}"
         yield Finding(place, Level.UNKNOWN, text)
     if not shape.backends(queries):
         text = f"SHOW BACKENDS is denied (it needs ADMIN_PRIV or NODE_PRIV): port {BE_PORT} is assumed for each BE"
@@ -61,13 +61,13 @@ def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, w
     except Unreachable:
         raise
     except SlotkeeperError:
-        text = f"{name} cannot be read (it needs ADMIN_PRIV): loads are exactly once for as long as labels are kept"
+        text = f"cannot read {name} (it needs ADMIN_PRIV): loads are exactly once while Doris retains labels"
         return Finding(place, Level.UNKNOWN, text)
     number = next((int(row[1]) for row in found if _WHOLE.match(str(row[1]))), None)
     if number is None:
         return Finding(place, Level.UNKNOWN, f"{name}: unknown")
     if 0 < number < least or (number <= 0 and name == KEPT_SECONDS):
-        text = f"{name} = {number}{unit}: {when} a load may be sent again, as counted repeats"
+        text = f"{name} = {number}{unit}: {when} the job may send a load again, as counted repeats"
         return Finding(place, Level.WARN, f"{text}; set it to {least} at least")
     return Finding(place, Level.OK, f"{name} = {number}{unit}")
 
@@ -110,29 +110,29 @@ def _target_findings(
     except SlotkeeperError as error:
         makes = job.channel.create_target and isinstance(error, Refused)
         yield Finding(
-            place, Level.OK if makes else Level.FAIL, "is made by the first start" if makes else error.message
+            place,
+            Level.OK if makes else Level.FAIL,
+            "does not exist yet: the first start creates it" if makes else error.message,
         )
         return
     if identity is None:
-        yield Finding(place, Level.UNKNOWN, why or "the source's table cannot be told")
+        yield Finding(place, Level.UNKNOWN, why or "cannot read the source's table")
         return
     image = image_of(job.channel, identity)
     found = list(shape.objections(table, image))
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if not found:
-        yield Finding(place, Level.OK, "is a unique table with a delete sign, and takes the source's columns")
+        yield Finding(place, Level.OK, "is a unique-key table with a delete sign, and accepts the source's columns")
     yield from _longest(place, table, image, limit)
     if not partitions(queries, job.channel.target):
-        text = "partitions are not told (SHOW PARTITIONS): a TRUNCATE or an exchange is known by missing rows alone"
-        yield Finding(place, Level.WARN, f"{text}; grant the right, and `slotkeeper verify`")
+        text = "cannot read partitions (SHOW PARTITIONS): only missing rows show a TRUNCATE or an exchange"
+        yield Finding(place, Level.WARN, f"{text}; grant the right, and run `slotkeeper verify`")
     names = [one.name for one in image.columns]
     if rounded := shape.of_types(table, names, shape.INEXACT):
         text = f"{', '.join(rounded)}: FLOAT and DOUBLE are compared as numbers"
-        yield Finding(place, Level.WARN, f"{text}, and equal where Doris tells all digits: else use DECIMAL")
+        yield Finding(place, Level.WARN, f"{text}, and equal if Doris returns all digits: else use DECIMAL")
     if rendered := shape.of_types(table, names, shape.RENDERED):
-        text = (
-            f"{', '.join(rendered)}: a JSON is told in another text than the source's, so `verify` finds it different"
-        )
+        text = f"{', '.join(rendered)}: Doris returns JSON in another text, so `verify` reports a difference"
         yield Finding(place, Level.WARN, f"{text}; use STRING")
 
 

@@ -18,9 +18,9 @@ from slotkeeper.core.ports.sink import Fields
 
 SIGN, SEQUENCE = "__DORIS_DELETE_SIGN__", "__DORIS_SEQUENCE_COL__"
 IN_MEMORY = 8 << 20
-"""Bytes of a body from which on it waits in a file."""
+"""Bytes above which a body waits in a file."""
 _GONE = frozenset({"d", "B"})
-"""Kinds of event behind which a row is not there any more."""
+"""Kinds of event that end a row."""
 _EVENT = 3
 """Fields before the columns of an event: point, sequence, kind."""
 

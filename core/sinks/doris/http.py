@@ -25,14 +25,14 @@ from slotkeeper.core.drivers.login import Refusals, by_newest
 from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Unreachable
 
 GO_ON_SECONDS = 2.0
-"""How long a server is waited for before the body is sent all the same (RFC 9110, 10.1.1). `recv` and no `poll`: over
-TLS 1.3 a line can be read at once, and has a session's ticket only."""
+"""Seconds to wait for the server before the client sends the body anyway (RFC 9110, 10.1.1). `recv`, not `poll`: over
+TLS 1.3 a connection can be readable with nothing but a session ticket."""
 ERRORS = "/api/_load_error_log"
 """The path of a page of errors (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
 BE_PORT = 8040
-"""A BE's port for loads where neither FE nor configuration says it (Doris, "BE Configuration": webserver_port)."""
+"""A BE's port for loads by default (Doris, "BE Configuration": webserver_port)."""
 ANSWER_BYTES = 1 << 20
-"""Of an answer, at most."""
+"""Most bytes of an answer."""
 _PIECE = 1 << 16
 _GO_ON = b"HTTP/1.1 100"
 _LOGIN = "check user and password"
@@ -105,7 +105,9 @@ class DorisHttp:
         endpoint = self.login.endpoint
         with _refusals.turn(endpoint, plain, request.seconds) as standing:
             if standing:
-                raise LoginRefused(f"{standing}; not asked again, so that no account gets locked", _LOGIN, where="sink")
+                raise LoginRefused(
+                    f"{standing}; not tried again, so that the account is not locked", _LOGIN, where="sink"
+                )
             to_fe = replace(request, body=None, size=0)
             first = self._exchange(plain, (endpoint.host, endpoint.http_port), to_fe)
             if first.status == 401:
@@ -139,22 +141,22 @@ class DorisHttp:
             where = urlsplit(url)
             host, port = safe(where.hostname or "", 253), where.port or BE_PORT
         except ValueError as error:  # of the URL, which has a password in it, nothing is repeated
-            what = f"the FE {endpoint.host} sends on to what is no URL"
-            raise Refused(what, "see what answers there in its place", where="sink") from error
+            what = f"the FE {endpoint.host} redirects to an invalid URL"
+            raise Refused(what, "check which program answers there", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
             # a password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for
             scheme = where.scheme
-            what = f'the FE {endpoint.host} sends on to {scheme}://{host}:{port}, and sslmode is "{endpoint.sslmode}"'
-            hint = "switch TLS on at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
+            what = f'the FE {endpoint.host} redirects to {scheme}://{host}:{port}, but sslmode is "{endpoint.sslmode}"'
+            hint = "enable TLS at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
             raise Refused(what, hint, where="sink")
         own = (endpoint.host, 0), (endpoint.host, endpoint.http_port)
         named = _lowered([*own, *map(place_of, endpoint.backends)])
         if host not in {name for name, _ in named}:
-            what = f"the FE {endpoint.host} sends loads to the BE {host}, which the configuration does not name"
+            what = f"the FE {endpoint.host} redirects loads to the BE {host}, which the configuration does not name"
             hint = f'add "{host}" to backends of [sinks.{endpoint.name}]: the password goes there'
             raise Refused(what, hint, where="sink")
         if (host, port) not in named and not ((host, 0) in named and self._has_be(host, port)):
-            what = f"the FE {endpoint.host} sends loads to {host}:{port}, a port at which no BE is known"
+            what = f"the FE {endpoint.host} redirects loads to {host}:{port}, a port of no known BE"
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             more = f"backends of [sinks.{endpoint.name}]: the password goes there"
             hint = f'if a BE listens there, add "{place}" to {more}'

@@ -27,10 +27,10 @@ _SIZES = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "largeint")
 _TEXTS = frozenset({"string", "text", "varchar", "char"})
 UNSIZED = frozenset({"string", "text"})
-"""Types that the BE's setting alone bounds; DESC calls STRING `text`."""
+"""Types that only the BE's setting limits; DESC shows STRING as `text`."""
 _NO_HEADER = frozenset("\0\r\n")
 _AT_LEAST = {"smallint": 1, "tinyint": 1, "integer": 2, "bigint": 3}
-"""Places in _WHOLE from which on a type takes the source's; a DWS's tinyint has no sign."""
+"""Indexes in _WHOLE of the first type that holds the source's; tinyint of DWS is unsigned."""
 _SAME = {
     "boolean": frozenset({"boolean", "tinyint"}),
     "real": frozenset({"float", "double"}),
@@ -41,9 +41,9 @@ _SAME = {
 }
 _LOOSE = frozenset({"numeric", "real", "double precision", "interval", "json", "jsonb", "citext", "money"})
 INEXACT = frozenset({"float", "double"})
-"""Types whose numbers are told in other texts than the source's: they are compared as numbers."""
+"""Types whose numbers Doris returns in other texts than the source: compared as numbers."""
 RENDERED = frozenset({"json", "jsonb"})
-"""Types that are told in another text than the one that was written."""
+"""Types that Doris returns in another text than the written one."""
 _FILLERS = {
     "date": "1970-01-01",
     "datev2": "1970-01-01",
@@ -51,7 +51,7 @@ _FILLERS = {
     "json": "{}",
     "jsonb": "{}",
 }
-"""A value that a column without NULL takes in a deleted row."""
+"""The value of a NOT NULL column in a deleted row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,14 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
     """Why the target cannot take the source's image; the words of the first two are Doris's own."""
     name = table.name
     if table.model != "UNIQUE":
-        yield Objection(f"Table: {name} is not a unique table, key type: {table.model}", "make it with UNIQUE KEY")
+        yield Objection(f"Table: {name} is not a unique table, key type: {table.model}", "recreate it with UNIQUE KEY")
         return
     if not table.signed:
         cure = f'ALTER TABLE {quoted(name)} ENABLE FEATURE "BATCH_DELETE"'
         yield Objection(f"Table: {name} don't support batch delete.", cure)
     if set(table.key) != set(image.key):
         what = f"the key of {name} is ({', '.join(table.key)}), the source's ({', '.join(image.key)})"
-        yield Objection(what, "make it with the source's key")
+        yield Objection(what, "recreate it with the source's key")
     yield from _sequence_objections(table)
     yield from unsendable(image)
     known = {one.name for one in image.columns}
@@ -152,22 +152,22 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
         if there is None:
             yield Objection(f"{name} has no column {column.name}", f"ALTER TABLE {quoted(name)} ADD COLUMN")
         elif not fits(image.plain(column.type), there):
-            what = f"{name}.{column.name} is {there.type}, which does not take each {column.type}"
-            yield Objection(what, "give it a larger type, or STRING")
+            what = f"{name}.{column.name} is {there.type}, which cannot hold every {column.type}"
+            yield Objection(what, "change it to a larger type, or STRING")
         elif column.name in image.key and there.base in _TEXTS and _several_texts(image.plain(column.type)):
-            what = f"equal keys of {name}.{column.name}, {column.type} at the source, may differ as {there.type}"
-            yield Objection(what, "give the source's column a type with one text for a value, such as numeric(38,9)")
+            what = f"equal keys of {name}.{column.name}, {column.type} at the source, can differ as {there.type}"
+            yield Objection(what, "change the source's column to a type with one text per value, such as numeric(38,9)")
     for other in table.columns:
         if other.name not in known:
-            what = f"{name}.{other.name} is no column of the source: each change would empty it"
-            yield Objection(what, "drop it, or keep it in another table")
+            what = f"{name}.{other.name} is not in the source: each change would set it to NULL"
+            yield Objection(what, "drop it, or move it to another table")
 
 
 def unsendable(image: TableIdentity) -> Iterator[Objection]:
     """Columns whose names no header of HTTP can carry: a load names its columns in one (RFC 9110, 5.5)."""
     for column in image.columns:
         if _NO_HEADER.intersection(column.name):
-            what = f"column {safe(column.name, 128)} has a line break or a NUL in its name: no load can name it"
+            what = f"column {safe(column.name, 128)} has a line break or a NUL in its name: a load cannot name it"
             yield Objection(what, "rename it at the source, or map it to another name: `columns` of the channel")
 
 
@@ -184,12 +184,12 @@ def _several_texts(source: str) -> bool:
 def _sequence_objections(table: DorisTable) -> Iterator[Objection]:
     if table.mapped:
         what = (
-            f"the sequence of {table.name} is its column {table.mapped}: a change with a lower value would be dropped"
+            f"the sequence of {table.name} is its column {table.mapped}: Doris would drop a change with a lower value"
         )
-        yield Objection(what, "make it without function_column.sequence_col: changes come in the source's order")
+        yield Objection(what, "recreate it without function_column.sequence_col: changes come in the source's order")
     elif table.sequence not in ("", "largeint"):
-        what = f"the sequence column of {table.name} is {table.sequence}, which does not take the order of changes"
-        yield Objection(what, 'make it without one, or with "function_column.sequence_type" = "largeint"')
+        what = f"the sequence column of {table.name} is {table.sequence}, which cannot hold the order of changes"
+        yield Objection(what, 'recreate it without one, or with "function_column.sequence_type" = "largeint"')
 
 
 def fits(source: str, there: DorisColumn) -> bool:
@@ -251,14 +251,14 @@ _PLAIN = {
     "double precision": "DOUBLE",
     "date": "DATE",
 }
-"""A DWS's tinyint has no sign."""
+"""tinyint of DWS is unsigned."""
 DIGITS = 38
-"""Of a DECIMAL, at most (Doris, "DECIMAL")."""
+"""Most digits of a DECIMAL (Doris, "DECIMAL")."""
 MICROSECONDS = 6
 LONGEST = 65_533
-"""Bytes of a VARCHAR, at most (Doris, "VARCHAR")."""
+"""Most bytes of a VARCHAR (Doris, "VARCHAR")."""
 _TEXT_BYTES = 4
-"""Of a character in UTF-8, at most: a VARCHAR of Doris counts bytes."""
+"""Most bytes of a character in UTF-8: a VARCHAR of Doris counts bytes."""
 _NO_KEY = frozenset({"FLOAT", "DOUBLE"})
 
 
@@ -289,12 +289,12 @@ def type_of(source: str, key: bool) -> str:
 def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
     """Why no target can be made for the source's image."""
     if not image.key:
-        yield Objection(f"{name} cannot be made: the source has no key", "give the source's table a primary key")
+        yield Objection(f"cannot create {name}: the source has no key", "add a primary key to the source's table")
     yield from unsendable(image)
     for column in image.columns:
         if column.name in image.key and type_of(image.plain(column.type), True) in _NO_KEY:
-            what = f"{name} cannot be made: its key column {column.name} is {column.type}, and a Doris has no such key"
-            yield Objection(what, "leave the column out of the key, or mirror the table into another kind of sink")
+            what = f"cannot create {name}: Doris does not support its key column {column.name} of type {column.type}"
+            yield Objection(what, "remove the column from the key, or choose another kind of sink")
 
 
 def statement(name: str, image: TableIdentity) -> str:

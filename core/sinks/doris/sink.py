@@ -21,17 +21,17 @@ from slotkeeper.core.sinks.doris.encode import Body, Layout, body_of
 from slotkeeper.core.sinks.doris.http import DorisHttp, HttpAnswer
 
 LOAD_SECONDS = 600
-"""The header `timeout` of a load, after which Doris ends it; ours is a little later."""
+"""Seconds of a load's header `timeout`, after which Doris ends it; the client's limit is a little later."""
 GRACE_SECONDS = 10
 TRIAL_SECONDS = 60
-"""The header `timeout` of a trial; one whose abort is lost after its first phase ends by itself after
+"""Seconds of a trial's header `timeout`; one whose abort is lost after its first phase ends by itself after
 stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`)."""
 VISIBLE_SECONDS = 30
-"""How long a task waits for a committed load to become visible; the next task of the lane waits again."""
+"""Seconds that a task waits for a committed load to become visible; the lane's next task waits again."""
 SHORT_SECONDS = 30
-"""Of a second phase, a label's state, a page of errors."""
+"""Seconds of a second phase, a label's state, a page of errors."""
 _TRIES = 3
-"""How often what stands under a label is aborted within one task."""
+"""Most aborts of one label's load within one task."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class DorisSink:
                         return number
                     self.abort(number)
                     raise Busy(
-                        f"{self.target}: of {body.rows} rows the load has {there}; it was given up", where="sink"
+                        f"{self.target}: of {body.rows} rows the load has {there}; the sink aborted it", where="sink"
                     )
                 message = str(answer.get("Message", ""))
                 existing = str(answer.get("ExistingJobStatus") or "") or answers.EXISTING.get(self.state(label), "")
@@ -72,7 +72,7 @@ class DorisSink:
                     break
                 if existing == answers.PRECOMMITTED:
                     self.abort(answers.related(message))
-        raise Busy(f"{self.target}: another load of the same range runs, and is waited for", where="sink")
+        raise Busy(f"{self.target}: waiting for another load of the same range", where="sink")
 
     def commit(self, label: str, load: str) -> Outcome:
         status, message = self._second_phase(load, "commit")
@@ -102,7 +102,7 @@ class DorisSink:
         while self._is_unpublished(label):
             if time.monotonic() >= end:
                 what = f"{self.target}: load {label} is committed and not visible yet"
-                raise Busy(what, "see whether a BE is lost: SHOW BACKENDS", where="sink")
+                raise Busy(what, "check whether a BE is down: SHOW BACKENDS", where="sink")
             time.sleep(pause)
             pause = min(2 * pause, 0.5)
 

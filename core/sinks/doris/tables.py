@@ -165,7 +165,7 @@ class DorisTables:
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> DorisReader:
         """A table of this server."""
         if where:
-            raise Refused(f"{name} cannot be compared under a filter of its own", where="sink")
+            raise Refused(f"cannot compare {name} under its own filter", where="sink")
         return DorisReader(self._queries, name, key, columns)
 
     def close(self) -> None:

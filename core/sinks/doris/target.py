@@ -30,7 +30,7 @@ from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.shape import quoted
 
 LATE_SECONDS = 60.0
-"""For so long a committed load may not be seen yet (Doris, "Stream Load": Publish Timeout)."""
+"""Seconds in which a committed load may still be invisible (Doris, "Stream Load": Publish Timeout)."""
 
 
 class DorisSight(BesideSight[MysqlQueries]):
@@ -72,7 +72,7 @@ def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
 
 
 SHADOW = "shadow"
-"""The way of a copy that goes into a table beside the target."""
+"""The mode of a copy into a shadow table."""
 
 
 class DorisTarget(BesideTarget[MysqlQueries]):
@@ -88,7 +88,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         made = False
         if not self._is_there(self._name):
             if not makes:
-                raise Refused(f"target {self._name} is gone: take a new snapshot", self._snapshot, where="sink")
+                raise Refused(f"target {self._name} does not exist: take a new snapshot", self._snapshot, where="sink")
             made = self._job.channel.create_target
         if made:
             image = image_of(self._job.channel, identity)
@@ -137,9 +137,9 @@ class DorisTarget(BesideTarget[MysqlQueries]):
     def half_done(self, way: str) -> Refused | None:
         """Why a half-done copy whose chunks go in by `way` cannot go on; a chunk may be written again, by key."""
         if not way:
-            what = f"how the half-done copy into {self._name} goes in is not recorded: it is not guessed"
+            what = f"unknown mode of the unfinished copy into {self._name}"
         elif way == SHADOW and not self._is_there(shape.shadow_of(self._name)):
-            what = f"the table beside {self._name} is gone: the copy in it has taken the target's place, or was dropped"
+            what = f"the shadow table of {self._name} does not exist: its copy has replaced the target, or was dropped"
         else:
             return None
         return Refused(what, self._snapshot, where="sink")
@@ -159,7 +159,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
             super().end_copy(store, turn, noted, copying)
             return
         if store.chunks_left():
-            raise Refused(f"the copy into {self._name} is not done", self._snapshot, where="sink")
+            raise Refused(f"the copy into {self._name} is unfinished", self._snapshot, where="sink")
         shadow = quoted(shape.shadow_of(self._name)).partition(".")[2]
         target = quoted(self._name)
         self._session.rows(f"ALTER TABLE {target} REPLACE WITH TABLE {shadow} PROPERTIES ('swap' = 'false')")

@@ -29,8 +29,8 @@ def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) ->
     yield line_finding(place, asked.endpoint, session.line())
     yield Finding(place, Level.OK, session.prove())
     yield clock_finding(place, float(clock), before, after)
-    text = "changes are written at least once, and an older one may be left by a writer that stood still (ADR 47)"
-    yield Finding(place, Level.WARN, f"{text}; run against no live Hologres yet")
+    text = "changes are written at least once; a stalled writer may leave an older one (ADR 47)"
+    yield Finding(place, Level.WARN, f"{text}; not verified yet with a live Hologres")
     for job in asked.jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, session, asked)
 
@@ -49,13 +49,13 @@ def _target_findings(place: str, job: JobSpec, session: Session, asked: SinkAske
     if lacking:
         yield Finding(place, Level.FAIL, f"lacks {', '.join(lacking)} on the table")
     if identity is None:
-        yield Finding(place, Level.UNKNOWN, why or "the source's table cannot be told")
+        yield Finding(place, Level.UNKNOWN, why or "cannot read the source's table")
         return
     found = list(shape.objections(table, image_of(job.channel, identity), job.sink_options))
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if not found:
         how = "by unnest" if shape.written(table, image_of(job.channel, identity), job.sink_options).unnests else ""
-        yield Finding(place, Level.OK, f"has the source's key and takes its columns, {how or 'row by row (VALUES)'}")
+        yield Finding(place, Level.OK, f"has the source's key and accepts its columns, {how or 'row by row (VALUES)'}")
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:

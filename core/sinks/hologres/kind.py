@@ -31,7 +31,7 @@ from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
 
 _LIMIT = "57014"
 _LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
-"""The part of our own statement that a server points at: it holds the values of rows."""
+"""The part of a statement that a server quotes in an error: it holds the values of rows."""
 _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("not allowed in readonly mode", Unreachable),
     ("mismatches the version of the table", Busy),
@@ -41,7 +41,7 @@ _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("resource busy", Busy),
     ("remaining connection slots are reserved", Busy),
 )
-"""What passes by itself by holo-client's word: a change of role, a coordinator behind in what it knows of a table."""
+"""Transient errors by holo-client: a change of role, a coordinator with outdated metadata of a table."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Busy) -> SlotkeeperError:

@@ -22,10 +22,10 @@ from slotkeeper.core.sqltext import dotted, quoted
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "p": "the parent of physical partitions"}
 _NUMERIC = re.compile(r"numeric\((\d+),\d+\)")
 MOST_DIGITS = 38
-"""Hologres, "Data types": DECIMAL with its precision named, of 38 digits at most."""
+"""Hologres, "Data types": DECIMAL with an explicit precision of at most 38 digits."""
 _FINE = re.compile(r"timestamp\(([0-3])\) with time zone")
 _NO_KEY = frozenset({"real", "double precision", "numeric", "json", "jsonb"})
-"""Hologres, "Primary key": of no such type, nor of an array."""
+"""Hologres, "Primary key": rejected types of a key column; arrays as well."""
 MODES = ("auto", "upsert")
 
 
@@ -61,9 +61,7 @@ def read(session: Session, target: str) -> HologresTable:
     schema, _, name = target.partition(".")
     found = session.rows("relation", {"schema": schema, "name": name})
     if not found:
-        hint = (
-            f"CREATE TABLE {dotted(target)} (..., PRIMARY KEY (...)): its distribution and storage are yours to choose"
-        )
+        hint = f"CREATE TABLE {dotted(target)} (..., PRIMARY KEY (...)): you choose distribution and storage"
         raise Refused(f"target {target} does not exist", hint, where="sink")
     oid, kind = found[0]
     place: dict[str, Any] = {"oid": oid}
@@ -78,13 +76,13 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
     """Why the target cannot take the source's image, or the job's options; each with what cures it."""
     if table.kind in _KINDS:
         what = f"target {table.name} is {_KINDS[table.kind]}"
-        yield Objection(what, "name a table that has its rows itself (of a partitioned one, a child)")
+        yield Objection(what, "name a table that holds rows (of a partitioned table, a child)")
         return
     yield from _option_objections(options)
     if set(table.key) != set(image.key):
         there = ", ".join(table.key) or "nothing"
         what = f"the primary key of {table.name} is ({there}), the source's ({', '.join(image.key)})"
-        yield Objection(what, "make it with the source's key: a Hologres adds no key to a table that is there")
+        yield Objection(what, "recreate it with the source's key: Hologres cannot add a key to an existing table")
     for index in table.others:
         what = f"target {table.name} has another unique key ({index}): changes of two keys would collide on it"
         yield Objection(what, f"DROP INDEX {quoted(index)}")
@@ -96,13 +94,11 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
 def _option_objections(options: SinkOptions) -> Iterator[Objection]:
     """What a Hologres is not asked for, by the names of the keys."""
     if options.write_mode not in MODES:
-        what = (
-            f'write_mode = "{options.write_mode}" is not built for a Hologres, which is written by INSERT ON CONFLICT'
-        )
+        what = f'write_mode = "{options.write_mode}" is not supported for Hologres, which takes INSERT ON CONFLICT'
         yield Objection(what, 'set write_mode = "auto"')
     if options.ignore_null_when_update:
-        what = "ignore_null_when_update is not built for a Hologres: rows of one statement have the same columns"
-        yield Objection(what, "leave it out")
+        what = "ignore_null_when_update is not supported for Hologres: rows of a statement share columns"
+        yield Objection(what, "remove it")
 
 
 def _column_objections(table: HologresTable, column: Column, image: TableIdentity) -> Iterator[Objection]:
@@ -114,31 +110,34 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
     loss = lost(wanted, there.type)
     if loss:
         what = f"{table.name}.{column.name} is {there.type}, the source's is {column.type}: {loss}"
-        yield Objection(what, "keep it as text, or give the source's column a type that says so")
+        yield Objection(what, "store it as text, or change the source's column to a type with that limit")
     elif not fits(wanted, there.type, image.user_type(wanted) is not None):
         what = f"{table.name}.{column.name} is {there.type}, the source's is {column.type}"
-        yield Objection(what, "make it with the source's type, a larger one, or text")
+        yield Objection(what, "recreate it with the source's type, a larger one, or text")
     if column.name in image.key and (plain(there.type) in _NO_KEY or there.type.endswith("[]")):
-        yield Objection(f"key column {table.name}.{column.name} is {there.type}", "a Hologres has no key of that type")
+        yield Objection(
+            f"key column {table.name}.{column.name} is {there.type}",
+            "choose another type: Hologres does not support it in a key",
+        )
 
 
 def lost(source: str, there: str) -> str:
     """What a Hologres would not keep of a value though the types have one name; "" for nothing.
 
     >>> lost("timestamp with time zone", "timestamp with time zone")
-    'a Hologres keeps milliseconds of it'
+    'Hologres stores milliseconds of it'
     >>> lost("timestamp(3) with time zone", "timestamp with time zone"), lost("numeric", "numeric(38,10)")
     ('', 'its digits have no limit')
     """
     if there == "text":
         return ""
     if pg_types.at_postgres(source).endswith("with time zone") and source.startswith("timestamp"):
-        return "" if _FINE.fullmatch(source) else "a Hologres keeps milliseconds of it"
+        return "" if _FINE.fullmatch(source) else "Hologres stores milliseconds of it"
     if plain(source) == "numeric":
         sized = _NUMERIC.fullmatch(source)
         if sized is None:
             return "its digits have no limit"
-        return "" if int(sized[1]) <= MOST_DIGITS else f"a Hologres keeps {MOST_DIGITS} digits"
+        return "" if int(sized[1]) <= MOST_DIGITS else f"Hologres stores {MOST_DIGITS} digits"
     return ""
 
 
@@ -161,10 +160,10 @@ def _other_objections(table: HologresTable, image: TableIdentity, options: SinkO
     alter = f"ALTER TABLE {dotted(table.name)} ALTER COLUMN"
     for other in (one for one in table.columns if one.name not in known and one.required):
         if options.conflict_strategy == "replace":
-            what = f'{table.name}.{other.name} cannot be made NULL, as conflict_strategy = "replace" does'
+            what = f'{table.name}.{other.name} is NOT NULL, but conflict_strategy = "replace" sets it to NULL'
             yield Objection(what, f"{alter} {quoted(other.name)} DROP NOT NULL")
         elif not other.filled:
-            yield Objection(f"{table.name}.{other.name} demands a value, and is not mapped", "drop it, or map it")
+            yield Objection(f"{table.name}.{other.name} requires a value, but is not mapped", "drop it, or map it")
 
 
 def written(table: HologresTable, image: TableIdentity, options: SinkOptions) -> RowTarget:

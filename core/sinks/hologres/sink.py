@@ -86,8 +86,8 @@ def selected(rows: Callable[[], Iterator[Fields]], effect: NetEffect) -> Iterato
 
 
 LIMIT_MS = 120_000
-"""Of one statement, at the server and here."""
-_REPORT = "look at it with `slotkeeper slots peek`, and report it; a new snapshot goes past it"
+"""Milliseconds of one statement, at the server and on this host."""
+_REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class HologresSink:
@@ -112,17 +112,13 @@ class HologresSink:
         for row in batch.rows():
             columns = row[EVENT_FIELDS:]
             if any(columns[place] is None for place in places):
-                what = (
-                    f"{self.target.target}: the source sent an event without the values of its key; nothing was applied"
-                )
+                what = f"{self.target.target}: the source sent an event without its key's values; nothing applied"
                 raise Defect(what, _REPORT, where="source")
             if row[2] in ("I", "U"):
                 for place in self._required:
                     if columns[place] is None:
                         name = self.target.columns[place]
-                        what = (
-                            f"{self.target.target}: column {name!r} refuses NULL, which a row of the source has there"
-                        )
+                        what = f"{self.target.target}: column {name!r} rejects NULL, but a source row has it there"
                         hint = "Alter the target so that it takes NULL there, or correct the row at the source"
                         raise RowRefused(what, hint, "23502", "sink")
         return ""

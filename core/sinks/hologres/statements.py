@@ -19,7 +19,7 @@ from slotkeeper.core.ports.sink import Fields
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
 MOST_ROWS = 512
-"""Rows of a statement at most, and the bytes of its values: holo-client's writeBatchSize and writeBatchByteSize."""
+"""Most rows of a statement and bytes of its values: holo-client's writeBatchSize and writeBatchByteSize."""
 MOST_BYTES = 2 * 1024 * 1024
 _SIZE = re.compile(r"\([\d,]+\)")
 _UNNESTED = frozenset(
@@ -43,7 +43,7 @@ _UNNESTED = frozenset(
         "time with time zone",
     }
 )
-"""Types of which holo-client unnests arrays (StatementBuilderUtil.isTypeSupportForUnnest); others go by VALUES."""
+"""Types whose arrays holo-client unnests (StatementBuilderUtil.isTypeSupportForUnnest); others use VALUES."""
 
 
 @dataclass(frozen=True, slots=True)

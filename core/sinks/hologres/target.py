@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import dotted
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS = 10_000
 COUNT_MS = 5_000
-"""For a count that somebody waits for."""
+"""Milliseconds of a count that a screen waits for."""
 
 
 class HologresSight(BesideSight[Session]):
@@ -71,8 +71,8 @@ class HologresTarget(BesideTarget[Session]):
         if self._is_empty():
             return "direct"
         if wanted == "replace":
-            what = f'target {self._name} is not empty, and on_existing = "replace" is not built for a Hologres'
-            raise Refused(what, f"TRUNCATE TABLE {dotted(self._name)}, and start again", where="sink")
+            what = f'target {self._name} is not empty; on_existing = "replace" is not supported for Hologres'
+            raise Refused(what, f"TRUNCATE TABLE {dotted(self._name)}, and start the job again", where="sink")
         raise Refused(
             f"target {self._name} is not empty",
             'set on_existing = "merge", or empty it; if this job ran before, its progress rows are lost',

@@ -5,4 +5,4 @@ from __future__ import annotations
 from slotkeeper.core.domain.traits import SinkTraits
 
 HOLOGRES = SinkTraits(one_transaction=False, repeats_change_nothing=False)
-"""A row that is written again is the same; but nothing keeps an older one from being written over a newer one."""
+"""Writing a row again changes nothing; but nothing prevents an older row from replacing a newer one."""

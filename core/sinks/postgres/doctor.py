@@ -28,9 +28,9 @@ _PROGRESS = ("slotkeeper_progress", "slotkeeper_chunks")
 _AUDIT = "slotkeeper_audit"
 _OWN = (*_PROGRESS, "slotkeeper_columns", "slotkeeper_quarantine", "slotkeeper_resets")
 _ROWS = TABLE_RIGHTS[:4]
-"""What a mirror needs of a table that it writes to; a replacing copy empties it as well."""
+"""Rights that a job needs on its target; a replacing copy also empties it."""
 _APPENDS = ("SELECT", "INSERT")
-"""What the audit's copy needs: with these alone a copied line cannot be changed, also with the job's password."""
+"""Rights that the audit's copy needs: with these alone even the job's password cannot change a copied line."""
 
 
 def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
         yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
     yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     if not server.temporary:
-        yield Finding(place, Level.FAIL, "may not make temporary tables, which staging needs")
+        yield Finding(place, Level.FAIL, "cannot create temporary tables, which staging needs")
     yield _progress_finding(place, asked.progress_schema, viewer)
     if not server.superuser:
         yield from _audit_findings(place, asked.progress_schema, server.user, viewer)
@@ -63,7 +63,7 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
     """Whether our own tables can be made, which is when each is first needed, and written."""
     rights = viewer.schema(schema)
     if rights is None:
-        return Finding(place, Level.FAIL, f"there is no schema {schema} for the progress tables")
+        return Finding(place, Level.FAIL, f"schema {schema} for the progress tables does not exist")
     lacking = rights.lacks(*SCHEMA_RIGHTS)
     if lacking:
         return Finding(place, Level.FAIL, f"lacks {lacking} on schema {schema}, which the progress tables need")
@@ -72,9 +72,13 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
     audit = viewer.table(f"{schema}.{_AUDIT}")
     closed += [f"{audit.lacks(*_APPENDS)} on {schema}.{_AUDIT}"] if audit and audit.lacks(*_APPENDS) else []
     if closed:
-        text = f"lacks {'; '.join(closed)}: the progress tables belong to somebody else"
+        text = f"lacks {'; '.join(closed)}: the progress tables belong to another owner"
         return Finding(place, Level.FAIL, text)
-    ready = "are there and may be written" if there.keys() >= {*_PROGRESS} else "can be made at the first start"
+    ready = (
+        "exist and are writable"
+        if there.keys() >= {*_PROGRESS}
+        else "do not exist yet: the first start can create them"
+    )
     return Finding(place, Level.OK, f"the progress tables in schema {schema} {ready}")
 
 
@@ -89,9 +93,7 @@ def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) 
         return
     cure = f"REVOKE ALL ON {table} FROM {quoted(user)}; GRANT {', '.join(_APPENDS)} ON {table} TO {quoted(user)}"
     cure = f"ALTER TABLE {table} OWNER TO your_administrator; {cure}" if how[0].startswith("owns") else cure
-    text = (
-        f"{table}: {user} {', '.join(how)}, so this copy proves nothing against that login; as administrator: `{cure}`"
-    )
+    text = f"{table}: {user} {', '.join(how)}, so this copy is no proof against that login; as administrator: `{cure}`"
     yield Finding(place, Level.WARN, text)
 
 
@@ -110,11 +112,9 @@ def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterat
         return
     for job, source, table, slot in followed:
         if job in known and (job, source, table, slot) not in named:
-            text = (
-                f"job {job} follows {table} of {source} by slot {slot} no more: nobody registers it, its rows stay here"
-            )
+            text = f"job {job} no longer follows {table} of {source}: no job confirms slot {slot}, its rows stay here"
             drop = f"slotkeeper slots drop {typed(table, slot)}"
-            yield Finding(place, Level.WARN, f"{text}; name the table again, or `{drop}`")
+            yield Finding(place, Level.WARN, f"{text}; name the table again, or run `{drop}`")
 
 
 def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer) -> Iterator[Finding]:
@@ -140,12 +140,12 @@ def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: Postg
     rights, target = viewer.schema(schema), viewer.table(job.channel.target)
     if rights is None and job.channel.create_target:
         if server.creates:
-            yield Finding(place, Level.OK, "does not exist yet and can be made at the first start, with its schema")
+            yield Finding(place, Level.OK, "does not exist yet: the first start can create it, with its schema")
         else:
-            text = f"there is no schema {schema}: CREATE SCHEMA {quoted(schema)}, or grant CREATE on the database"
+            text = f"unknown schema {schema}: CREATE SCHEMA {quoted(schema)}, or grant CREATE on the database"
             yield Finding(place, Level.FAIL, text)
     elif target is None and not job.channel.create_target:
-        yield Finding(place, Level.FAIL, "does not exist, and the channel does not say create_target = true")
+        yield Finding(place, Level.FAIL, "does not exist, and the channel does not set create_target = true")
     elif rights is not None:
         yield _rights_finding(place, job, rights, target)
 
@@ -162,7 +162,7 @@ def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | N
     if said:
         why = ' (on_existing = "replace" needs TRUNCATE, and CREATE on the schema for its shadow)' if replaces else ""
         return Finding(place, Level.FAIL, f"lacks {' and '.join(said)}{why}")
-    done = "does not exist yet and can be made at the first start" if target is None else "is there and may be written"
+    done = "does not exist yet: the first start can create it" if target is None else "exists and is writable"
     return Finding(place, Level.OK, done)
 
 
@@ -185,8 +185,8 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if identity is not None and job.channel.create_target:
         for column, collation in eligibility.collations_lacked(image_of(job.channel, identity), viewer.session):
-            text = f"column {column!r} is sorted by {collation} at the source, which the sink has not, or has for equal"
-            text += " texts only: a made target sorts it by the default; its values are the same"
+            text = f"column {column!r} has collation {collation} at the source, which the sink lacks, or has for equal"
+            text += " texts only: a created target uses the default collation; its values are the same"
             yield Finding(place, Level.WARN, text)
 
 

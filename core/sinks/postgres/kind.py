@@ -71,7 +71,7 @@ class PostgresConnection:
     @property
     def _texts(self) -> Positions:
         if self._positions is None:
-            raise Defect("this session was opened to look at the server, not at progress rows")
+            raise Defect("this session was opened for the server's state, not for progress rows")
         return self._positions
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> PostgresSink:
@@ -153,11 +153,11 @@ class PostgresKind:
 
     def connect_beside(self, login: Login) -> BatchSession:
         """It is a store itself."""
-        raise Defect(f"a sink of kind {self._name} is beside no store")
+        raise Defect(f"a sink of kind {self._name} has no separate store")
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:
         return PgTables(login, session.dialect_of(self._name), limit_ms)
 
 
 POSTGRES: SinkKind = PostgresKind("postgres", traits.POSTGRES)
-DWS: SinkKind = PostgresKind("dws", traits.DWS, "is a DWS: a reset keeps its steps in PostgreSQL only")
+DWS: SinkKind = PostgresKind("dws", traits.DWS, "is a GaussDB(DWS): only PostgreSQL can store a reset's steps")

@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import quoted, statements
 _SQL: Book = ("slotkeeper.core.sinks.postgres", "own_tables.sql")
 _VERSIONS = "slotkeeper_versions"
 _ADDS = re.compile(r"ALTER TABLE \{schema\}\.(\w+)\s+ADD COLUMN IF NOT EXISTS (\w+)")
-"""What a migration adds: of columns that are there it has nothing to do."""
+"""Columns that a migration adds; it has nothing to do if they exist."""
 TABLES = {
     "progress": ("slotkeeper_progress", "slotkeeper_chunks", "slotkeeper_columns"),
     "quarantine": ("slotkeeper_quarantine",),
@@ -32,7 +32,7 @@ TABLES = {
     "queries": ("slotkeeper_queries",),
     "streams": ("slotkeeper_streams",),
 }
-"""The tables of each group: they are made and migrated together. The first one's columns tell an older form."""
+"""The tables of each group, created and migrated together. The first one's columns show an older version."""
 
 
 def migrations(group: str) -> list[Book]:
@@ -68,8 +68,8 @@ def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, se
     version, known = int(recorded[0]) if recorded else 0, len(migrations(group))
     if version > known:
         raise Refused(
-            f"the {group} tables in schema {session.schema.string} are of a newer slotkeeper"
-            f" (version {version}, this one knows {known})",
+            f"the {group} tables in schema {session.schema.string} belong to a newer slotkeeper"
+            f" (version {version}, known here: {known})",
             "start the job with that newer slotkeeper, or name another progress_schema",
             where="sink",
         )
@@ -109,7 +109,7 @@ def _wanted(session: SinkSession, cursor: pg.Cursor, book: Book) -> bool:
             statement = " ".join(text.format(schema=quoted(session.schema.string)).split())
             raise Refused(
                 f"table {session.schema.string}.{table} lacks the column {column}, and {login} does not own it",
-                f"as its owner {owner}: `{statement}`; then start again",
+                f"as its owner {owner} run `{statement}`; then start the job again",
                 where="sink",
             )
     return not _ADDS.search(text)
@@ -121,8 +121,8 @@ def _refuse_running(session: SinkSession, cursor: pg.Cursor) -> None:
         if locks.owners(session, cursor, locks.lease_lock(LaneKey(source, table, slot, "")), 0):
             raise Refused(
                 f"job {safe(job, 80)} runs with an older slotkeeper on the progress tables in schema"
-                f" {session.schema.string}, which have to be migrated first",
-                f"`slotkeeper jobs stop {safe(job, 80)}` where it runs, then start this job again",
+                f" {session.schema.string}, which need a migration first",
+                f"run `slotkeeper jobs stop {safe(job, 80)}` on its host, then start this job again",
                 where="sink",
             )
 

@@ -36,9 +36,9 @@ class SinkDialect:
 
     name: str
     own_rows: str = ""
-    """The storage of a table of ours whose rows change one by one."""
+    """The storage of an own table whose rows change one by one."""
     target: str = ""
-    """The storage of a target that is made."""
+    """The storage of a created target."""
     spreads: bool = False
     follows: bool = True
     plain: bool = False
@@ -46,9 +46,9 @@ class SinkDialect:
     merges_since: int = 0
     path: str = "pg_catalog, pg_temp"
     settings: tuple[tuple[str, str], ...] = ()
-    """What its sessions set beside those of every sink."""
+    """Settings of its sessions beyond those of every sink."""
     has_modes: bool = False
-    """Whether a database of it imitates another system's SQL, by which an empty text may be NULL."""
+    """Whether its databases have compatibility modes, in which an empty text can be NULL."""
 
     def spread(self, key: Iterable[Composable]) -> Composable:
         """How a table is spread: by the hash of its key, staging like the target, so that they join on each DN."""
@@ -79,11 +79,11 @@ DIALECTS = {one.name: one for one in (POSTGRES, DWS)}
 
 BAD_ROW = ("22", "23")
 LIMIT = "57014"
-"""query_canceled: our statement_timeout."""
+"""query_canceled: the session's statement_timeout."""
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
-"""What a server says where a name leads to nothing."""
+"""SQLSTATEs of an unknown name."""
 _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
-"""Where COPY read a value as it failed: then the name stood in that value (regrole, aclitem, regclass, ...)."""
+"""COPY failed on a value: then the unknown name is in that value (regrole, aclitem, regclass, ...)."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
@@ -122,7 +122,7 @@ def bad_row(place: str, sentence: str, code: str) -> RowRefused:
     hint = "Alter the target so that it takes the row (its columns, types and constraints), or correct it at the source"
     if code[:2] not in BAD_ROW:
         lacks = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
-        hint = f"{lacks}: make it there, or have the target keep the column as text"
+        hint = f"{lacks}: create it there, or store the column as text in the target"
     return RowRefused(f"sink {place}: {sentence}", hint, code, "sink")
 
 
@@ -166,10 +166,10 @@ SETTINGS = {
 }
 
 _LIKE = re.compile(r"[\\%_]")
-"""What means more than itself in LIKE."""
+"""Special characters in LIKE."""
 
 COPY_LIMIT_MS = 1_800_000
-"""The least that a chunk and the exchange get: the documented default of full_sync_binlog_read_timeout."""
+"""Least milliseconds of a chunk and the exchange: the documented default of full_sync_binlog_read_timeout."""
 
 
 def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:

@@ -31,10 +31,10 @@ from slotkeeper.core.sinks.seen_beside import refuse_changed
 from slotkeeper.core.sqltext import dotted
 
 _OLD_VALUES = ("22", "42846", "42804")
-"""SQLSTATE of values and types that a cast refuses (class 22: data exception)."""
+"""SQLSTATEs of values and types that a cast rejects (class 22: data exception)."""
 LOCK_WAIT = "2s"
 SIZE_MS = 2_000
-"""What the size of a target may take, which is for people."""
+"""Milliseconds of reading a target's size, which is for display only."""
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
@@ -72,7 +72,7 @@ class PostgresTarget:
         target, image = targets.target_of(channel, identity), image_of(channel, identity)
         made = False
         if not makes and not targets.exists(self._session, channel.target):
-            raise Refused(f"target {channel.target} is gone: take a new snapshot", self._snapshot, where="sink")
+            raise Refused(f"target {channel.target} does not exist: take a new snapshot", self._snapshot, where="sink")
         if makes and channel.create_target:
             made = targets.create(self._session, channel.target, image)
         targets.check(self._session, target, image, self._job.sink_options)
@@ -146,9 +146,9 @@ class PostgresTarget:
     def half_done(self, way: str) -> Refused | None:
         name = self._job.channel.target
         if not way:
-            what = f"how the half-done copy into {name} goes in is not recorded: it is not guessed"
+            what = f"unknown mode of the unfinished copy into {name}"
         elif way == "shadow" and not targets.has_shadow(self._session, self._known()):
-            what = f"the shadow table of the half-done copy into {name} is gone, and what was copied with it"
+            what = f"the shadow table of the unfinished copy into {name} does not exist: its rows are lost"
         else:
             return None
         return Refused(what, self._snapshot, where="sink")

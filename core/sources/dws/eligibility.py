@@ -16,7 +16,7 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.sqltext import dotted, quoted
 
 LEAST_KERNEL = (9, 1, 0, 200)
-"""DWS: the binlog functions are there from 9.1.0.200 on."""
+"""DWS: the first kernel that has the binlog functions."""
 
 NEEDED = (
     "pgxc_get_binlog_sync_point",
@@ -24,7 +24,7 @@ NEEDED = (
     "pgxc_register_binlog_sync_point",
     "pgxc_get_binlog_cursor_by_syncpoint",
 )
-"""Without one of these no job runs; kernel 9.1.0.200 or newer has them."""
+"""A job needs each of these; kernel 9.1.0.200 or newer has them."""
 
 NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
 OLD_NAMES = ("sync_point", "event_sequence", "type")
@@ -110,10 +110,10 @@ def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven:
         )
     absent = [name for name in NEEDED if name not in facts.functions]
     if absent:
-        yield Objection(f"no {', '.join(absent)}: kernel 9.1.0.200 or newer is needed", "upgrade the cluster")
+        yield Objection(f"missing {', '.join(absent)}: a job needs kernel 9.1.0.200 or newer", "upgrade the cluster")
     for name in NEEDED:
         if facts.functions.get(name) is False:
-            yield Objection(f"may not execute {name}", f"GRANT EXECUTE ON FUNCTION pg_catalog.{name} TO <this user>")
+            yield Objection(f"cannot execute {name}", f"GRANT EXECUTE ON FUNCTION pg_catalog.{name} TO <this user>")
     yield from _point_objections(facts.settings, source, points_proven)
 
 
@@ -126,14 +126,14 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
     """
     mode, free = settings.get("gtm_option", ""), settings.get("enable_gtm_free", "")
     if free.lower() in _ON:
-        cure = "an administrator sets enable_gtm_free to off and gtm_option to gtm, and restarts the cluster"
-        yield Objection(f"enable_gtm_free is {free}: without one sync point per transaction no job runs", cure)
+        cure = "ask an administrator to set enable_gtm_free to off and gtm_option to gtm, and to restart the cluster"
+        yield Objection(f"enable_gtm_free is {free}: a job needs one sync point per transaction", cure)
     elif mode.lower() in FREE:
-        cure = "an administrator sets gtm_option to gtm, and restarts the cluster"
-        yield Objection(f"gtm_option is {mode}: without one sync point per transaction no job runs", cure)
+        cure = "ask an administrator to set gtm_option to gtm, and to restart the cluster"
+        yield Objection(f"gtm_option is {mode}: a job needs one sync point per transaction", cure)
     elif mode.lower() in LITE and not points_proven:
-        what = f"gtm_option is {mode}: whether each transaction has one sync point there, in order, is not documented"
-        cure = f"`slotkeeper doctor --probe {source}`, which records it; or an administrator sets gtm_option to gtm"
+        what = f"gtm_option is {mode}: not documented to give each transaction one sync point, in order"
+        cure = f"run `slotkeeper doctor --probe {source}`; or ask an administrator to set gtm_option to gtm"
         yield Objection(what, cure)
 
 
@@ -144,24 +144,33 @@ def table_objections(
     name = dotted(table)
     yield from name_objections(table)
     if facts is None:
-        yield Objection(f"there is no table {table}, or its schema may not be used", "correct the name, or GRANT USAGE")
+        yield Objection(
+            f"unknown table {table}, or this login cannot use its schema", "correct the name, or GRANT USAGE"
+        )
         return
     if facts.kind in _KINDS:
         yield Objection(f"{table} is {_KINDS[facts.kind]}", "name the table that holds the rows")
         return
     if not facts.usable:
         schema = quoted(table.partition(".")[0])
-        yield Objection(f"the schema of {table} may not be used", f"GRANT USAGE ON SCHEMA {schema} TO <this user>")
+        yield Objection(
+            f"this login cannot use the schema of {table}", f"GRANT USAGE ON SCHEMA {schema} TO <this user>"
+        )
     elif not facts.readable:
-        yield Objection(f"{table} may not be read", f"GRANT SELECT ON {name} TO <this user>")
+        yield Objection(f"this login cannot read {table}", f"GRANT SELECT ON {name} TO <this user>")
     yield from hidden_objections(table, facts)
     if facts.persistence in ("t", "g"):
-        yield Objection(f"{table} is a temporary table", "make it an ordinary table: no other session sees its rows")
+        yield Objection(
+            f"{table} is a temporary table", "recreate it as an ordinary table: no other session sees its rows"
+        )
     elif facts.persistence == "u":
-        yield Objection(f"{table} is unlogged: a crash empties it without a trace", "make it an ordinary table")
+        yield Objection(
+            f"{table} is unlogged: a crash empties it without a record in the binlog",
+            "recreate it as an ordinary table",
+        )
     if facts.inheritors and facts.kind == "r":
         # DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them
-        cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}, and name it in a channel of its own"
+        cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}; then give it its own channel"
         yield Objection(f"{table} {INHERITED}", cure)
     if not facts.has_key:
         yield no_key(table)
@@ -182,13 +191,11 @@ def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
     name, given = dotted(table), given_options(facts.options)
     exempt = facts.administers or (facts.owned and not _on(given, "force_rowsecurity"))
     if facts.row_security or (_on(given, "enable_rowsecurity") and not exempt):
-        cure = (
-            f"ALTER TABLE {name} DISABLE ROW LEVEL SECURITY, or a login that it does not concern (BYPASSRLS, sysadmin)"
-        )
-        yield Objection(f"{table} has row security, which may hide rows from this login", cure)
+        cure = f"ALTER TABLE {name} DISABLE ROW LEVEL SECURITY, or use a login that bypasses it (BYPASSRLS, sysadmin)"
+        yield Objection(f"{table} has row-level security, which can hide rows from this login", cure)
     if facts.redacted and not facts.administers:
-        cure = f"DROP REDACTION POLICY <name> ON {name}, or a login with sysadmin"
-        yield Objection(f"{table} has a redaction policy: masked values would be mirrored", cure)
+        cure = f"DROP REDACTION POLICY <name> ON {name}, or use a login with sysadmin"
+        yield Objection(f"{table} has a redaction policy: the job would copy masked values", cure)
 
 
 def column_objections(
@@ -207,9 +214,9 @@ def column_objections(
             yield Objection(f"column {name} of {table} has the name of a column of the binlog", cure)
     for name in facts.virtual:
         if not mirrored or name in mirrored:
-            what = f"column {name} of {table} is computed when it is read, so that the binlog has no value of it"
-            made = f"make it anew with GENERATED ALWAYS AS (...) STORED: ALTER TABLE {dotted(table)} DROP COLUMN"
-            yield Objection(what, f"leave it out with columns = {{ ... }}, or {made} {quoted(name)}, ADD COLUMN ...")
+            what = f"column {name} of {table} is a virtual column: the binlog has no value of it"
+            made = f"recreate it with GENERATED ALWAYS AS (...) STORED: ALTER TABLE {dotted(table)} DROP COLUMN"
+            yield Objection(what, f"omit it with columns = {{ ... }}, or {made} {quoted(name)}, ADD COLUMN ...")
 
 
 def name_objections(table: str) -> Iterator[Objection]:
@@ -230,8 +237,8 @@ def no_key(table: str) -> Objection:
 
 def cast_key(table: str, column: str, function: str) -> Objection:
     """An implicit cast of a key's type by somebody's function: keys may be compared by what that returns."""
-    what = f"key column {column!r} of {table} has a type with an implicit cast, which runs {function} as our login"
-    return Objection(what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
+    what = f"key column {column!r} of {table} has an implicit cast, which runs {function} as the job's login"
+    return Objection(what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
 
 
 def deferrable(table: str) -> Objection:
@@ -242,11 +249,11 @@ def deferrable(table: str) -> Objection:
 
 def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str]) -> Iterator[Objection]:
     name, given = dotted(table), given_options(facts.options)
-    again = f"make it anew: CREATE TABLE ... {_WITH}, and move the rows"
+    again = f"recreate it: CREATE TABLE ... {_WITH}, and move the rows"
     if facts.distribution not in (None, "H"):
         spread = _SPREADS.get(facts.distribution, f"distributed by {facts.distribution}")
         cure = f"ALTER TABLE {name} DISTRIBUTE BY HASH (<columns of the key>)"
-        yield Objection(f"{table} is {spread}: only hash distribution has a binlog", cure)
+        yield Objection(f"{table} is {spread}: only a hash-distributed table has a binlog", cure)
     if not _on(given, "enable_hstore_opt"):
         if not _on(given, "enable_hstore"):
             yield Objection(f"{table} is neither an HStore nor an HStore-opt table", again)
@@ -257,12 +264,12 @@ def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str
     if not (_on(given, "enable_binlog") or _on(given, "enable_binlog_timestamp")):
         cure = f"ALTER TABLE {name} SET (enable_binlog = on)"
         if settings.get("enable_hstore_binlog_table") == "off":
-            cure += "; before that an administrator turns enable_hstore_binlog_table on"
-        yield Objection(f"{table} has neither enable_binlog nor enable_binlog_timestamp on", cure)
+            cure += "; first ask an administrator to set enable_hstore_binlog_table = on"
+        yield Objection(f"{table} has neither enable_binlog nor enable_binlog_timestamp set", cure)
 
 
 TRACES = ("events", "clears", "clears some", "refused")
-"""Answers to the probe's questions about partitions under which none goes without a word."""
+"""Answers to the probe's questions about partitions under which the binlog shows each removal."""
 
 
 def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
@@ -273,10 +280,10 @@ def partition_warning(table: str, source: str, answers: Sequence[str]) -> Object
     """
     if all(one in TRACES for one in answers):
         return None
-    what = f"{table} is partitioned: whether TRUNCATE PARTITION and DROP PARTITION show in its binlog is not documented"
-    cure = f"`slotkeeper doctor --probe {source}` finds out; until then DELETE the rows of a partition before it goes"
+    what = f"{table} is partitioned: its binlog is not documented to show TRUNCATE or DROP PARTITION"
+    cure = f"run `slotkeeper doctor --probe {source}`; until then DELETE a partition's rows before you remove it"
     if "neither" in answers:
-        what = f"{table} is partitioned: a probe found that TRUNCATE or DROP PARTITION leaves its rows in the target"
+        what = f"{table} is partitioned: by a probe, TRUNCATE or DROP PARTITION leaves its rows in the target"
         cure = "DELETE the rows of a partition before it goes, or take a new snapshot behind it"
     return Objection(what, cure)
 
@@ -284,7 +291,7 @@ def partition_warning(table: str, source: str, answers: Sequence[str]) -> Object
 def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:
     """What keeps anybody from making a table with a binlog on this server."""
     if settings.get("enable_hstore_binlog_table") == "off":
-        cure = "an administrator turns it on (a reload is enough), where such a table is wanted"
+        cure = "to create such a table, ask an administrator to set it to on (a reload is enough)"
         yield Objection("enable_hstore_binlog_table is off: no new table can have a binlog", cure)
 
 
@@ -292,7 +299,7 @@ def empties(settings: Mapping[str, str]) -> str:
     """What this server makes of empty strings, where it is known; "" where it is not."""
     mode = settings.get("sql_compatibility", "").upper()
     if mode == "ORA":
-        return "sql_compatibility is ORA: this server keeps an empty string as NULL, and NULL is what is mirrored"
+        return "sql_compatibility is ORA: this server stores an empty string as NULL, and the job copies NULL"
     return f"sql_compatibility is {mode}: empty strings stay empty" if mode else ""
 
 
@@ -311,7 +318,7 @@ def _on(given: Mapping[str, str], name: str) -> bool:
 
 
 _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')
-"""Types whose values may say now: cast to a time they would be another one at each reading."""
+"""Types whose values may be `now`: cast to a time, such a value differs at each reading."""
 
 
 def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
@@ -324,29 +331,29 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
     try:
         found = row_filter.read(where)
     except row_filter.WrongFilter as error:
-        yield Objection(f"where cannot be read: it {error}", "correct the channel's row filter")
+        yield Objection(f"cannot parse where: it {error}", "correct the channel's row filter")
         return
     if found.text != where:
         yield Objection(
-            "where is not what a row filter is read as", "give the job the text of slotkeeper.core.row_filter.read"
+            "where differs from its parsed row filter", "pass the text that slotkeeper.core.row_filter.read returns"
         )
         return
     types = {column.name: identity.plain(column.type) for column in identity.columns}
     absent = sorted(found.columns - set(types))
     if absent:
         known = ", ".join(types)
-        yield Objection(f"where names column {absent[0]!r}, which the source table has not", f"it has {known}")
+        yield Objection(f"where names column {absent[0]!r}: unknown in the source table", f"the table has {known}")
         return
     for name, function in casts:
         if name in found.columns:  # also one without a cast behind it: a function of text casts it by itself
-            what = f"where uses column {name!r}, and a cast of its type {types[name]} runs {function} as our login"
+            what = f"where uses column {name!r}: a cast of its type {types[name]} runs {function} as the job's login"
             yield Objection(what, "filter by another column, or drop the cast (DROP CAST)")
     for name in sorted(found.bare):
         own = identity.user_type(types[name])
         if own and own.kind != "e":
-            what = f"where uses column {name!r} as it is, whose type {types[name]} has operators of its own"
-            yield Objection(what, "write a cast behind the column, such as ::text")
+            what = f"where uses column {name!r} uncast: its type {types[name]} has its own operators"
+            yield Objection(what, "cast the column, such as column::text")
     for name in sorted(found.timed):
         if types[name].startswith(_TEXTS) or identity.user_type(types[name]):
-            what = f"where casts column {name!r} from {types[name]} to a time: a row that says now would move"
-            yield Objection(what, "compare it as text, or keep the time in a column of its own")
+            what = f"where casts column {name!r} from {types[name]} to a time: the value 'now' would change"
+            yield Objection(what, "compare it as text, or store the time in its own column")

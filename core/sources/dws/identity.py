@@ -59,7 +59,7 @@ def _types(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserTy
 
 
 MOST_DIGITS = 38
-"""Digits of the widest decimal that readers have (Spark: DecimalType; Arrow: decimal128)."""
+"""Digits of the widest decimal of a reader (Spark: DecimalType; Arrow: decimal128)."""
 _PLAIN = {
     "boolean": FieldKind.BOOLEAN,
     "tinyint": FieldKind.SHORT,

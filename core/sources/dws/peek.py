@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import statements
 
 READ_LIMIT_MS = 3_000
 LONGEST = 4_000
-"""Characters of a value that are fetched; of a longer one its length and hash as well."""
+"""Most characters fetched of a value; a longer one is shown with its length and hash."""
 
 FIRST_WIDTH = 1_000
 WIDER, NARROWER = 8, 16
@@ -56,7 +56,7 @@ class DwsPeek:
         except SlotkeeperError as error:
             if error.code != "42P01":
                 raise
-            raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
+            raise Refused(f"unknown table {table}", "check its name", error.code, "source") from error
         return identity_of(rows)
 
     def nodes(self, table: str) -> dict[str, int]:
@@ -72,8 +72,8 @@ class DwsPeek:
         return self._records(table, 0, place)
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        said = f"{table} keeps no times: its binlog has none, or this kernel cannot look for one"
-        return first_at(self.session, table, moment, said, "go to a point instead").get(shard.name)
+        said = f"{table} has no binlog times, or this kernel cannot search by time"
+        return first_at(self.session, table, moment, said, "search by sync point instead").get(shard.name)
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
         return Windows(self, identity, table, shard, what, only).forward()

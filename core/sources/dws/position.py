@@ -14,7 +14,7 @@ from typing import cast
 from slotkeeper.core.domain.position import Kept, Order, Position
 
 NOTHING = -1
-"""The sequence of a position at whose point no event has been applied."""
+"""The sequence of a position whose point has no applied event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class DwsPositions:
         """
         position = self.place(text)
         if position.sequence is None:
-            raise ValueError(f"not a position: {text!r}")
+            raise ValueError(f"invalid position: {text!r}")
         return position
 
     def place(self, text: str) -> DwsPosition:
@@ -195,17 +195,17 @@ class DwsPositions:
         point, slash, sequence = text.partition("/")
         position = DwsPosition(_number(point, text), _number(sequence, text) if slash else None)
         if position.text != text or position.point < 0 or (position.sequence or 0) < NOTHING:
-            raise ValueError(f"not a position: {text!r}")
+            raise ValueError(f"invalid position: {text!r}")
         return position
 
     def kept(self, text: str) -> SyncPoints:
         parts = text.split("/")
         if len(parts) != 3:
-            raise ValueError(f"not two sync points with an xmin: {text!r}")
+            raise ValueError(f"invalid registration (two sync points, xmin): {text!r}")
         live, durable = (None if part == "-" else _number(part, text) for part in parts[:2])
         kept = SyncPoints(live, durable, _number(parts[2], text))
         if kept.text != text:
-            raise ValueError(f"not two sync points with an xmin: {text!r}")
+            raise ValueError(f"invalid registration (two sync points, xmin): {text!r}")
         return kept
 
 
@@ -235,4 +235,4 @@ def _number(text: str, whole: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"not a position: {whole!r}") from None
+        raise ValueError(f"invalid position: {whole!r}") from None

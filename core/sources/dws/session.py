@@ -27,7 +27,7 @@ from slotkeeper.core.errors import (
 from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
 _NAMES = re.compile(r"\b(gs_binlog_(sync_point|event_sequence|event_type)|sync_point|event_sequence)\b")
-"""The binlog's own columns as kernels of either age call them; `type` may be a column of anybody's."""
+"""The binlog's own columns, old and new names; `type` can also be a user's column."""
 SWITCH = "set new_system_value = {} in the job's [jobs.JOB.binlog], and start the job"
 _POOLER = ("pooler: failed to create", "could not connect", "Connection refused", "connection to server")
 
@@ -38,14 +38,16 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if found is not None:
         return found
     if code == "42P01":
-        return Trouble(message, "the table is gone or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED)
+        return Trouble(
+            message, "check whether the table was dropped or renamed", code, "source", name=TroubleName.SCHEMA_CHANGED
+        )
     named = _NAMES.search(text) if code == "42703" else None  # undefined_column
     if named:
         old = "gs_" in named[0]
         what = f"{message}: new_system_value = {str(old).lower()} does not fit this kernel"
         return Refused(what, SWITCH.format("false" if old else "true"), code, "source")
     if code == "42883":  # undefined_function
-        return Refused(message, "this kernel lacks a binlog function: 9.1.0.200 or newer is needed", code, "source")
+        return Refused(message, "this kernel lacks a binlog function: upgrade to 9.1.0.200 or newer", code, "source")
     return _kind(code, text, timed_out)(message, "", code, "source").after_limit(code == LIMIT)
 
 
@@ -62,10 +64,10 @@ def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[Slotke
 
 
 STATUS_LIMIT_MS = 2_000
-"""A status's own limit: a DN that does not answer in this time counts as not answering."""
+"""Milliseconds of a status query; then the DN counts as not answering."""
 
 REGISTER_LIMIT_MS = 10_000
-"""The server-side limit of a registration, which bounds how late a killed driver's call can land."""
+"""Server-side limit of a registration: bounds how late a killed driver's call takes effect."""
 
 SETTINGS = {
     "client_connection_check_interval": "500",
@@ -94,7 +96,7 @@ class DwsSession(Session):
         self.source = endpoint.name
         self._may_be_read_only = True
         self.oriented = ""
-        """The table that this connection's last sync-point call named; nothing where it made none."""
+        """The table of this connection's last sync-point call; empty before the first."""
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
         """Another session of the same login, whose name ends in `mark`; at another address where one is given."""

@@ -85,7 +85,7 @@ def _rows_of(session: DwsSession, name: str, parameters: dict[str, Any] | None =
 
 
 WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
-"""Where an administrator sees the transactions that are open."""
+"""Where an administrator sees open transactions."""
 
 
 class Seeing(Protocol):
@@ -129,7 +129,7 @@ class DwsOpenTransactions:
             return self._retained(now)
         named = ", ".join(waiter.text for waiter in self._waiting[:5])
         more = f" and {len(self._waiting) - 5} more" if len(self._waiting) > 5 else ""
-        return f"waiting for transactions that were open when recording began: {named}{more}"
+        return f"waiting for transactions that were open when recording started: {named}{more}"
 
     def _retained(self, now: Sequence[Waiter]) -> str:
         """Why it is not known yet that all have ended that the list may not show; nothing where it is.
@@ -139,10 +139,10 @@ class DwsOpenTransactions:
         if self._source.snapshot_xmin() <= self._counter:
             prepared = ", ".join(one.text for one in now if not one.pid)
             whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
-            return f"waiting for a transaction that was open when recording began and is in no list{whose}"
+            return f"waiting for an unlisted transaction that was open when recording started{whose}"
         if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
             # an xmin moves with numbers that are handed out, and on an idle cluster nobody else takes one. DWS,
             # "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
             self._source.transaction_id()
-            return f"{self._lacks} and a DN's xmin stands still: whether they have ended cannot be told here"
+            return f"{self._lacks} and a DN's xmin does not advance: an open transaction may exist"
         return ""

@@ -35,15 +35,15 @@ class DwsSlotVerbs(DwsSlotAdmin):
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
 
 
-REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
+REFUSED_BACK = "this server does not move the position back; reset with --to snapshot instead"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TIME = "gs_binlog_timestamp_us"
 _SQL: Book = ("slotkeeper.core.sources.dws", "retention.sql")
 _TOO_MUCH = ("57014", "53")
-"""Out of time, of disk or of memory: what a shorter range may cure."""
+"""Out of time, disk or memory: a shorter range can avoid it."""
 _NO_TIMES = frozenset({"0A000", "42809", "42883"})
-"""The function is not there, or does not serve a table without enable_binlog_timestamp."""
+"""The function does not exist, or rejects a table without enable_binlog_timestamp."""
 
 
 class DwsRetention(DwsSlotAdmin):
@@ -91,7 +91,7 @@ class DwsRetention(DwsSlotAdmin):
         probe("after_false")
         second = points_of(seen(self, shard).kept)
         if second.live != goal.live:
-            raise Refused(f"{shard.name}: {goal.live} was registered, {second.live} is there", REFUSED_BACK)
+            raise Refused(f"{shard.name}: registered {goal.live}, but the slot has {second.live}", REFUSED_BACK)
         if second.durable != before.durable and not (lost and not second.durable):
             raise trouble(TroubleName.SLOT_LOST, f"{shard.name}: the slot changed between its two points")
         self._send(shard, goal, True)
@@ -104,9 +104,9 @@ class DwsRetention(DwsSlotAdmin):
 
     def at_time(self, at: str) -> dict[str, Position | None]:
         if not self.options.new_system_value:
-            sentence = "records carry their time under the new system columns only"
+            sentence = "only the new system columns carry a record's time"
             raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
-        said = f"{self.table} has no binlog timestamps", "reset by --to point"
+        said = f"{self.table} has no binlog timestamps", "reset with --to point"
         found = first_at(self.session, self.table, at, *said)
         self.session.oriented = self.table
         return found

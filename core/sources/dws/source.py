@@ -31,14 +31,14 @@ from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
 from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
-"""Codes that say that this server does not COPY from such a query; the cursor is used from then on."""
+"""Codes of a server that rejects COPY from such a query; the source then uses a cursor."""
 
 READ_ONLY = "25006"
-"""read_only_sql_transaction: what is read with a row filter was refused as a write."""
+"""read_only_sql_transaction: the server rejected a read with a row filter as a write."""
 
 _NOTHING = pg.sql.SQL("")
 ALL = 2**62
-"""A sequence beyond every event's: behind a range its last point is read as a whole."""
+"""A sequence above every event's: a range includes its last point as a whole."""
 
 
 class Selection(Mapped):
@@ -80,17 +80,17 @@ class DwsSource:
         self.selection = selection or Selection()
         self.copy_allowed = True
         self.reads_only = True
-        """Whether the binlog may be read in a read-only transaction, as far as is known: a DWS does not say."""
+        """Whether a read-only transaction can read the binlog, as far as known: DWS does not document it."""
         self.points_proven = False
-        """Whether a probe has recorded that each transaction has one point here; a GTM-Lite needs it."""
+        """Whether a probe recorded one point per transaction here; GTM-Lite needs it."""
         self._identity: TableIdentity | None = None
         self._operators: Operators = {}
-        """How its key is compared, where a type of it is none of the server's own."""
+        """How the key compares if one of its types is user-defined."""
         self._homes: frozenset[int] = frozenset()
         self._elsewhere: frozenset[int] = frozenset()
-        """Ids of the DNs that hold the table, and of those that do not, as last read."""
+        """Ids of the DNs that hold the table and of those that do not, as last read."""
         self._xmins: dict[Shard, tuple[int, int]] = {}
-        """By DN the record whose xmin was told last, by its point, and that xmin."""
+        """By DN: the point of the record whose xmin was read last, and that xmin."""
 
     def admit(self) -> None:
         viewer = DwsViewer(self.session)
@@ -153,7 +153,7 @@ class DwsSource:
         except SlotkeeperError as error:
             if error.code[:2] != "42" or error.code == "42501":
                 raise
-            raise Refused(f"where cannot be read: {error.message}", "correct the channel's row filter") from error
+            raise Refused(f"cannot parse where: {error.message}", "correct the channel's row filter") from error
 
     @property
     def identity(self) -> TableIdentity:
@@ -178,7 +178,7 @@ class DwsSource:
         found = statuses_of(rows, self.identity.server)
         if shard is not None and not found:
             # a server that does not create the slot answers no row at all for one that is gone
-            raise Trouble(f"{shard.name} answers no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
+            raise Trouble(f"{shard.name} returned no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
         return found if shard is not None else self._at_home(found)
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
@@ -384,7 +384,7 @@ def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
     """The status of one DN under its name."""
     found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
     if found is None:
-        raise Busy(f"{shard.name} does not answer under its name; the DN set may have changed", where="source")
+        raise Busy(f"{shard.name} does not answer to its name: the DN set may have changed", where="source")
     return found
 
 
@@ -396,7 +396,7 @@ class DwsSlotAdmin(DwsSource):
 
     shown_as = ""
     cleared_for = 1
-    """The sink connection up to which rivals were ended: the first one is cleared by the start itself."""
+    """The last sink connection for which rivals were ended; the start itself clears the first."""
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
         """Register one point on one DN; bounded at the server, so that a killed driver's call cannot land any later.

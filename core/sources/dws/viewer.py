@@ -30,7 +30,7 @@ COUNT_LIMIT_MS = 30_000
 """Counting unread rows reads the binlog itself."""
 
 NO_FUNCTION = frozenset({"42883", "0A000"})
-"""The function is not there, or is there and does not serve this kind of table."""
+"""The function does not exist, or rejects this kind of table."""
 
 _SQL: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 _NO_RELATION = "42P01"
@@ -41,7 +41,7 @@ _UNKNOWN = frozenset({"42501", "42703", "42883", "42P01"})
 """No right to a catalog, or a catalog of another shape."""
 
 USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
-"""Without these slots cannot be listed, measured or dropped; kernel 9.1.0.223 or newer has them."""
+"""Listing, measuring and dropping slots needs these; kernel 9.1.0.223 or newer has them."""
 
 
 @dataclass(frozen=True, slots=True)

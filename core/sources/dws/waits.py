@@ -27,8 +27,8 @@ _SQL: Book = ("slotkeeper.core.sources.dws", "waits.sql")
 COUNTED_EVERY = 5.0
 """Seconds between two counts of unread records, which read the binlog."""
 READ_SECONDS = 2.0
-"""For so long tables are asked about in one answer, those first that were asked longest ago: a scale-out may wait at
-each of a thousand."""
+"""Seconds in which one answer asks about tables, the longest unasked first: a scale-out can wait at each of a
+thousand."""
 _SCALES = {TIMEOUT: 1.0, "ddl_lock_timeout": 1e-3, "lockwait_timeout": 1e-3}
 """Seconds in one of a setting's unit."""
 
@@ -68,7 +68,7 @@ class DwsWaits:
         except Unreachable:
             raise
         except SlotkeeperError:
-            return [], "pgxc_lock_conflicts cannot be read"
+            return [], "cannot read pgxc_lock_conflicts"
         found = []
         for table, node, wanted, granted, lasts, *sessions in rows:
             waiter, holder = session(now, sessions[:7], node), session(now, sessions[7:], node)

@@ -11,34 +11,34 @@ from slotkeeper.core.sources.dws.position import POSITIONS
 from slotkeeper.core.sqltext import dotted, literal
 
 TIMEOUT = "binlog_consume_timeout"
-"""The setting that says for how long maintenance waits for readers."""
+"""The setting that limits how long maintenance waits for readers."""
 
 WORDS = SlotWords(
-    no_list="this kernel cannot list slots (9.1.0.223 or newer can): only configured ones are shown, and no points",
+    no_list="this kernel cannot list slots (9.1.0.223 or newer can): only configured slots are shown, without points",
     no_count="this kernel cannot count unread rows of this table (9.1.0.223 or newer can)",
     no_drop="this kernel cannot drop a slot (9.1.0.223 or newer can)",
-    no_after="this kernel cannot show where the points are now",
-    no_drained="this kernel does not tell whether everything is read",
-    no_ttl="binlog_ttl cannot be read from the table's options, so no time left is told",
-    no_timeout=f"the server does not tell {TIMEOUT} (documented default: 3600 s)",
-    own_times="this kernel tells no registration times: those marked as ours are from the sink's progress rows",
-    lapses="if nobody registers within binlog_ttl, it is cleared again",
+    no_after="this kernel cannot show the current points",
+    no_drained="this kernel does not report whether all records are read",
+    no_ttl="cannot read binlog_ttl from the table's options: time left unknown",
+    no_timeout=f"the server does not report {TIMEOUT} (documented default: 3600 s)",
+    own_times="this kernel reports no registration times: marked times come from the sink's progress rows",
+    lapses="DWS clears it again unless a job confirms it within binlog_ttl",
     moved="both points of every DN move to the newest sync point",
-    ages="the table has binlog timestamps: each record is deleted once it is older than the TTL, read or not",
+    ages="the table has binlog timestamps: DWS deletes each record once it is older than the TTL, read or not",
     head=f"binlog_ttl {{ttl}}, {TIMEOUT} {{timeout}}",
     ttl="binlog_ttl",
-    short="the full-sync point did not take",
+    short="DWS did not set the full-sync point",
     identity="columns, key and oid",
     marks=POSITIONS.marks,
     ddl=DdlWords(
         waits={
-            "vacuum full": "it would wait up to {limit}, under a lock that blocks DML on the whole table, then fail",
-            "scale out": "scaling would wait up to {limit} at this table, then fail for it",
+            "vacuum full": "it waits up to {limit}, under a lock that blocks DML on the whole table, then fails",
+            "scale out": "scaling waits up to {limit} at this table, then fails for it",
         },
         limit=f"{TIMEOUT} (3600 s by default)",
         limit_of=f"{{seconds}} s ({TIMEOUT})",
         clears="ADD/DROP COLUMN, SET TYPE and TRUNCATE clear increments and points",
-        lost_by="ADD/DROP COLUMN, SET TYPE, TRUNCATE: each would clear this slot",
+        lost_by="ADD/DROP COLUMN, SET TYPE, TRUNCATE: each clears this slot",
         note="vendor texts contradict each other on VACUUM FULL: the text for 8.3.0 says that it clears increments and"
         " points, newer ones that it waits until they are read; after it, list the slots",
         blocked="VACUUM FULL of the table, scale-out",

@@ -22,9 +22,9 @@ DEFAULT_TTL = 2_592_000
 """Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days where nothing is set."""
 SECOND = 1_000_000
 MOST_SHARDS = 65_536
-"""More than this is no number of shards: each of them is an object and a lane here."""
+"""Upper limit of a table's shards: each one is an object and a lane here."""
 MARGIN_SECONDS = 60
-"""Kept clear of a TTL, at most a tenth of it: clocks of a cluster's nodes may differ."""
+"""Seconds of margin before a TTL ends, at most a tenth of it: clocks of a cluster's nodes can differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def read_table(session: HoloSession, table: str) -> TableState:
     by_number = dict(zip(numbers, spelled, strict=True))
     key = tuple(by_number[number] for number in constrained or ())
     if not key:
-        raise Refused(f"{table} has no primary key", "make it again with one", where="source")
+        raise Refused(f"{table} has no primary key", "recreate it with one", where="source")
     identity = TableIdentity(own_id(properties, int(oid)), columns, key, f"db{database}")
     return TableState(identity, properties, int(now_us))
 
@@ -148,9 +148,7 @@ def first_since(session: HoloSession, table: str, shard: Shard, at: str) -> Reco
     except SlotkeeperError as error:
         if "future time" not in error.message:
             raise
-        raise Refused(
-            f"{at} lies in the future by the source's clock", "name an earlier time", where="source"
-        ) from error
+        raise Refused(f"{at} is in the future by the source's clock", "name an earlier time", where="source") from error
     return _there(session, table, shard, found)
 
 

@@ -21,7 +21,7 @@ from slotkeeper.core.sources.pg_base import table_name
 from slotkeeper.core.sqltext import statements
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
-"""hg_binlog_event_type; the last where `hg_experimental_enable_binlog_heartbeat_record` is on."""
+"""hg_binlog_event_type; the last if `hg_experimental_enable_binlog_heartbeat_record` is on."""
 WORDS = {
     INSERT: "insert (5)",
     DELETE: "delete (2)",
@@ -29,9 +29,9 @@ WORDS = {
     AFTER: "after update (7)",
     HEARTBEAT: "heartbeat (27)",
 }
-"""The event types in words, with the vendor's numbers."""
+"""The event types by name, with the vendor's numbers."""
 LETTERS = {INSERT: "I", DELETE: "d", BEFORE: "B", AFTER: "U"}
-"""As a batch spells them."""
+"""Event types as a batch writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
         if image is not None and not (event.type == AFTER and event.us == image.us):
             then = WORDS.get(event.type, str(event.type))
             what = f"LSN {image.lsn} is the row before an update, and {then} follows it at {event.lsn}"
-            raise Refused(what, "the row after it is not in the binlog; copy anew", where="source")
+            raise Refused(what, "the binlog lacks the row after it: take a new snapshot", where="source")
         if event.type == BEFORE:
             image = event
             continue
@@ -90,8 +90,8 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
             yield Change(event.lsn, 0, LETTERS[BEFORE], image.values, image.us)
         image = None
         if event.type not in LETTERS:
-            what = f"LSN {event.lsn} has event type {event.type}, and what it does to a row is not known"
-            raise Refused(what, "ask for a release that knows it; nothing was skipped", where="source")
+            what = f"LSN {event.lsn} has the unknown event type {event.type}"
+            raise Refused(what, "ask for a release that supports it; nothing skipped", where="source")
         if event.type != DELETE or not left.deletes:
             yield Change(event.lsn, 1, LETTERS[event.type], event.values, event.us)
 
@@ -99,7 +99,7 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 _NO_COLUMNS = SQL("")
 FEW = 64
-"""Records of a page that is read to know whether there are changes."""
+"""Records of the page that shows whether there are changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ class Pages:
                     last = event.lsn
                     yield event
             if last == begin:
-                here = f"behind LSN {max(0, last)}, and has one at {stretch.up_to}"
-                what = f"{stretch.shard.name} answers no record {here}"
-                raise Busy(what, "the same range is read again; nothing was skipped", where="source")
+                here = f"after LSN {max(0, last)}, but has one at {stretch.up_to}"
+                what = f"{stretch.shard.name} returned no record {here}"
+                raise Busy(what, "retrying the same range; nothing skipped", where="source")
 
     def newest(self, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:
         """The last records of a stretch, in its order."""

@@ -16,8 +16,8 @@ from slotkeeper.core.sources.pg_base import server_findings
 EXTENSION_BEFORE = (2, 0)
 
 
-NOTHING_KEPT = "the server keeps no position, ours are in the progress rows of the sink"
-KEPT = "the server keeps a position for each slot and shard; it follows our progress rows, which are what counts"
+NOTHING_KEPT = "the server stores no position; Slotkeeper's progress rows at the sink do"
+KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's progress rows, which decide"
 
 
 def findings(
@@ -53,13 +53,13 @@ def _table_findings(
         gone = list(eligibility.absent(session, table.name))
         state = None if gone else catalog.read_table(session, table.name)
     except Refused as error:
-        yield Finding(place, Level.FAIL, f"{error.message}; cure: {error.hint}")
+        yield Finding(place, Level.FAIL, f"{error.message}; fix: {error.hint}")
         return
     if state is None:
         yield from (Finding(place, Level.FAIL, one.text) for one in gone)
         return
     if not table.followers:
-        yield Finding(place, Level.OK, "readable, primary key; no binlog is asked for")
+        yield Finding(place, Level.OK, "readable, primary key; the job needs no binlog")
         return
     found = list(eligibility.table_objections(table.name, state))
     streaming = [job for job in table.followers if job.binlog.by_stream]
@@ -69,10 +69,10 @@ def _table_findings(
     yield from (Finding(place, Level.WARN, one.text) for one in eligibility.warnings(table.name, state))
     if not found:
         yield _answers(place, table.name, session, state)
-        text = "its changes are read by SQL"
+        text = "read by SQL"
         if streaming:
             how = "by its slot" if by_slot else "without a slot"
-            text = f"its changes are read by stream, {how}: one walsender of the server for each shard at least"
+            text = f"read by stream, {how}: at least one walsender of the server per shard"
             others = len(table.followers) - len(streaming)
             text = f"{text}; by SQL for {others} of {len(table.followers)} jobs" if others else text
         yield Finding(place, Level.OK, text)
@@ -85,12 +85,14 @@ def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iter
         rows = session.rows("slots", catalog.parts(table))
     except SlotkeeperError as error:
         if not catalog.gone(error):
-            yield Finding(place, Level.UNKNOWN, f"whether others have slots on it cannot be read: {error.message}")
+            yield Finding(place, Level.UNKNOWN, f"cannot read whether others have slots on it: {error.message}")
         return
     names = {str(slot) for slot, _ in rows}
     for slot in sorted(ours):
         how = (
-            "is there" if slot in names else "is not there yet: the job's start makes it, or `slotkeeper slots create`"
+            "is there"
+            if slot in names
+            else "does not exist yet: the job's start or `slotkeeper slots create` creates it"
         )
         yield Finding(place, Level.OK, f"slot {safe(slot, 63)} {how}")
     rows = [row for row in rows if str(row[0]) not in ours]
@@ -98,7 +100,9 @@ def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iter
         named = ", ".join(
             f"{safe(str(slot), 63)} (publication {safe(str(publication), 63)})" for slot, publication in rows
         )
-        yield Finding(place, Level.OK, f"the server has slots of others on it: {named}; no job here uses or moves one")
+        yield Finding(
+            place, Level.OK, f"the server has other owners' slots on it: {named}; no job here uses or moves one"
+        )
 
 
 def _answers(place: str, table: str, session: HoloSession, state: catalog.TableState) -> Finding:

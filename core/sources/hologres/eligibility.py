@@ -21,7 +21,7 @@ from slotkeeper.core.sqltext import dotted, literal
 ADVISED_TTL = 604_800
 """Hologres: "we recommend that you set this time to no less than seven days"."""
 SLOTLESS = (2, 1)
-"""Hologres: from 2.1 on a stream needs no slot, and SELECT is enough."""
+"""Hologres: from 2.1 on a stream needs SELECT only, and no slot."""
 COMPRESSED = (3, 2)
 """Hologres connector: `enable_compression` from 3.2 on."""
 _VERSION = re.compile(r"Hologres ([^ ]*)")
@@ -42,7 +42,7 @@ def absent(session: HoloSession, table: str) -> Iterator[Objection]:
     """Why a name cannot be read at all."""
     name, given = dotted(table), parts(table)
     if not given["name"]:
-        yield Objection(f"{table} names no schema", "write schema.table")
+        yield Objection(f"{table} has no schema", "write schema.table")
         return
     try:
         rows = session.rows("exists", given)
@@ -51,20 +51,21 @@ def absent(session: HoloSession, table: str) -> Iterator[Objection]:
             raise
         rows = []
     if not rows:
-        yield Objection(f"there is no table {table}", "correct the name")
+        yield Objection(f"unknown table {table}", "correct the name")
         return
     kind, readable, usable, parent = rows[0]
     if str(kind) in _KINDS:
         yield Objection(f"{table} is {_KINDS[str(kind)]}", "name the table that holds the rows")
     elif parent:
-        cure = "make a channel of each of its partitions: they have binlogs of their own"
-        yield Objection(f"{table} is the parent of a partitioned table, whose binlog cannot be read", cure)
+        cure = "give each partition its own channel: each has its own binlog"
+        yield Objection(f"{table} is the parent of a partitioned table and has no readable binlog", cure)
     elif not usable:
         yield Objection(
-            f"the schema of {table} may not be used", f"GRANT USAGE ON SCHEMA {name.partition('.')[0]} TO <this user>"
+            f"this login cannot use the schema of {table}",
+            f"GRANT USAGE ON SCHEMA {name.partition('.')[0]} TO <this user>",
         )
     elif not readable:
-        yield Objection(f"{table} may not be read", f"GRANT SELECT ON {name} TO <this user>")
+        yield Objection(f"this login cannot read {table}", f"GRANT SELECT ON {name} TO <this user>")
 
 
 def table_objections(table: str, state: TableState) -> Iterator[Objection]:
@@ -73,10 +74,10 @@ def table_objections(table: str, state: TableState) -> Iterator[Objection]:
         level = state.properties.get("binlog.level", "not set")
         yield Objection(f"{table} records no binlog: its binlog.level is {level}", turn_on(table))
     if not state.shards:
-        what = f"how many shards {table} has cannot be read (hologres.hg_table_properties, hg_table_group_properties)"
-        yield Objection(what, "see that the table is in a table group, and that this login may read schema hologres")
+        what = f"cannot read the shard count of {table} (hologres.hg_table_properties, hg_table_group_properties)"
+        yield Objection(what, "check that the table is in a table group and that this login can read schema hologres")
     if whole(state.properties.get("binlog.ttl", "1")) is None:
-        what = f"binlog.ttl of {table} is {safe(state.properties['binlog.ttl'], 60)!r}, no number of seconds"
+        what = f"binlog.ttl of {table} is {safe(state.properties['binlog.ttl'], 60)!r}, not a number of seconds"
         yield Objection(what, ttl_text(table, ADVISED_TTL))
 
 
@@ -84,20 +85,20 @@ def warnings(table: str, state: TableState) -> Iterator[Objection]:
     """What a job can live with, and a person should know."""
     if state.ttl < ADVISED_TTL:
         what = (
-            f"binlog.ttl of {table} is {state.ttl} s, below the seven days that Hologres advises: records go by their"
-            " own age, read or not, so a job that stands still for longer loses them"
+            f"binlog.ttl of {table} is {state.ttl} s, below the seven days that Hologres recommends: the server deletes"
+            " records by age, read or not, so a job that is stopped for longer loses them"
         )
         yield Objection(what, ttl_text(table, ADVISED_TTL))
     orientation = state.properties.get("orientation", "").lower()
     if orientation == "column":
-        what = f"{table} is stored by column only: each of its binlog records costs the server a look-up by key"
-        yield Objection(what, "make it with orientation row, or row,column (Hologres: row storage is advised)")
+        what = f"{table} is column-oriented: each binlog record costs the server a lookup by key"
+        yield Objection(what, "recreate it with orientation row, or row,column (Hologres recommends row storage)")
     if state.properties.get("is_logical_partitioned_table", "").lower() == "true":
-        what = f"{table} is a logical partition table: what is written outside its binlog window is not recorded"
-        yield Objection(what, "see partition_generate_binlog_window of the table")
+        what = f"{table} is a logical partition table: writes outside its binlog window are not recorded"
+        yield Objection(what, "check partition_generate_binlog_window of the table")
     if "table_id" not in state.properties:
-        what = f"table_id of {table} cannot be read: TRUNCATE of it would be seen by its LSNs only"
-        yield Objection(what, "let this login read hologres.hg_table_properties")
+        what = f"cannot read table_id of {table}: only its LSNs would show a TRUNCATE"
+        yield Objection(what, "grant this login SELECT on hologres.hg_table_properties")
 
 
 def version_of(text: str) -> tuple[int, ...] | None:
@@ -115,18 +116,18 @@ def stream_objections(
     table: str, state: TableState, version: str, options: BinlogOptions, by_slot: bool = False
 ) -> Iterator[Objection]:
     """What keeps a job from reading this table by its stream; `version` is what hg_version() says."""
-    cure = 'set read_by = "sql", which has every type and every version'
+    cure = 'set read_by = "sql", which reads every type and works with every version'
     found = version_of(version)
     if found is not None and found < SLOTLESS and not by_slot:
         spelled = ".".join(map(str, found))
-        what = f"Hologres {spelled} streams {table} to a slot only; without one from 2.1 on"
+        what = f"Hologres {spelled} streams {table} only to a slot (without one from 2.1 on)"
         yield Objection(what, f'{cure}, or dialect = "hologres_slot"')
     elif found is not None and options.enable_compression and found < COMPRESSED:
         spelled = ".".join(map(str, found))
-        yield Objection(f"Hologres {spelled} compresses no stream; it does from 3.2 on", "leave enable_compression out")
+        yield Objection(f"Hologres {spelled} cannot compress a stream (3.2 and later can)", "remove enable_compression")
     if whole(state.properties.get("schema_version", "")) is None:
-        what = f"schema_version of {table} cannot be read, by which a stream's rows are understood"
-        yield Objection(what, "let this login read hologres.hg_table_properties")
+        what = f"cannot read schema_version of {table}, which a stream needs"
+        yield Objection(what, "grant this login SELECT on hologres.hg_table_properties")
     for column in state.identity.columns:
         try:
             field_of(column)

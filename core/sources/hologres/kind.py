@@ -37,7 +37,7 @@ class HoloConnection:
     """
 
     idle_seconds = IDLE_SECONDS
-    """After so long without a read its streams are ended."""
+    """Seconds without a read after which the source ends its streams."""
 
     def __init__(self, login: Login) -> None:
         self.session = HoloSession(login.endpoint, login.password, login.name)
@@ -92,7 +92,7 @@ class HoloKind:
 
     manual: ManualSql = HoloManualSql()
     positions: Positions = POSITIONS
-    probe = NoProbe("a hologres source has no probe yet", "see doctor without --probe")
+    probe = NoProbe("a hologres source has no probe yet", "run doctor without --probe")
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
 

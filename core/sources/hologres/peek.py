@@ -31,7 +31,7 @@ class HoloPeek:
         except SlotkeeperError as error:
             if not catalog.gone(error):
                 raise
-            raise Refused(f"there is no table {table}", "check its name", error.code, "source") from error
+            raise Refused(f"unknown table {table}", "check its name", error.code, "source") from error
 
     def nodes(self, table: str) -> dict[str, int]:
         return {shard.name: shard.node_id for shard in catalog.read_table(self.session, table).shards}

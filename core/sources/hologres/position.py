@@ -39,7 +39,7 @@ class HoloPosition(Position):
     seen: int = 0
     empty: bool = False
     image: int = field(default=1, compare=False)
-    """0 is the row before an update, for people who look at it: its LSN in a batch is that of the row after it."""
+    """0: the row before an update, for display; in a batch it has the LSN of the row after it."""
 
     @property
     def text(self) -> str:
@@ -159,7 +159,7 @@ class HoloPositions:
         """
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise ValueError(f"not lsn/time/time: {text!r}")
+            raise ValueError(f"invalid position (lsn/time/time): {text!r}")
         return _read(text, found[1], int(found[2]), int(found[3]))
 
     def place(self, text: str) -> HoloPosition:
@@ -181,7 +181,7 @@ def _read(whole: str, lsn: str, at: int, seen: int) -> HoloPosition:
     empty = lsn == _NO_LSN
     made = HoloPosition(0 if empty else int(lsn), at, seen, empty)
     if whole not in (made.text, made.shown) or made.lsn > HIGHEST:
-        raise ValueError(f"not an LSN: {whole!r}")
+        raise ValueError(f"invalid LSN: {whole!r}")
     return made
 
 
@@ -252,7 +252,7 @@ class SlotPositions(HoloPositions):
     def kept(self, text: str) -> SlotKept:
         found = SlotKept(None if text == "-" else int(text) if text.isascii() and text.isdigit() else -1)
         if found.text != text or (found.lsn or 0) > HIGHEST:
-            raise ValueError(f"not the LSN of a slot: {text!r}")
+            raise ValueError(f"invalid LSN of a slot: {text!r}")
         return found
 
 

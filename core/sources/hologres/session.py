@@ -24,7 +24,7 @@ from slotkeeper.core.errors import (
 from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
 REBUILT = ("shard id does not exist", "shard id not exist", "invalid table id", "no table is defined in publication")
-"""The table was made again, or has another number of shards: old positions mean nothing."""
+"""The table was recreated, or has another number of shards: old positions are invalid."""
 CHANGED = ("mismatches the version of the table", "could not open relation with oid", "tableversionexpired")
 """The table's columns changed while it was read."""
 BUSY = (
@@ -34,9 +34,9 @@ BUSY = (
     "remaining connection slots",
     "is active for",
 )
-"""Passes by itself."""
+"""Transient: the job retries."""
 MOVING = ("not allowed in readonly mode",)
-"""A switch of the instance is under way."""
+"""The instance is switching over."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
@@ -46,14 +46,14 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return found
     lower = text.lower()
     if code in ("42P01", "3F000") or any(words in lower for words in CHANGED):
-        hint = "the table is gone, renamed or changed"
+        hint = "check whether the table was dropped, renamed or altered"
         return Trouble(message, hint, code, "source", name=TroubleName.SCHEMA_CHANGED)
     if any(words in lower for words in REBUILT):
-        hint = "the table was made again, or has another number of shards: copy anew"
+        hint = "the table was recreated, or has another number of shards: take a new snapshot"
         return Trouble(message, hint, code, "source", name=TroubleName.TOPOLOGY_CHANGED)
     if "hg_binlog" in lower and code in ("42703", "42883"):  # undefined_column, undefined_function
         hint = (
-            "turn binlog.level on for the table (`slotkeeper doctor` has the statement); a Hologres before 2.0 needs"
+            "turn binlog.level on for the table (`slotkeeper doctor` prints the statement); Hologres before 2.0 needs"
             " CREATE EXTENSION hg_binlog once in each database"
         )
         return Refused(message, hint, code, "source")
@@ -76,10 +76,10 @@ def _kind(code: str, lower: str, timed_out: type[SlotkeeperError]) -> type[Slotk
 
 
 STATUS_LIMIT_MS = 2_000
-"""A question about a shard has its own limit: one that does not answer in this time counts as not answering."""
+"""Milliseconds of a query about a shard; then the shard counts as not answering."""
 
 SETTINGS = {"client_connection_check_interval": "500"}
-"""Left out where the server does not know it (it speaks PostgreSQL 11)."""
+"""Omitted if the server does not know it (its dialect is PostgreSQL 11)."""
 
 HOLOGRES = Dialect(
     "source",

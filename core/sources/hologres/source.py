@@ -34,7 +34,7 @@ from slotkeeper.core.sources.pg_base import beyond, table_name
 
 OLD_IMAGES = ("B", "d")
 STEPS_OF_TTL = 8
-"""An idle lane's position says so many times in a TTL that nothing else was there."""
+"""How often per TTL an idle lane's position records that there was nothing to read."""
 
 
 class HoloSource(NoSlotAdmin):
@@ -43,7 +43,7 @@ class HoloSource(NoSlotAdmin):
     """
 
     by_slot = False
-    """Whether the server keeps a position for a slot of ours."""
+    """Whether the server stores a position for a job's slot."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class HoloSource(NoSlotAdmin):
     def selects(self, identity: TableIdentity) -> None:
         """Refuse by name a mapping that this table cannot serve, and any row filter."""
         if self._mapped.where:
-            what = "a row filter (where) is not read from a hologres source"
-            raise Refused(what, "leave where out, and filter at the target", where="source")
+            what = "a hologres source does not support a row filter (where)"
+            raise Refused(what, "remove where, and filter at the target", where="source")
         self.columns(identity)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
@@ -116,7 +116,7 @@ class HoloSource(NoSlotAdmin):
         """The status of one shard, or of all; SLOT LOST where the table records no binlog any more."""
         state = self._recorded()
         if shard is not None and shard not in state.shards:
-            what = f"{shard.name} is no shard of {self.table} any more, it has {len(state.shards)}"
+            what = f"{shard.name} is not a shard of {self.table} any more: the table has {len(state.shards)}"
             raise trouble(TroubleName.TOPOLOGY_CHANGED, what)
         try:
             return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
@@ -128,7 +128,7 @@ class HoloSource(NoSlotAdmin):
         state = self._read()
         if self.options.binlog and not eligibility.records(state):
             level = state.properties.get("binlog.level", "not set")
-            what = f"{self.table}: binlog.level is {level}: nothing is recorded"
+            what = f"{self.table}: binlog.level is {level}: the server records nothing"
             raise trouble(TroubleName.SLOT_LOST, what)
         return state
 
@@ -225,11 +225,11 @@ class HoloSource(NoSlotAdmin):
         return self.read_status(None)
 
     def full_sync(self) -> str:
-        return "nothing: the server keeps no position for us"
+        return "nothing: the server stores no position for Slotkeeper"
 
     def clear(self) -> int:
-        what = "there is no slot to drop: no job here has one at the server"
-        raise Refused(what, "slots that others made: CALL hg_drop_logical_replication_slot", where="source")
+        what = "no slot to drop: no job here has one at the server"
+        raise Refused(what, "to drop another owner's slot: CALL hg_drop_logical_replication_slot", where="source")
 
 
 class NoneOpen:
@@ -251,7 +251,7 @@ class NoneOpen:
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 SHARD = SQL("hg_shard_id")
-"""Hologres: a hidden column, by which the vendor's own readers split a table."""
+"""Hologres: the hidden column by which the vendor's own readers split a table."""
 
 
 def text_columns(columns: Sequence[Column]) -> pg.sql.Composable:

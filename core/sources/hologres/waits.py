@@ -18,7 +18,7 @@ from slotkeeper.core.ports.source import WaitsAsked
 from slotkeeper.core.sources.hologres.session import HoloSession
 from slotkeeper.core.sources.waits import EVERY, LIMIT_MS, Pair, by_locks, session
 
-LACKS = f"{HIDDEN}: other users' queries cannot be seen; a Superuser of the instance sees them"
+LACKS = f"{HIDDEN}: this login cannot see other users' queries; a Superuser of the instance can"
 
 
 class HoloWaits:

@@ -13,30 +13,30 @@ from slotkeeper.core.sources.hologres.position import MARK, POSITIONS
 from slotkeeper.core.sqltext import dotted, literal
 
 WORDS = SlotWords(
-    no_list="no slot of the server is used, by SQL or by stream: shown is where our own progress rows stand",
+    no_list="no job uses a slot of the server, by SQL or by stream: positions come from Slotkeeper's progress rows",
     no_count="the server counts no unread records",
-    no_drop="there is no slot to drop: no job here has one at the server",
-    own_times="the time of a position is up to when nothing else was there, by the server's clock",
-    ages="records go once they are older than binlog.ttl, read or not",
-    head="records are deleted after {ttl}, read or not",
+    no_drop="no slot to drop: no job here has one at the server",
+    own_times="a position's time: until then there was nothing else, by the server's clock",
+    ages="the server deletes records older than binlog.ttl, read or not",
+    head="the server deletes records after {ttl}, read or not",
     ttl="binlog.ttl",
     part=POSITIONS.part,
     identity="table_id, columns and key",
     retains=False,
-    no_expiry="no slot has a TTL here; records that are to be read again go by binlog.ttl, read or not",
+    no_expiry="no slot has a TTL here; the server deletes records older than binlog.ttl, read or not",
 )
 
 
 SLOT_WORDS = replace(
     WORDS,
     no_list="",
-    no_drop="this login may not drop a slot",
+    no_drop="this login cannot drop a slot",
     own_times="",
     moved="the slot moves to the newest record of every shard",
     short="the slot did not move to the newest record",
-    ages="records go once they are older than binlog.ttl, confirmed or not: a slot holds nothing back",
+    ages="the server deletes records older than binlog.ttl, confirmed or not: a slot retains nothing",
     marks=(MARK,),
-    there="the slot is there, on every shard",
+    there="the slot exists on every shard",
 )
 
 
@@ -54,7 +54,7 @@ class HoloManualSql:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        return "-- no slot of the server is used: nothing is registered there"
+        return "-- no job uses a slot of the server: there is nothing to confirm"
 
 
 class SlotManualSql:
@@ -73,4 +73,4 @@ class SlotManualSql:
     ) -> str:
         """A slot is moved by whoever reads by it, over a stream: there is no statement for that."""
         to = live.shown if live is not None else "the newest LSN"
-        return f"-- no statement moves slot {literal(slot)}: whoever streams by it says flushed = {to} ({shard})"
+        return f"-- no statement moves slot {literal(slot)}: its stream's client reports flushed = {to} ({shard})"

@@ -69,8 +69,8 @@ def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
 def _no_growth(table: TableSeen, bound: Bound) -> Refused:
     key = ", ".join(image.name for image in table.key)
     return Refused(
-        f"table {table.schema}.{table.name}: key ({key}) cannot be cut into chunks: bound {', '.join(bound)!r} repeats",
-        "leave the table out of the job, and report the type of its key and the server's version",
+        f"table {table.schema}.{table.name}: cannot split key ({key}) into chunks: bound {', '.join(bound)!r} repeats",
+        "remove the table from the job, and report the type of its key and the server's version",
         where="source",
     )
 

@@ -27,7 +27,7 @@ from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, pa
 from slotkeeper.core.sources.mysql.values import UTF8, text_reader
 
 _FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
-"""Bytes of the status variables that may come before the character set, by code; 2, 5 and 6 begin with a length."""
+"""Bytes of the status variables that can precede the character set, by code; 2, 5 and 6 start with a length."""
 _SQL_MODE, _CHARSET = 1, 4
 _CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
     "armscii8": (32, 64),
@@ -65,14 +65,14 @@ _CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
     "tis620": (18, 89),
     "ujis": (12, 91),
 }
-"""Collations of the character sets that a client may have and that are not UTF-8 (information_schema.COLLATIONS)."""
+"""Collations of a client's possible character sets other than UTF-8 (information_schema.COLLATIONS)."""
 _SETS = {number: name for name, numbers in _CLIENT_SETS.items() for number in numbers}
 _NOPAD = 1024
-"""What MariaDB adds to a collation's number for its NOPAD form."""
+"""Offset that MariaDB adds to a collation's number for its NOPAD form."""
 _OTHER_SIGNS = frozenset({"swe7"})
-"""Sets in which a byte below 128 is another character than in ASCII: a quote there is none here."""
+"""Sets in which a byte below 128 can differ from ASCII: a quote byte is not always a quote."""
 _BACKSLASHES = frozenset({"sjis", "ujis"})
-"""Sets with a character of two bytes that is read as a backslash, and escapes nothing."""
+"""Sets with a two-byte character that looks like a backslash and escapes nothing."""
 
 
 def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
@@ -115,7 +115,7 @@ HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = HEADER.size
 CHECKSUM_BYTES = 4
 ARTIFICIAL = 0x20
-"""Header flag: made by the server for this stream, not in the file."""
+"""Header flag: the server made the event for this stream; the file does not have it."""
 IGNORABLE = 0x80
 _IN_USE = 0x01
 STATEMENT_END = 0x01
@@ -299,7 +299,7 @@ class Parser:
             raise Damaged(f"an event has {len(packet) - at} bytes, less than its header of {HEADER_BYTES}")
         header = Header(*HEADER.unpack_from(packet, at))
         if header.size != len(packet) - at:
-            raise Damaged(f"event type {header.code} says that it has {header.size} bytes, and has {len(packet) - at}")
+            raise Damaged(f"event type {header.code} claims {header.size} bytes, and has {len(packet) - at}")
         stop = self._without_checksum(header, packet, at)
         read = _READ.get(header.code)
         if read is None:
@@ -309,7 +309,7 @@ class Parser:
         except BinlogError:
             raise
         except (struct.error, IndexError, ValueError) as error:
-            raise Damaged(f"event type {header.code} of {header.size} bytes cannot be read") from error
+            raise Damaged(f"cannot parse event type {header.code} of {header.size} bytes") from error
         if isinstance(event, FormatDescription):
             self._checksum = event.checksum
         return event
@@ -333,8 +333,8 @@ class Parser:
             return stop
         if not _matches(packet, at):
             raise Damaged(
-                f"the checksum of an event of type {header.code} that ends at {header.end} is wrong",
-                "the binlog is damaged, or the line is: read it again; if it stays, take a new snapshot",
+                f"wrong checksum of the event of type {header.code} that ends at {header.end}",
+                "binlog or connection is damaged: retry; if the error persists, take a new snapshot",
             )
         return len(packet) - CHECKSUM_BYTES
 
@@ -347,13 +347,16 @@ def _matches(packet: bytes, at: int) -> bool:
 def _format_description(header: Header, body: bytes, at: int, stop: int) -> Event:
     version, name = struct.unpack_from("<H50s", body, at)
     if version != 4:
-        raise Unsupported(f"the binlog has format version {version}, only 4 is read", "servers before 5.0 are too old")
+        raise Unsupported(
+            f"unsupported binlog format version {version} (supported: 4)",
+            "upgrade the server: versions before 5.0 are too old",
+        )
     server = name.rstrip(b"\0").decode()
     if body[at + 56] != HEADER_BYTES:
         raise Damaged(f"event headers of {body[at + 56]} bytes, not {HEADER_BYTES}")
     algorithm = body[stop - 1]
     if algorithm not in (0, 1):
-        raise Unsupported(f"binlog checksum algorithm {algorithm} is not known (0 is none, 1 CRC32)")
+        raise Unsupported(f"unknown binlog checksum algorithm {algorithm} (0 is none, 1 CRC32)")
     return FormatDescription(header, server, algorithm == 1)
 
 
@@ -445,7 +448,7 @@ def _payload(header: Header, body: bytes, at: int, stop: int) -> Event:
             found[kind] = length_encoded(body, at)[0]
         at += size
     if found.get(1) != stop - at:
-        raise Damaged(f"a transaction payload of {stop - at} bytes says that it has {found.get(1, 'none')}")
+        raise Damaged(f"a transaction payload of {stop - at} bytes claims {found.get(1, 'none')}")
     return Payload(header, found[2], found.get(3, stop - at), body, at, stop)
 
 
@@ -484,16 +487,16 @@ VIEW_CHANGE, ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none has a row.
 _COMPRESSED = "turn log_bin_compress off at the source, and take a new snapshot"
 _REFUSED = {
     39: (
-        "partial JSON updates (PARTIAL_UPDATE_ROWS_EVENT) are not read",
+        "partial JSON updates (PARTIAL_UPDATE_ROWS_EVENT) are not supported",
         "set binlog_row_value_options = '' at the source, and take a new snapshot",
     ),
-    42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not read", "use GTIDs without tags at the source"),
-    165: ("a compressed statement (QUERY_COMPRESSED_EVENT) is not read", _COMPRESSED),
-    **{code: (f"compressed rows (event type {code}) are not read", _COMPRESSED) for code in range(166, 172)},
-    **{code: (f"row events from before version 5.1 (type {code}) are not read", "") for code in (20, 21, 22)},
+    42: ("GTIDs with a tag (GTID_TAGGED_LOG_EVENT) are not supported", "use GTIDs without tags at the source"),
+    165: ("compressed statements (QUERY_COMPRESSED_EVENT) are not supported", _COMPRESSED),
+    **{code: (f"compressed rows (event type {code}) are not supported", _COMPRESSED) for code in range(166, 172)},
+    **{code: (f"row events from before version 5.1 (type {code}) are not supported", "") for code in (20, 21, 22)},
     **{
         code: (
-            f"LOAD DATA as a statement (event type {code}) is not read",
+            f"LOAD DATA as a statement (event type {code}) is not supported",
             "set binlog_format = ROW at the source, and take a new snapshot",
         )
         for code in (6, 7, 8, 9, 10, 11, 12, 17, 18)
@@ -507,15 +510,15 @@ def _other(header: Header) -> Event:
     if header.code in _PASSED_OVER or header.flags & IGNORABLE:
         return Event(header)
     raise Unsupported(
-        f"event type {header.code} is not known, so it may hold rows",
-        f"the server is newer than what is supported: {see('mysql', 'What the server has to be')}",
+        f"unknown event type {header.code}: it may hold rows",
+        f"the server is newer than the supported versions: {see('mysql', 'What the server has to be')}",
     )
 
 
 _ZSTD, _NONE = 0, 255
 _PIECE_BYTES = 256 * 1024
 _INSIDE = frozenset({Event, Query, Commit, XaPrepared, Mapped, Rows})
-"""What a transaction consists of. A rotation or a GTID inside a payload would move the position of the stream."""
+"""Events of a transaction. A rotation or a GTID inside a payload would move the stream's position."""
 
 
 def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
@@ -535,7 +538,7 @@ def events(payload: Payload) -> Iterator[tuple[int, Event]]:
     for at, packet in packets(payload):
         event = parser.parse(packet)
         if type(event) not in _INSIDE:
-            what = f"an event of type {event.header.code}, which is no part of a transaction"
+            what = f"an event of type {event.header.code}, which is not part of a transaction"
             raise Damaged(f"a transaction payload holds {what}")
         yield at, event
 
@@ -548,11 +551,11 @@ def packets(payload: Payload) -> Iterator[tuple[int, bytes]]:
             raise Damaged("a transaction payload ends inside an event's header")
         time, code, server, size, _, flags = HEADER.unpack(head)
         if not HEADER_BYTES <= size <= min(payload.size - at, EVENT_BYTES):
-            raise Damaged(f"event type {code} in a transaction payload has {size} bytes, beyond the payload's end")
+            raise Damaged(f"event type {code} in a transaction payload has {size} bytes, past the payload's end")
         yield at, HEADER.pack(time, code, server, size, 0, flags) + _read(source, size - HEADER_BYTES)
         at += size
     if at != payload.size:
-        raise Damaged(f"a transaction payload inflates to {at} bytes, not to {payload.size}")
+        raise Damaged(f"a transaction payload decompresses to {at} bytes, not to {payload.size}")
 
 
 def _inflated(payload: Payload) -> io.BufferedReader:
@@ -561,7 +564,7 @@ def _inflated(payload: Payload) -> io.BufferedReader:
         return io.BufferedReader(cast(io.RawIOBase, io.BytesIO(raw)))
     if payload.method != _ZSTD:
         raise Unsupported(
-            f"a transaction is compressed by method {payload.method}, only zstd (0) is read",
+            f"unsupported compression method {payload.method} of a transaction (supported: zstd, 0)",
             "set binlog_transaction_compression = OFF at the source, and take a new snapshot",
         )
     import zstandard  # only for sources that compress their binlog
@@ -577,4 +580,4 @@ def _read(source: io.BufferedReader, size: int) -> bytes:
     try:
         return source.read(size)
     except zstandard.ZstdError as error:
-        raise Damaged("a transaction payload cannot be inflated") from error
+        raise Damaged("cannot decompress a transaction payload") from error

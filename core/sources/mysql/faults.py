@@ -47,7 +47,7 @@ _LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158
 _LOST |= {1927, 2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055, 3032, 4031}
 _LOGIN = frozenset({1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151})
 RIGHTS = frozenset({1142, 1143, 1227, 1370})
-"""Refusals of which the account is to be told: the session goes on, and may be asked for it."""
+"""Errors that need the account's name in the hint; the session still works and can be asked for it."""
 _BUSY = frozenset({1205, 1213, 1226, 1637, 3024, 1969})
 _PURGED = (
     "could not find first log file name",
@@ -75,7 +75,7 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
     The error then has the number of a missing privilege, as a MySQL gives it: it is no rejected password.
     """
     if my.code_of(error) == _DENIED:
-        message = f"source {place}: a replica's privilege is missing: {safe(my.said(error), 300)}"
+        message = f"source {place}: a replication privilege is missing: {safe(my.said(error), 300)}"
         return AccessRefused(message, _grant(place, user, refusals.REPLICA, "*.*"), _NO_RIGHT, "source")
     return classify(error, place, user)
 
@@ -90,13 +90,13 @@ def _grant(place: str, user: str, right: str, on: str) -> str:
 
 
 NO_HOST = "HOST"
-"""In the place of an account's host that is not known."""
+"""Stands for the unknown host of an account."""
 _DENIED, _NO_RIGHT = 1045, "1227"
 _NEEDS_TLS = 3159
-_USE_TLS = 'the server takes logins with TLS only: write sslmode = "verify-full", or "require" without a certificate'
-_MAY_NEED_TLS = 'or the account has REQUIRE SSL, which is refused in these words without TLS: write sslmode = "require"'
+_USE_TLS = 'the server requires TLS: set sslmode = "verify-full", or "require" without a certificate'
+_MAY_NEED_TLS = 'or the account has REQUIRE SSL, and this is its error without TLS: set sslmode = "require"'
 _IN_CLEAR = 2061
-"""`drivers.my` refuses to send the password on an open line."""
+"""Reason of `drivers.my` not to send the password over an unencrypted connection."""
 
 
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
@@ -127,7 +127,9 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
         hint = f"check user, password and host of the login at the server{tls}"
         return refused_as(message, hint, number, "source")
     if code in (1146, 1049, 1051):
-        return Trouble(message, "the table is gone or renamed", number, "source", name=TroubleName.SCHEMA_CHANGED)
+        return Trouble(
+            message, "check whether the table was dropped or renamed", number, "source", name=TroubleName.SCHEMA_CHANGED
+        )
     if code == 1381:
         return Refused(message, "set log_bin, and binlog_format = ROW, and restart the server", number, "source")
     if code in _BUSY:
@@ -140,22 +142,24 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
     """Error 1236, which a server gives for whatever ends a dump."""
     if any(words in text for words in _OTHER_READER):
         # a worker of ours that was given up may read on for a moment: whoever reads last stays
-        hint = "where it stays so, another program reads with our server_id: see SHOW SLAVE HOSTS"
+        hint = "if it persists, another program reads with the job's server_id: see SHOW SLAVE HOSTS"
         return Busy(f"{message} (another replica reads with this server_id)", hint, number, "source")
     if any(words in text for words in _PURGED):
-        hint = "the binlog behind the stored position was purged: take a new snapshot, and keep binlogs for longer"
+        hint = (
+            "the server purged the binlog after the stored position: take a new snapshot, and retain binlogs for longer"
+        )
         return Trouble(message, hint, number, "source", name=TroubleName.SLOT_LOST)
     if any(words in text for words in _NO_SUCH_PLACE):
-        hint = "the server has no such place: it was restored, reset or replaced; take a new snapshot"
+        hint = "the server has no such position: it was restored, reset or replaced; take a new snapshot"
         return Trouble(message, hint, number, "source", name=TroubleName.SOURCE_OLDER)
     return Unclassified(message, "", number, "source")
 
 
 def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:
     """The error of ours for bytes that cannot be read; `where` is the last transaction's end before them."""
-    message = f"source {place}, binlog behind {where}: {error.message}"
+    message = f"source {place}, binlog after {where}: {error.message}"
     if isinstance(error, GoneBack):
         return Trouble(message, error.cure, "", "source", name=TroubleName.SOURCE_OLDER)
     if isinstance(error, Damaged) and not error.cure:
-        return Refused(message, "report it with the server's version; a new snapshot goes round it", "", "source")
+        return Refused(message, "report it with the server's version; a new snapshot avoids it", "", "source")
     return Refused(message, error.cure, "", "source")

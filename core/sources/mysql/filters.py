@@ -154,7 +154,7 @@ class _Compiler:
             return ""
         image = self._images[self._place(part)]
         if image.family not in _GROUPS:
-            raise Refused(f"where compares column {image.name!r}, whose type {image.type} is not compared here")
+            raise Refused(f"where compares column {image.name!r} of the unsupported type {image.type}")
         return _GROUPS[image.family]
 
     def _side(self, part: Expr, group: str) -> Value:
@@ -180,7 +180,7 @@ class _Compiler:
         name = str(part.this.this)
         if name not in self._places:
             known = ", ".join(self._places)
-            raise Refused(f"where names column {name!r}, which the source table has not", f"it has {known}")
+            raise Refused(f"where names column {name!r}: unknown in the source table", f"the table has {known}")
         return self._places[name]
 
 
@@ -250,7 +250,7 @@ def _negated(one: Value) -> Value:
 
 
 def _unanswered(part: Expr) -> Refused:
-    what = f"where has {part.sql(dialect='postgres')[:80]!r}, which is not answered for a stream"
+    what = f"where has {part.sql(dialect='postgres')[:80]!r}, which a stream does not support"
     return Refused(
         what, "compare a column with a value: =, <, IN, BETWEEN, LIKE, IS NULL; AND, OR, NOT", where="source"
     )

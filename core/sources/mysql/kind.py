@@ -175,20 +175,20 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
     facts = session.facts
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {facts.variables.get('version', 'unknown')}")
     yield clock_finding(place, clock, before, after)
-    found = [Finding(place, Level.FAIL, f"{what}; cure: {cure}") for what, cure in objections(facts)]
+    found = [Finding(place, Level.FAIL, f"{what}; fix: {cure}") for what, cure in objections(facts)]
     yield from found
     if not found:
-        yield Finding(place, Level.OK, "the binlog is on, with rows whole and uncompressed")
+        yield Finding(place, Level.OK, "the binlog is on, with full, uncompressed rows")
     if not facts.names_columns:
-        text = "binlog_row_metadata is not FULL: names and signs come from information_schema while it fits"
-        yield Finding(place, Level.WARN, f"{text}; cure: SET GLOBAL binlog_row_metadata = 'FULL'")
+        text = "binlog_row_metadata is not FULL: names and signs come from information_schema if it matches"
+        yield Finding(place, Level.WARN, f"{text}; fix: SET GLOBAL binlog_row_metadata = 'FULL'")
     yield _expiry(place, *retention.age_of(retention.variables_of(session)))
     try:
         session.asking(newest)
     except SlotkeeperError as error:
-        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
     else:
-        yield Finding(place, Level.OK, "this login may read where the binlog ends")
+        yield Finding(place, Level.OK, "this login can read where the binlog ends")
     for one in asked.tables:
         yield from _table(f"{place} {one.name}", session, one)
 
@@ -196,11 +196,11 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
 def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
     """For how long a stopped job can be brought back."""
     if seconds is None:
-        return Finding(place, Level.UNKNOWN, "after how many hours binlogs are purged is unknown")
+        return Finding(place, Level.UNKNOWN, "unknown after how many hours the server purges binlogs")
     if not seconds:
-        return Finding(place, Level.OK, f"binlogs are purged only by PURGE BINARY LOGS ({setting})")
+        return Finding(place, Level.OK, f"only PURGE BINARY LOGS purges binlogs ({setting})")
     level = Level.WARN if seconds < _DAY else Level.OK
-    return Finding(place, level, f"binlogs are purged after {hours(seconds)}, whether read or not ({setting})")
+    return Finding(place, level, f"the server purges binlogs after {hours(seconds)}, read or not ({setting})")
 
 
 def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[Finding]:
@@ -210,11 +210,11 @@ def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[
         source.identify()
         found = list(side_effects.objections(session, source.seen, known)) if table.followers else []
     except SlotkeeperError as error:
-        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; cure: {error.hint}" if error.hint else ""))
+        yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
         return
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if table.followers and not side_effects.is_transactional(source.seen.engine):
-        text = f"engine {source.seen.engine} has no transactions: after a crash of the server, take a new snapshot"
+        text = f"engine {source.seen.engine} has no transactions: after a server crash, take a new snapshot"
         yield Finding(place, Level.WARN, text)
     if not found:
         yield Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
@@ -306,7 +306,7 @@ class NothingByHand:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        return "-- nothing is registered at a MySQL server: there is nothing to type"
+        return "-- a MySQL server stores no position: there is no statement to run"
 
 
 class MysqlKind:
@@ -314,7 +314,7 @@ class MysqlKind:
 
     manual: ManualSql = NothingByHand()
     positions: Positions = POSITIONS
-    probe = NoProbe("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` looks at it")
+    probe = NoProbe("a MySQL source has no probe: its binlog is documented", "`slotkeeper doctor` checks it")
     traits = TRAITS
     gives: tuple[Encoding, ...] = (Encoding.ROWS,)
     grants = staticmethod(grants)

@@ -38,7 +38,7 @@ class MariaState:
         """
         text = text.replace(" ", "")
         if not _MARIA.fullmatch(text):
-            raise ValueError("no MariaDB GTID state: domain-server-sequence, one for each domain")
+            raise ValueError("invalid MariaDB GTID state (domain-server-sequence, one for each domain)")
         numbers = [tuple(map(int, one.split("-"))) for one in text.split(",")]
         return cls({domain: (server, sequence) for domain, server, sequence in numbers})
 
@@ -75,14 +75,14 @@ class MysqlSet:
         """
         text = re.sub(r"\s", "", text.lower())
         if not _MYSQL.fullmatch(text):
-            raise ValueError("no MySQL GTID set: source:first-last, several intervals, several sources")
+            raise ValueError("invalid MySQL GTID set (source:first-last, several intervals, several sources)")
         done: dict[UUID, Intervals] = {}
         for part in text.split(","):
             source, *intervals = part.split(":")
             ends = [one.partition("-") for one in intervals]
             found = [(int(first), int(last or first)) for first, _, last in ends]
             if any(first < 1 or last < first for first, last in found):
-                raise ValueError("a GTID interval goes from 1 or more upwards")
+                raise ValueError("a GTID interval starts at 1 or more and ascends")
             done[UUID(source)] = _joined([*done.get(UUID(source), ()), *found])
         return cls(done)
 
@@ -152,7 +152,7 @@ def order_of(one: Gtids, other: Gtids) -> Order:
 
 
 FIRST_OFFSET = 4
-"""Where the first event of a file begins."""
+"""Byte offset of a file's first event."""
 _TEXT = re.compile(
     r"(?P<file>[^/|]+\.\d+)/(?P<offset>\d+)(?:@(?P<born>\d+-\d+))?(?:/(?P<gtids>[^|]+))?(?:\|(?P<pending>.+))?"
 )
@@ -160,10 +160,10 @@ _PENDING = re.compile(r"(?P<xid>\d+-[0-9a-f]*-[0-9a-f]*)@(?P<number>\d+):(?P<off
 OFFSET_BITS = 40
 
 Birth = tuple[int, int]
-"""When a binlog file was created (seconds since 1970, by the source's clock), and by which server_id.
+"""A binlog file's creation time (seconds since 1970, by the source's clock) and server_id.
 
-Its first event says so (MySQL, "Format_description_event"; MariaDB, "FORMAT_DESCRIPTION_EVENT"). After a RESET MASTER
-the same file name has another one.
+Source: its first event (MySQL, "Format_description_event"; MariaDB, "FORMAT_DESCRIPTION_EVENT"). After a RESET MASTER
+a file of the same name has another value.
 """
 
 
@@ -195,16 +195,16 @@ class MysqlPosition(Position):
     offset: int
     gtids: Gtids | None = None
     row: int = field(default=0, compare=False)
-    """Which row of the transaction that ends there, for people who see it; 0 for the transaction."""
+    """Row number in the transaction that ends there, for display; 0 for the transaction."""
 
     time: int = field(default=0, compare=False)
-    """When the transaction that ends there was committed, in seconds since 1970; 0 where that is not known."""
+    """Commit time of the transaction that ends there, in seconds since 1970; 0 if unknown."""
 
     born: Birth | None = field(default=None, compare=False)
-    """The creation of `file`, which tells it from a later file of the same name; None where it is not known."""
+    """The creation of `file`, which distinguishes it from a later file of the same name; None if unknown."""
 
     pending: tuple[PendingXa, ...] = field(default=(), compare=False)
-    """Transactions that are prepared there and end later."""
+    """Transactions prepared there that end later."""
 
     @property
     def committed_at(self) -> float | None:
@@ -307,10 +307,10 @@ def parse_position(text: str) -> MysqlPosition:
     """
     found = _TEXT.fullmatch(text.strip())
     if found is None:
-        raise ValueError("no position of a binlog: file/offset, or file/offset/GTIDs")
+        raise ValueError("invalid binlog position (file/offset, or file/offset/GTIDs)")
     offset = int(found["offset"])
     if not FIRST_OFFSET <= offset < 1 << OFFSET_BITS:
-        raise ValueError(f"a binlog's first event begins at offset {FIRST_OFFSET}")
+        raise ValueError(f"a binlog's first event starts at offset {FIRST_OFFSET}")
     born: Birth | None = None
     if found["born"]:
         created, _, server = found["born"].partition("-")
@@ -349,7 +349,7 @@ class BinlogPositions:
             return parse_position(text)
         offset = int(short[2])
         if offset < FIRST_OFFSET:
-            raise ValueError(f"a binlog's first event begins at offset {FIRST_OFFSET}")
+            raise ValueError(f"a binlog's first event starts at offset {FIRST_OFFSET}")
         return MysqlPosition(f".{int(short[1]):06d}", offset)
 
     def kept(self, text: str) -> NothingKept:
@@ -360,12 +360,12 @@ POSITIONS = BinlogPositions()
 
 
 WORDS = SlotWords(
-    no_list="the server lists no slots: the positions are those of the progress rows",
-    no_count="unread events are not counted",
+    no_list="the server has no slots: positions come from the progress rows",
+    no_count="Slotkeeper does not count unread events",
     head="the server deletes binlog files by their age, read or not",
     ttl="binlog_expire_logs_seconds",
     part=POSITIONS.part,
     identity="columns and key",
     retains=False,
-    no_expiry="a MySQL has no slot that expires; binlog files are purged by their age (binlog_expire_logs_seconds)",
+    no_expiry="MySQL has no slot that expires; it purges binlog files by age (binlog_expire_logs_seconds)",
 )

@@ -124,7 +124,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         facts = self.session.facts
         wanted = self.session.asking(lambda line: starts.behind(line, facts, text)).gtids
         if not isinstance(wanted, MariaState):
-            raise Refused(f"{text!r}: only MariaDB tells where GTIDs lie in its files", "name a file's place: 3:1234")
+            raise Refused(f"{text!r}: only MariaDB locates GTIDs in its files", "write a file position: 3:1234")
         newest = self.newest()
         for file in reversed(self.session.asking(starts.binlog_files)):
             begin = self.session.asking(partial(starts.position_at, facts=facts, file=file.name))
@@ -137,7 +137,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
                 if isinstance(item, End) and item.position.gtids == wanted:
                     return item.position
             break
-        raise Refused(f"{text!r}: no binlog that is still there has a place where just these are done")
+        raise Refused(f"{text!r}: no retained binlog has a position with exactly these GTIDs")
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
         """The place of the table's first event at or behind a place; without one, where the binlog begins."""

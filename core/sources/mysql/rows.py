@@ -45,7 +45,7 @@ class SchemaColumn:
 
 
 Described = tuple[SchemaColumn, ...]
-"""A table's columns in their order."""
+"""A table's columns in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ def columns_of(table: TableMap, described: Described | None, charsets: Mapping[i
     if table.unread:
         raise Unsupported(f"{place}: {table.unread}")
     if len(table.columns) > MOST_COLUMNS:
-        raise Damaged(f"{place}: {len(table.columns):,} columns, and a table has at most {MOST_COLUMNS:,}")
+        raise Damaged(f"{place}: {len(table.columns):,} columns (a table has at most {MOST_COLUMNS:,})")
     fits = described is not None and not (why := misfit(table, described))
     if not table.named and not fits:
-        said = f"{why}: it was changed since" if described is not None else "the table is gone since"
+        said = f"{why}: the table was altered since" if described is not None else "the table was dropped since"
         raise Unsupported(
-            f"{place}: the binlog has no column names, and information_schema does not fit: {said}",
+            f"{place}: the binlog has no column names and information_schema does not match: {said}",
             f"{FULL}, and take a new snapshot of this table",
         )
     known = described if fits and described is not None else (None,) * len(table.columns)
@@ -144,12 +144,12 @@ _NATIVE_BYTES = {"uuid": 16, "inet6": 16, "inet4": 4}
 def misfit(table: TableMap, described: Described) -> str:
     """What tells that a table map is not of the table as information_schema has it; "" where all fits."""
     if len(table.columns) != len(described):
-        return f"it has {len(table.columns)} columns in the binlog, {len(described)} now"
+        return f"{len(table.columns)} columns in the binlog, {len(described)} now"
     for one, other in zip(table.columns, described, strict=True):
         if one.name is not None and one.name != other.name:
-            return f"column {one.name} in the binlog is {other.name} now"
+            return f"column {one.name} of the binlog is now {other.name}"
         if one.code not in _KINDS.get(other.kind, ()) or not _same_size(one, other) or one.nullable != other.nullable:
-            return f"column {other.name} is {other.full_type} now, and was something else"
+            return f"column {other.name} is now {other.full_type} and had another type"
     return ""
 
 
@@ -180,7 +180,7 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
 }
 _MOST_FRACTION, _MOST_BITS = 6, 64
 """Digits of a second's fraction, and bits of a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
-_OLD = "is stored in the form of before MySQL 5.6 (mysql56_temporal_format = OFF), which does not say its fraction"
+_OLD = "has the storage format from before MySQL 5.6 (mysql56_temporal_format = OFF), which lacks the fraction"
 
 
 def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int, str], fits: bool) -> tuple[Form, str]:
@@ -195,7 +195,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
     if code in _TEMPORAL:
         shown, whole, reader = _TEMPORAL[code]
         if one.first > _MOST_FRACTION:
-            raise Damaged(f"{shown}({one.first}) is not a type that a server has")
+            raise Damaged(f"{shown}({one.first}) is not a server type")
         inline = values.datetime_inline(one.first) if code == Type.DATETIME2 else ""
         form = Form((f"{whole + values.fraction_bytes(one.first)}s",), reader(one.first), inline=inline)
         return form, f"{shown}({one.first})" if one.first else shown
@@ -206,7 +206,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
         return form, f"decimal({one.first},{one.second})"
     if code == Type.BIT:
         if not 1 <= one.second <= _MOST_BITS:
-            raise Damaged(f"bit({one.second}) is not a type that a server has")
+            raise Damaged(f"bit({one.second}) is not a server type")
         return Form((f"{one.first}s",), values.big_endian), f"bit({one.second})"
     if code in (Type.ENUM, Type.SET):
         return _labelled(one, other if fits else None, charsets)
@@ -216,13 +216,13 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
         return _sized(one.first, None), "geometry"
     if code in CHARACTER:
         return _characters(one, other, charsets, fits)
-    raise Unsupported(f"has type {code}, which is not read", "leave the table out of the job")
+    raise Unsupported(f"has the unsupported type {code}", "remove the table from the job")
 
 
 def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None) -> Form:
     """Bytes behind a length of so many bytes."""
     if length_bytes not in _LENGTHS:
-        raise Damaged(f"a length of {length_bytes} bytes is not one that a server writes")
+        raise Damaged(f"a length of {length_bytes} bytes, which no server writes")
     codes, expression = _LENGTHS[length_bytes]
     return Form(codes, convert, expression, sized=True)
 
@@ -231,7 +231,7 @@ def _integer(one: PhysicalColumn, other: SchemaColumn | None) -> tuple[Form, str
     unsigned = one.unsigned
     if unsigned is None:
         if other is None:
-            raise Unsupported("the binlog does not say its sign", FULL)
+            raise Unsupported("the binlog does not record its sign", FULL)
         unsigned = "unsigned" in other.full_type
     if one.code == Type.INT24:
         form = Form(("H", "B" if unsigned else "b"), None, "({0} | {1} << 16)")
@@ -262,11 +262,11 @@ def _labelled(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping
         try:
             labels = tuple(read(label) for label in one.labels)
         except UnicodeDecodeError as error:
-            raise Damaged("a label holds bytes that are no such characters") from error
+            raise Damaged("a label has bytes that are invalid in its character set") from error
     elif other is not None:
         labels = labels_of(other.full_type)
     if labels is None:
-        raise Unsupported("the binlog does not say its labels", FULL)
+        raise Unsupported("the binlog does not record its labels", FULL)
     if one.code == Type.ENUM:
         return Form(("B" if one.first == 1 else "H",), values.label_reader(labels)), "enum"
     return Form((f"{one.first}s",), values.set_reader(labels)), "set"
@@ -293,16 +293,14 @@ def _charset(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[
             raise Unsupported(f"has collation {one.collation}, which the server does not list")
         return charsets[one.collation]
     if other is None:
-        raise Unsupported("the binlog does not say its character set", FULL)
+        raise Unsupported("the binlog does not record its character set", FULL)
     return other.charset or "binary"
 
 
 def _reader(charset: str) -> Callable[[bytes], Any]:
     read = values.text_reader(charset)
     if read is None:
-        raise Unsupported(
-            f"has character set {charset}, which is not read", "convert the column to utf8mb4, or leave it out"
-        )
+        raise Unsupported(f"has the unsupported character set {charset}", "convert the column to utf8mb4, or omit it")
     return read
 
 
@@ -335,7 +333,7 @@ Row = tuple[Any, ...]
 _Read = Callable[[bytes, int, Callable[[Row], None]], int]
 _ReadAny = Callable[[bytes, int, Callable[[Row], None], int], int]
 OFTEN = 200
-"""A bitmap that was seen so often gets a function of its own: compiling takes as long as it saves on so many rows."""
+"""Uses after which a bitmap gets its own function: compiling takes as long as it saves on as many rows."""
 MOST_FUNCTIONS = 1024
 _MOST_COUNTED = 65_536
 
@@ -378,13 +376,13 @@ class Decoder:
         for present in (event.before, event.after):
             if int.from_bytes(present, "little") & self._every != self._every:
                 raise Unsupported(
-                    "rows without all columns: binlog_row_image was not FULL where they were written",
+                    "rows without all columns: binlog_row_image was not FULL when they were written",
                     "set binlog_row_image = FULL at the source, and take a new snapshot of this table",
                 )
         rows = self.rows(event.body, event.begin, event.stop)
         if event.action is Action.UPDATE:
             if len(rows) % 2:
-                raise Damaged("an update has a row without its other half")
+                raise Damaged("an update row lacks its other half")
             return Changes(event.action, rows[::2], rows[1::2])
         return Changes(event.action, (), rows) if event.action is Action.INSERT else Changes(event.action, rows, ())
 
@@ -404,7 +402,7 @@ class Decoder:
         except (struct.error, ValueError, IndexError, OverflowError, TypeError) as error:
             raise Damaged(self._reason(body, row_at, stop)) from error
         if at != stop:
-            raise Damaged("rows do not end where their event does")
+            raise Damaged("rows and their event end at different bytes")
         return found
 
     def _seldom(self, bitmap: bytes, body: bytes, at: int, append: Callable[[Row], None]) -> int:
@@ -427,12 +425,12 @@ class Decoder:
             except BinlogError as error:
                 return f"column {column.name} ({column.shown}): {error.message}"
             except UnicodeDecodeError:
-                return f"column {column.name} ({column.shown}): holds bytes that are no such characters"
+                return f"column {column.name} ({column.shown}): has bytes that are invalid in its character set"
             except (struct.error, ValueError, IndexError, OverflowError, TypeError):
-                return f"column {column.name} ({column.shown}) cannot be read"
+                return f"cannot decode column {column.name} ({column.shown})"
             if end > stop:
-                return f"column {column.name} ({column.shown}) ends beyond its event"
-        return "a row cannot be read"
+                return f"column {column.name} ({column.shown}) ends past its event"
+        return "cannot decode a row"
 
 
 class _Writer:

@@ -21,8 +21,8 @@ from slotkeeper.core.sources.mysql import faults
 from slotkeeper.core.sources.mysql.faults import BinlogError
 
 OLDEST_MYSQL, OLDEST_MARIADB = (5, 7), (10, 3)
-"""MySQL: what Doris asked for. MariaDB: the oldest with INVISIBLE columns and versioned tables as they are read here;
-column names in the binlog come with 10.5 (`binlog_row_metadata`)."""
+"""Oldest supported versions. MySQL: the one that Doris requires. MariaDB: the first with INVISIBLE columns and
+versioned tables as read here; 10.5 adds column names to the binlog (`binlog_row_metadata`)."""
 VARIABLES = (
     "version",
     "log_bin",
@@ -39,7 +39,7 @@ VARIABLES = (
     "innodb_native_foreign_keys",
     "partial_revokes",
 )
-"""What is asked; a server leaves out those that it does not have."""
+"""Variables that a session reads; a server omits those that it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +85,23 @@ def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
     if facts.version < oldest:
         name = "MariaDB" if facts.is_mariadb else "MySQL"
         least = ".".join(map(str, oldest))
-        yield f"version {facts.variables.get('version', 'unknown')} is too old", f"{name} {least} or later is needed"
+        yield f"version {facts.variables.get('version', 'unknown')} is too old", f"upgrade to {name} {least} or later"
     if facts.of("log_bin") not in ("ON", "1"):
-        yield "it writes no binlog (log_bin is off)", "set log_bin and restart the server"
+        yield "the server writes no binlog (log_bin is off)", "set log_bin and restart the server"
     if facts.of("binlog_format") != "ROW":
         yield f"binlog_format is {facts.of('binlog_format') or 'unknown'}, not ROW", "SET GLOBAL binlog_format = 'ROW'"
     if facts.of("binlog_row_image") != "FULL":
         image = facts.of("binlog_row_image") or "unknown"
         yield f"binlog_row_image is {image}, not FULL", "SET GLOBAL binlog_row_image = 'FULL'"
     if facts.of("log_bin_compress") in ("ON", "1"):
-        yield "it compresses its binlog (log_bin_compress is on)", "SET GLOBAL log_bin_compress = OFF"
+        yield "the server compresses its binlog (log_bin_compress is on)", "SET GLOBAL log_bin_compress = OFF"
     if "PARTIAL_JSON" in facts.of("binlog_row_value_options"):
         yield (
-            "it writes JSON in part (binlog_row_value_options is PARTIAL_JSON)",
+            "the server writes partial JSON updates (binlog_row_value_options is PARTIAL_JSON)",
             "SET GLOBAL binlog_row_value_options = ''",
         )
     if facts.of("server_id") in ("", "0"):
-        yield "server_id is 0: it takes no replica", "set server_id to a number of its own"
+        yield "server_id is 0: the server accepts no replica", "set server_id to a unique number"
 
 
 def admit(session: my.Session, place: str, user: str) -> ServerFacts:
@@ -138,10 +138,10 @@ _SYNTAX = 1064
 
 T = TypeVar("T")
 STATUS_SECONDS = 5.0
-"""The time of a question about the server or a table's columns."""
+"""Seconds of a query about the server or a table's columns."""
 HEARTBEAT_SECONDS = 1.0
 _FIRST_ID, _IDS = 1 << 30, 1 << 30
-"""Replicas of a server have ids that people give by hand: small numbers, or an address as one. Ours lie beyond most."""
+"""Lowest server_id of a job: administrators give replicas small numbers, or an address as a number."""
 
 
 class MysqlSession:
@@ -223,7 +223,7 @@ class MysqlSession:
         except SlotkeeperError:
             raise
         except BinlogError as error:
-            raise faults.of_binlog(error, self.place, "what was asked") from error
+            raise faults.of_binlog(error, self.place, "the query") from error
         except BaseException:
             self.close()
             raise
@@ -273,5 +273,5 @@ def _plain(statement: str, values: Sequence[object]) -> str:
 
 
 _LEAVES = range(1000, 1900)
-"""Numbers of errors of a statement; behind most of them the session goes on."""
+"""Error numbers of a statement; the session survives most of them."""
 _ENDS = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1317})

@@ -37,11 +37,11 @@ from slotkeeper.core.sources.mysql.tables import TableSeen, quoted
 from slotkeeper.core.sources.mysql.values import text_reader
 
 CASCADES_WRITTEN = (9, 6)
-"""The MySQL whose server carries cascades out itself, and writes row events for them, but where
+"""The first MySQL that runs cascades in the server and writes their row events, unless
 innodb_native_foreign_keys is on (MySQL 9.6, "FOREIGN KEY Constraints")."""
 _ENGINES = frozenset(one.lower() for one in ENGINES)
 _TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster"})
-_CANNOT_BE_READ = "what SHOW CREATE TABLE answers cannot be read"
+_CANNOT_BE_READ = "cannot parse the answer of SHOW CREATE TABLE"
 
 
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
@@ -66,8 +66,8 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
             rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
             if seen.name.casefold() in read(str(rows[0][1])).names:
                 merge = f"{schema}.{name}"
-                what = f"{table} is part of the MERGE table {merge}, whose changes do not name it"
-                yield Objection(what, "drop that table")
+                what = f"{table} is part of the MERGE table {merge}: changes made there do not name {table}"
+                yield Objection(what, "drop the MERGE table")
 
 
 def admit(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> None:
@@ -96,13 +96,13 @@ def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
     MariaDB, "System-Versioned Tables": a DELETE is an UPDATE of the row's end there, and an UPDATE an INSERT beside.
 
     >>> [one.what for one in kind_objections("s.t", "BASE TABLE", "BLACKHOLE")]
-    ['s.t has engine BLACKHOLE, whose rows are not all in this server and its binlog']
+    ['s.t has engine BLACKHOLE: this server and its binlog lack some of its rows']
     """
     if "VERSIONED" in kind.upper():
-        what = f"{table} is system-versioned: a DELETE there leaves the row, an UPDATE adds one"
-        yield Objection(what, f"ALTER TABLE {table} DROP SYSTEM VERSIONING, or leave the table out of the job")
+        what = f"{table} is system-versioned: a DELETE there retains the row, an UPDATE adds one"
+        yield Objection(what, f"ALTER TABLE {table} DROP SYSTEM VERSIONING, or remove the table from the job")
     if engine.lower() not in _ENGINES:
-        what = f"{table} has engine {engine or 'unknown'}, whose rows are not all in this server and its binlog"
+        what = f"{table} has engine {engine or 'unknown'}: this server and its binlog lack some of its rows"
         yield Objection(what, f"ALTER TABLE {table} ENGINE = InnoDB")
 
 
@@ -111,12 +111,12 @@ def charset_objections(table: str, described: Described) -> Iterator[Objection]:
 
     >>> from slotkeeper.core.sources.mysql.rows import SchemaColumn
     >>> [one.what for one in charset_objections("s.t", (SchemaColumn("a", "char", "char(1)", True, "swe7"),))]
-    ['s.t: column a has character set swe7, which is not read']
+    ['s.t: column a has the unsupported character set swe7']
     """
     for one in described:
         if one.charset and text_reader(one.charset) is None:
-            what = f"{table}: column {one.name} has character set {one.charset}, which is not read"
-            yield Objection(what, "convert the column to utf8mb4, or leave the table out of the job")
+            what = f"{table}: column {one.name} has the unsupported character set {one.charset}"
+            yield Objection(what, "convert the column to utf8mb4, or remove the table from the job")
 
 
 def _cascading(created: Said) -> Iterator[str]:
@@ -138,9 +138,9 @@ def _cascading(created: Said) -> Iterator[str]:
 
 
 RIGHTS = ("SELECT", "TRIGGER", "EXECUTE")
-"""What a login needs on *.* to see every table, trigger and routine."""
+"""Rights on *.* with which a login sees every table, trigger and routine."""
 SECONDS = 60.0
-"""The time of one question: information_schema opens every table of the server."""
+"""Seconds of one query: information_schema opens every table of the server."""
 _SUSPECTS = (
     (
         "SELECT table_name, IF(engine = 'MRG_MyISAM', 'a MERGE table', 'a view') FROM information_schema.tables"
@@ -152,7 +152,7 @@ _SUSPECTS = (
 _GRANTED = "SELECT grantee, privilege_type FROM information_schema.user_privileges"
 _HIDERS = frozenset({"VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "DATABASE", "SCHEMA"})
 _TAKE_AWAY = frozenset({"DROP", "ALTER", "RENAME", "CREATE", ""})
-"""First words of DDL that may take an object away; "" of what cannot be read."""
+"""First words of DDL that can remove an object; "" for text that cannot be parsed."""
 _GRAMMAR = frozenset(
     {"table", "tables", "if", "exists", "to", "or", "replace", "create", "as", "select", "primary", "key"}
 )
@@ -194,7 +194,7 @@ class Bystanders:
         for one in taken.ddl:
             if not there(here, one.position) and _hides(one, names):
                 text = " ".join(one.text.split())[:100]
-                return f"what it names may have been a view, or had a trigger, until {one.position.shown}: {text!r}"
+                return f"an object it names may have been a view or had a trigger until {one.position.shown}: {text!r}"
         return ""
 
     def _take(self, after: MysqlPosition) -> _Taken:

@@ -45,18 +45,18 @@ from slotkeeper.core.sources.mysql.tables import Image, TableSeen, read_charsets
 from slotkeeper.core.sources.mysql.transactions import TableRows
 
 SHARD = Shard("binlog", 1)
-"""The one stream."""
+"""The server's only lane: its binlog."""
 FILES_SECONDS = 10.0
-"""How old a list of the server's files may be."""
-_NEW_SNAPSHOT = "everything before it is applied; take a new snapshot of the table"
+"""Most seconds that a list of the server's files is reused."""
+_NEW_SNAPSHOT = "all earlier changes are applied; take a new snapshot of the table"
 _CURES = {
     Effect.CASCADES: (
-        'everything before it is applied; set cascades = "allow" in the channel if such rows may stay wrong;'
+        'all earlier changes are applied; set cascades = "allow" in the channel if such rows may stay wrong;'
         " or drop the key and take a new snapshot of the table"
     ),
-    Effect.VERSIONS: "everything before it is applied; drop system versioning, and take a new snapshot of the table",
+    Effect.VERSIONS: "all earlier changes are applied; drop system versioning, and take a new snapshot of the table",
 }
-"""What to do about a statement behind which the table cannot be followed."""
+"""Hints by the effect of a statement after which the job cannot follow the table."""
 
 
 class MysqlSource(NoSlotAdmin):
@@ -84,7 +84,7 @@ class MysqlSource(NoSlotAdmin):
         self.selection = selection or Selection()
         self._most_bytes, self._step_bytes, self._silent_seconds = most_bytes, step_bytes, silent_seconds
         self._room: int | None = None
-        """Bytes that the step which has begun may still take; None where there is no limit, or no step."""
+        """Bytes that the running step can still take; None without a limit or a step."""
         self._seen: TableSeen | None = None
         self._accepts: filters.Accepts | None = None
         self._asked_of: tuple[Image, ...] = ()
@@ -94,7 +94,7 @@ class MysqlSource(NoSlotAdmin):
         self._scanner = Follower(lambda place: self._stream(place, "scanner"))
         self._spool: Spool | None = None
         self._passed: MysqlPosition | None = None
-        """The newest place up to which nothing was found, with what was done there."""
+        """The newest position up to which nothing was found, with the GTIDs done there."""
         self._oldest: tuple[float, MysqlPosition] | None = None
         self._bystanders = Bystanders(session, self.newest, self._statements)
 
@@ -138,7 +138,7 @@ class MysqlSource(NoSlotAdmin):
     def newest(self) -> MysqlPosition:
         file, offset = self.session.asking(newest)
         if not file:
-            what = f"source {self.session.place}: it writes no binlog (log_bin is off)"
+            what = f"source {self.session.place}: the server writes no binlog (log_bin is off)"
             raise Refused(what, "set log_bin and restart the server", where="source")
         return MysqlPosition(file, offset)
 
@@ -240,7 +240,9 @@ class MysqlSource(NoSlotAdmin):
         self._read_whole(spool, up_to)
         if not same(spool.end, up_to):
             what = f"source {self.session.place}: {up_to.text} is not the end of a transaction"
-            raise Refused(what, "positions are stored at ends only: this one is of another server", "", "source")
+            raise Refused(
+                what, "stored positions are ends of transactions: this one is from another server", "", "source"
+            )
         return spool
 
     def _read_whole(self, spool: Spool, up_to: MysqlPosition) -> None:
@@ -267,18 +269,16 @@ class MysqlSource(NoSlotAdmin):
         columns = columns_of(table, seen.described, self._charsets)
         now, then = [one.name for one in seen.images], [one.name for one in columns]
         if now != then:
-            what = (
-                f"{self.table} had columns {', '.join(then)} where these rows were written, it has {', '.join(now)} now"
-            )
+            what = f"{self.table} had columns {', '.join(then)} when these rows were written, now has {', '.join(now)}"
             raise Trouble(what, _NEW_SNAPSHOT, where="source", name=TroubleName.SCHEMA_CHANGED)
         return Decoder(columns)
 
     def _stopped(self, statement: Statement) -> SlotkeeperError:
         text = " ".join(statement.text.split())[:200]
-        where = f"source {self.session.place}, binlog behind {statement.position.shown}: {text!r}"
+        where = f"source {self.session.place}, binlog after {statement.position.shown}: {text!r}"
         if statement.effect is Effect.RESHAPES:
             columns = ", ".join(f"{column.name} {column.full_type}" for column in self.seen.described)
-            what = f"{where} {statement.effect.value}; it has {columns} now"
+            what = f"{where} {statement.effect.value}; it now has {columns}"
             return Trouble(what, _NEW_SNAPSHOT, where="source", name=TroubleName.SCHEMA_CHANGED)
         what = f"{where} {statement.effect.value}" + (f": {statement.why}" if statement.why else "")
         if statement.effect in _CURES:
@@ -387,10 +387,10 @@ class MysqlSource(NoSlotAdmin):
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
 
     def full_sync(self) -> str:
-        return "nothing: the server keeps no position"
+        return "nothing: the server stores no position"
 
     def clear(self) -> int:
-        raise Refused("there is no slot to drop: the server keeps no position", where="source")
+        raise Refused("no slot to drop: the server stores no position", where="source")
 
 
 class _Writer:

@@ -66,7 +66,7 @@ def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
         if missing:
             named = ", ".join(map(str, missing))
             raise Refused(
-                f"{text!r} leaves out domain {named}, which would be read from its oldest transaction on",
+                f"{text!r} omits domain {named}: the job would read it from its oldest transaction on",
                 f"name every domain; domain-server-0 is the oldest; the server is at {now.text if now else 'none'}",
             )
     return MysqlPosition(file, offset, gtids)
@@ -100,7 +100,7 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
                 return event
             if not isinstance(event, Rotate):
                 break
-        raise Damaged(f"{file} does not begin with its own description")
+        raise Damaged(f"{file} does not start with its format description")
     finally:
         session.close()
 
@@ -115,8 +115,8 @@ def at_moment(
     files = binlog_files(session)
     found = file_of_moment(files, lambda name: file_began(connect, replica, name).header.time, moment)
     if found is None:
-        hint = "take a snapshot, or begin at the oldest place: earliest"
-        raise Refused("the oldest binlog that the server still has began after that moment", hint, "", "source")
+        hint = "take a snapshot, or start at the oldest position: earliest"
+        raise Refused("the oldest binlog that the server retains starts after that time", hint, "", "source")
     return position_at(session, facts, found.name)
 
 
@@ -132,7 +132,7 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
     file, offset = status.get("binlog_snapshot_file", ""), status.get("binlog_snapshot_position", "")
     if not file or not offset:
         session.rows("ROLLBACK")
-        raise Refused("this server does not tell where in its binlog a snapshot stands", "MariaDB does", "", "source")
+        raise Refused("this server does not report the binlog position of a snapshot", "MariaDB does", "", "source")
     return position_at(session, facts, file, int(offset))
 
 
@@ -148,12 +148,12 @@ def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 _OPEN = "SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_modified > 0"
 READ_EVERY = 0.25
-"""Seconds between two readings: more than twice the time after which the server makes the list again.
+"""Seconds between two readings: more than twice the time after which the server refreshes the list.
 
-MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": it makes it again only where no
-session has read it for 0.1 s. So it is read seldom, and what is first taken of it is from after the place.
+MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": the server refreshes the list only
+if no session has read it for 0.1 s. Rare readings make sure that the first one used is from after the position.
 """
-_UNKNOWN = "the list of open transactions may be from before the copy's place"
+_UNKNOWN = "the list of open transactions may be from before the copy's position"
 
 
 class MysqlOpen:
@@ -170,7 +170,7 @@ class MysqlOpen:
             now = writers(self._session)
             self._were = now if self._were is None else self._were & now
             named = ", ".join(sorted(self._were)[:5])
-            self._left = f"{len(self._were)} transaction(s) that were open when the copy began: {named}"
+            self._left = f"{len(self._were)} transaction(s) that were open when the copy started: {named}"
             self._next = time.monotonic() + READ_EVERY
         return "" if self._were is not None and not self._were else self._left
 

@@ -28,9 +28,9 @@ from itertools import pairwise
 from slotkeeper.core.sources.mysql.position import MysqlPosition
 
 ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
-"""Bits of an event's sql_mode that change how its text is read."""
+"""Bits of an event's sql_mode that change how its text parses."""
 LONGEST_STRING = 64
-"""A longer literal names nothing of consequence, such as an engine."""
+"""Most characters of a literal that can matter, such as an engine's name."""
 
 
 class Unread(ValueError):
@@ -152,10 +152,10 @@ def _token(kind: str, piece: str) -> Token:
 
 
 _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "CONVERT", "REPAIR"})
-"""Behind ALTER TABLE t, before PARTITION: rows come or go. A repair may drop rows that it cannot place."""
+"""Words between ALTER TABLE t and PARTITION that add or remove rows. A repair can drop rows that fit no partition."""
 _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
 ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
-"""Engines whose rows are all in the server and whose changes are all in its binlog: BLACKHOLE holds none."""
+"""Engines whose rows are all in the server and whose changes are all in its binlog: BLACKHOLE has none."""
 _ENGINES = frozenset(one.upper() for one in ENGINES)
 _TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
 _RISKY = frozenset(
@@ -165,7 +165,7 @@ _RISKY = frozenset(
         *("RENAME", "REORGANIZE", "SET", "SYSTEM", "TABLESPACE", "VERSIONING"),
     }
 )
-"""Words behind which an ALTER TABLE may have changed what a row is."""
+"""Words of an ALTER TABLE that can have changed a row's columns."""
 
 
 def empties(said: Said) -> bool:
@@ -277,12 +277,12 @@ class Effect(Enum):
 
     NONE = "nothing"
     RESHAPES = "may have changed its columns"
-    EMPTIES = "took its rows, or exchanged the table, without row events"
+    EMPTIES = "removed its rows, or exchanged the table, without row events"
     CHANGES = "changed rows as a statement, without row events"
     INDIRECT = "is a change written as a statement, which may have changed its rows without row events"
     CASCADES = "added a foreign key to it whose cascades change its rows without row events"
-    VERSIONS = "made it system-versioned: a DELETE there leaves the row, an UPDATE adds one"
-    UNREAD = "cannot be read, so it may have changed its rows or columns"
+    VERSIONS = "made it system-versioned: a DELETE there retains the row, an UPDATE adds one"
+    UNREAD = "cannot be parsed, so it may have changed its rows or columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ _OTHERS = frozenset(
         *("CHECK", "REPAIR", "INSTALL", "UNINSTALL", "IMPORT", "SAVEPOINT", "RELEASE"),
     }
 )
-"""First words of what else a binlog has; another one is a statement that is not known here."""
+"""First words of the other known statements of a binlog; any other is unknown."""
 OBJECTS = frozenset(
     {
         *("TABLE", "TABLES", "DATABASE", "SCHEMA", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "INDEX"),

@@ -35,7 +35,7 @@ from slotkeeper.core.sources.mysql.transactions import (
 )
 
 SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
-"""How long a stream may stay silent, heartbeats included, where no job says otherwise."""
+"""Default seconds that a stream may stay silent, heartbeats included."""
 _LARGEST_OFFSET = 0xFFFFFFFF
 
 
@@ -174,7 +174,7 @@ class Stream:
             dump.close()
 
     def _refused(self, what: str) -> SlotkeeperError:
-        hint = "positions are stored at ends of transactions only: this one is of another server, or was typed"
+        hint = "stored positions are ends of transactions: this one is from another server, or was typed"
         return Refused(f"source {self._place}: {what}", hint, "", "source")
 
     def _begin(self, blocking: bool) -> my.Dump:
@@ -199,7 +199,7 @@ class Stream:
             return my.dump_maria_gtid(session, replica, start.gtids.text, blocking)
         if isinstance(start.gtids, MysqlSet):
             return my.dump_mysql_gtid(session, replica, start.gtids.encoded, blocking)
-        raise self._refused(f"{start.text} has no GTIDs to begin at")
+        raise self._refused(f"{start.text} has no GTIDs to start at")
 
     def _is_before(self, item: Item) -> bool:
         """Whether it lies before the start: of a file that could only be read from its begin."""
@@ -239,18 +239,18 @@ def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
         message = (
             f"source {place}: {start.file}/{start.offset} has GTIDs {row[0] or 'none'} now, not {start.gtids.text}"
         )
-        hint = "the binlog was reset, or this is another server: go on by GTID, or take a new snapshot"
+        hint = "the binlog was reset, or this is another server: start by GTID, or take a new snapshot"
         raise Trouble(message, hint, "", "source", name=TroubleName.SOURCE_OLDER)
 
 
 Ranged = TableRows | Statement | End
-"""What a range has."""
+"""Counters of a range."""
 IN_MEMORY = 8 << 20
-"""Bytes of events that wait in memory."""
+"""Most bytes of events that wait in memory."""
 _FIRST_EVENTS = 2
 """ROTATE and FORMAT_DESCRIPTION, which a server sends at once (MySQL, "COM_BINLOG_DUMP")."""
 MOST_BYTES = 15 << 20
-"""A range ends with the transaction with which it has so many bytes of rows (min_bytes_sync_commit)."""
+"""Bytes of rows at which a range ends, with its transaction (min_bytes_sync_commit)."""
 
 
 def there(one: MysqlPosition, other: MysqlPosition) -> bool:
@@ -271,7 +271,7 @@ class Follower:
         self._stream: Stream | None = None
         self._events: Iterator[Item | None] = iter(())
         self.here: MysqlPosition | None = None
-        """The place up to which the last range was read; None where it was left in the middle."""
+        """The position up to which the last range was read; None if it was interrupted."""
 
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
         """What lies in (after, up_to], to the first place at or beyond `up_to` where no transaction is open.
@@ -365,7 +365,7 @@ class Spool:
         self.statement: Statement | None = None
         self.time = after.time
         self.bytes = 0
-        """Of all rows that were added; `counted` of those that count."""
+        """Bytes of all added rows; `counted`: of those that count."""
         self.counted = 0
         self._count = self._added = self._blocks = 0
         self._waiting: list[TableRows] = []

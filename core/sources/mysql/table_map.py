@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slotkeeper.core.sources.mysql.faults import BinlogError, Damaged, Unsupported
 
 BINARY = 63
-"""The collation of bytes."""
+"""The binary collation."""
 
 
 class Type:
@@ -88,7 +88,7 @@ def length_encoded(body: bytes, at: int) -> tuple[int, int]:
         return first, at + 1
     size = {252: 2, 253: 3, 254: 8}.get(first)
     if size is None or at + 1 + size > len(body):
-        raise Damaged(f"a length that begins with byte {first} cannot be read")
+        raise Damaged(f"cannot parse a length that starts with byte {first}")
     return int.from_bytes(body[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
@@ -106,7 +106,7 @@ def parse_table_map(body: bytes, at: int, stop: int) -> TableMap:
     except BinlogError as error:
         return TableMap(number, schema, table, (), None, layout, error.message)
     except (struct.error, IndexError, ValueError):
-        return TableMap(number, schema, table, (), None, layout, "its columns' description cannot be read")
+        return TableMap(number, schema, table, (), None, layout, "cannot parse the description of its columns")
 
 
 def _columns(body: bytes, at: int, stop: int) -> tuple[tuple[PhysicalColumn, ...], tuple[int, ...] | None]:
@@ -119,7 +119,7 @@ def _columns(body: bytes, at: int, stop: int) -> tuple[tuple[PhysicalColumn, ...
     nulls = body[at : at + (count + 7) // 8]
     at += len(nulls)
     if at > stop or len(codes) != count:
-        raise Damaged("its columns' description is cut short")
+        raise Damaged("the description of its columns is truncated")
     columns = [
         PhysicalColumn(*column, nullable=bool(nulls[i // 8] >> (i % 8) & 1)) for i, column in enumerate(physical)
     ]
@@ -152,7 +152,7 @@ def _metadata(codes: bytes, meta: bytes) -> Iterator[tuple[int, int, int]]:
             at += 2
         elif code in (Type.TYPED_ARRAY, Type.VECTOR) or code in (Type.NULL, Type.NEWDATE) or 20 < code < 245:
             # its metadata cannot be skipped, so nothing behind it can be read either
-            raise Unsupported(f"a column has type {code}, which is not read", "leave the table out of the job")
+            raise Unsupported(f"a column has the unsupported type {code}", "remove the table from the job")
         else:
             yield code, 0, 0
 
@@ -174,7 +174,7 @@ def _fields(body: bytes, at: int, stop: int) -> Iterator[tuple[int, bytes]]:
         kind = body[at]
         size, at = length_encoded(body, at + 1)
         if at + size > stop:
-            raise Damaged("the description of a table's columns is cut short")
+            raise Damaged("the description of a table's columns is truncated")
         yield kind, body[at : at + size]
         at += size
 

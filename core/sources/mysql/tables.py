@@ -32,7 +32,7 @@ _INTEGERS = {
     "int": ("integer", "bigint"),
     "bigint": ("bigint", "numeric(20,0)"),
 }
-"""With a sign, and without."""
+"""Signed and unsigned."""
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _SPATIAL = frozenset(
     {
@@ -42,7 +42,7 @@ _SPATIAL = frozenset(
 )
 _LONG_TEXT = frozenset({"tinytext", "text", "mediumtext", "longtext", "json", "enum", "set", "inet4", "inet6"})
 _BY_NUMBER = frozenset({"enum", "set", "bit"})
-"""Types that a server orders by their number, whatever their text is."""
+"""Types that a server orders by number, not by text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def _characters(column: SchemaColumn) -> Image:
         if kind in _BY_NUMBER:
             return Image(name, "text", "text", ordered="({0} + 0)", literal=_number)
         return Image(name, "text", "text")
-    what = f"column {safe(name, 80)} has type {safe(column.full_type, 120)}, which is not read"
-    raise Unsupported(what, "leave the table out of the job")
+    what = f"column {safe(name, 80)} has the unsupported type {safe(column.full_type, 120)}"
+    raise Unsupported(what, "remove the table from the job")
 
 
 def bytes_text(value: bytes) -> str:
@@ -389,7 +389,7 @@ def stored_names(session: MysqlSession, table: str) -> tuple[str, str, tuple[str
     if not rows:
         raise _absent(session, table)
     if "TABLE" not in str(rows[0][2]).upper() and "VERSIONED" not in str(rows[0][2]).upper():
-        raise Refused(f"{table} is no table: {str(rows[0][2]).lower()}", "name a base table", where="source")
+        raise Refused(f"{table} is not a table: {str(rows[0][2]).lower()}", "name a base table", where="source")
     return str(rows[0][0]), str(rows[0][1]), (str(rows[0][2]), str(rows[0][3] or ""))
 
 
@@ -399,8 +399,8 @@ def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
         yield Objection(what, f"ALTER TABLE {table} ADD PRIMARY KEY (...)")
     for part in key:
         if part.prefix is not None:
-            what = f"{table} has a primary key over the beginning of {part.name}:"
-            yield Objection(f"{what} two rows may share what we would call one", "make the key of whole columns")
+            what = f"{table} has a primary key over a prefix of {part.name}:"
+            yield Objection(f"{what} two rows could count as one", "build the key from whole columns")
 
 
 def server_of(facts: ServerFacts) -> str:
@@ -409,5 +409,5 @@ def server_of(facts: ServerFacts) -> str:
 
 
 def _absent(session: MysqlSession, table: str) -> Refused:
-    cure = f"check its name; or GRANT SELECT ON {shown(table)} TO {session.user}"
-    return Refused(f"{table} is not there, or may not be seen by this login", cure, where="source")
+    cure = f"check its name, or GRANT SELECT ON {shown(table)} TO {session.user}"
+    return Refused(f"unknown table {table}, or this login cannot see it", cure, where="source")

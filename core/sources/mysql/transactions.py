@@ -52,9 +52,9 @@ Table = tuple[str, str]
 """Schema and name."""
 _LOW = 0xFFFFFFFF
 _LARGEST_STEP = 1 << 31
-"""A step beyond it is one back."""
+"""A larger step is a step back."""
 MOST_PENDING = 256
-"""How many prepared transactions a position names; `PreparedRows` searches the binlog for the others."""
+"""Most prepared transactions that a position names; `PreparedRows` searches the binlog for others."""
 _XA_END = re.compile(r"XA\s+(?:COMMIT|ROLLBACK)\s+X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',(\d+)")
 """As both servers write it (MySQL, `XID::serialize`; MariaDB, `get_xid`)."""
 
@@ -218,7 +218,7 @@ class Transactions:
         known = self._born
         if known is not None and born is not None and known != born:
             raise GoneBack(
-                f"{self._file} was created {_created(born)}, the position is of one created {_created(known)}",
+                f"{self._file} was created {_created(born)}, the position's file {_created(known)}",
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
         self._born = born or known
@@ -243,15 +243,15 @@ class Transactions:
             leaves_out = self._by_gtid or "MariaDB" in self.server_version
             if not leaves_out or (header.end - reached) & _LOW > _LARGEST_STEP:
                 raise Damaged(
-                    f"{self._file} has an event that ends at {header.end}, where {reached} was to come",
-                    "read the binlog again from the last position; if it stays, take a new snapshot",
+                    f"{self._file} has an event that ends at {header.end}, expected {reached}",
+                    "retry from the last position; if the error persists, take a new snapshot",
                 )
             reached += (header.end - reached) & _LOW
         self._offset = reached
 
     def _begin(self, event: MariaGtid | MysqlGtid) -> None:
         if self._open:
-            raise Damaged("a transaction begins before the one before it has ended", "read the binlog again")
+            raise Damaged("a transaction starts before the previous one has ended", "retry")
         if isinstance(event, MariaGtid) and isinstance(self._gtids, MariaState):
             self._refuse_again(event, self._gtids)
         self._pending = event
@@ -266,7 +266,7 @@ class Transactions:
         server, sequence = done.last.get(event.domain, (0, 0))
         if not self._by_gtid and server == event.server and event.sequence <= sequence:
             raise GoneBack(
-                f"GTID {event.domain}-{event.server}-{event.sequence} comes again, {sequence} is done",
+                f"GTID {event.domain}-{event.server}-{event.sequence} repeats: {sequence} is already applied",
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
 
@@ -276,8 +276,8 @@ class Transactions:
         table = self._tables.get(event.table_id)
         if table is None:
             raise Damaged(
-                f"rows of table number {event.table_id}, which was not described before",
-                "the stream began inside of a transaction: go on from a transaction's end",
+                f"rows of table number {event.table_id} without a preceding table map",
+                "the stream started inside a transaction: start at a transaction's end",
             )
         if (table.schema, table.table) not in self._wanted:
             return None
@@ -307,8 +307,8 @@ class Transactions:
     def _refuse_rollback(self) -> None:
         if self._rows:
             raise Unsupported(
-                "a transaction has rows of a followed table and a rollback: which of them count is not told",
-                "it changed a table that knows no transactions beside: take a new snapshot",
+                "a transaction has rows of a followed table and a rollback: unclear which rows count",
+                "it also changed a non-transactional table: take a new snapshot",
             )
 
     def _statement(self, event: Query) -> Item | None:
@@ -341,7 +341,7 @@ class Transactions:
             return self._end(event.header)
         found = _XA_END.match(event.text.strip())
         if found is None:
-            raise Unsupported(f"an XA identifier cannot be read: {event.text[:200]!r}", "take a new snapshot")
+            raise Unsupported(f"cannot parse an XA identifier: {event.text[:200]!r}", "take a new snapshot")
         xid = xid_text(int(found[3]), found[1].lower(), found[2].lower())
         place = self._prepared.pop(xid, None)
         self._name_prepared()
@@ -380,9 +380,9 @@ def _created(born: Birth) -> str:
 
 
 KEPT_BYTES = 8 << 20
-"""Rows of prepared transactions in memory, of all of them; the binlog has what goes beyond."""
+"""Bytes of prepared transactions' rows in memory; the binlog has the rest."""
 STRIDE = 32
-"""Bits of a number for the images of one event; the event's own number in its transaction is above."""
+"""Low bits of a number for the images of one event; the high bits number the event in its transaction."""
 
 Read = Callable[[MysqlPosition], Iterator[Transactions | Item | None]]
 
@@ -476,7 +476,7 @@ class PreparedRows:
                 self._found.setdefault(found.xid, found)
         if xid not in self._found:
             what = f"source {self._place}: XA transaction {xid} commits at {end.position.plain}"
-            what += " and was prepared in a binlog file that was purged: its rows cannot be read"
+            what += " but was prepared in a purged binlog file: cannot read its rows"
             raise Trouble(what, "take a new snapshot of the table", where="source", name=TroubleName.SLOT_LOST)
         return self._found[xid]
 

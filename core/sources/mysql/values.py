@@ -27,25 +27,25 @@ from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LEFT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes of so many digits of a decimal that do not fill a group of nine."""
+"""Bytes by the count of a decimal's digits that do not fill a group of nine."""
 _MOST_KEPT = 100_000
-"""Texts kept of dates and times; there are 86,400 times of day."""
+"""Cached texts of dates and times; there are 86,400 times of day."""
 
 
 MOST_DIGITS, MOST_SCALE = 65, 38
-"""Of a DECIMAL (MariaDB, "DECIMAL"; MySQL, "DECIMAL Data Type Characteristics", has a scale of at most 30)."""
+"""Limits of a DECIMAL (MariaDB, "DECIMAL"; MySQL, "DECIMAL Data Type Characteristics", has a scale of at most 30)."""
 
 
 def decimal_bytes(precision: int, scale: int) -> int:
     """Bytes of a DECIMAL(precision, scale). Raises Damaged where no server has such a type."""
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= min(precision, MOST_SCALE):
-        raise Damaged(f"decimal({precision},{scale}) is not a type that a server has")
+        raise Damaged(f"decimal({precision},{scale}) is not a server type")
     whole = precision - scale
     return whole // 9 * 4 + _LEFT_BYTES[whole % 9] + scale // 9 * 4 + _LEFT_BYTES[scale % 9]
 
 
 DIGITS = {f"D{count}": tuple(f"{number:0{count}d}" for number in range(10**count)) for count in range(1, 5)}
-"""Texts of groups of up to four digits: found in a fifth of the time that it takes to make one."""
+"""Texts of groups of up to four digits: a lookup takes a fifth of the time of formatting."""
 
 
 @cache
@@ -301,19 +301,19 @@ def unzipped(raw: bytes) -> bytes:
     if not method:
         return raw[1:]
     if method != 8:
-        raise Unsupported(f"a COMPRESSED value of method {method}, only zlib is read")
+        raise Unsupported(f"unsupported method {method} of a COMPRESSED value (supported: zlib)")
     wanted = int.from_bytes(raw[1 : 1 + length_bytes], "big")
     if wanted > ROW_BYTES:
-        raise Damaged(f"a COMPRESSED value says that it has {wanted} bytes, more than a row can hold")
+        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, more than a row can hold")
     inflate = zlib.decompressobj(-zlib.MAX_WBITS if raw[0] & 8 else zlib.MAX_WBITS)
     try:
         found = inflate.decompress(raw[1 + length_bytes :], wanted + 1)
     except zlib.error as error:
-        raise Damaged("a COMPRESSED value cannot be inflated") from error
+        raise Damaged("cannot decompress a COMPRESSED value") from error
     if len(found) > wanted:
-        raise Damaged(f"a COMPRESSED value says that it has {wanted} bytes, and has more")
+        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, and has more")
     if len(found) < wanted or not inflate.eof:
-        raise Damaged(f"a COMPRESSED value says that it has {wanted} bytes, and is cut short")
+        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, and is truncated")
     return found
 
 
@@ -351,14 +351,14 @@ CODECS = {
     "utf8mb3": "utf_8",
     "utf8mb4": "utf_8",
 }
-"""Python's codec of a server's character set, where both were found to read every character alike.
+"""Python's codec by a server's character set, if both decode every character alike.
 
-Asked of MariaDB 10.11, every byte and pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs in two
-thousand; MariaDB has no gb18030 to ask;
-armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: columns of these are refused.
+Verified with MariaDB 10.11, every byte and pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs in two
+thousand characters; MariaDB lacks gb18030. armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: the source
+rejects their columns.
 """
 UTF8 = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})
-"""Those that are read as UTF-8."""
+"""Character sets decoded as UTF-8."""
 _OTHERWISE = {
     "cp866": {"\u2116": "\u207f", "\u00a4": "\u00b2"},
     "greek": {"\u2018": "\u02bd", "\u2019": "\u02bc"},
@@ -367,10 +367,10 @@ _OTHERWISE = {
     "sjis": {"\uff3c": "\\"},
     "ujis": {"\uff3c": "\\"},
 }
-"""Characters that the server reads otherwise than the codec."""
+"""Characters that the server decodes differently from the codec."""
 _LATIN1 = "".join(bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(256))
-"""The server's latin1 is cp1252, with the five codes that it leaves out as control characters (MySQL, "West European
-Character Sets")."""
+"""The server's latin1 is cp1252 plus its five undefined codes as control characters (MySQL, "West European Character
+Sets")."""
 
 
 def text_reader(charset: str) -> Callable[[bytes], str] | None:
@@ -395,7 +395,7 @@ _NUMBERS |= {9: struct.Struct("<q"), 10: struct.Struct("<Q")}
 _DOUBLE, _STRING, _OPAQUE = 11, 12, 15
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _DEEPEST = 100
-"""Levels that a document may have (MySQL, "The JSON Data Type")."""
+"""Most levels of a document (MySQL, "The JSON Data Type")."""
 _NEWDECIMAL, _DATE, _DATETIME, _TIMESTAMP, _TIME = 246, 10, 12, 7, 11
 _PLAIN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPES = str.maketrans({**{chr(code): f"\\u{code:04x}" for code in range(32)}, **_PLAIN})
@@ -411,7 +411,7 @@ def text_of(raw: bytes) -> str:
     try:
         return _value(raw[0], raw, 1, _Room(len(raw)), 0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise Damaged("a JSON document is cut short") from error
+        raise Damaged("a JSON document is truncated") from error
 
 
 class _Room:
@@ -427,7 +427,7 @@ class _Room:
         """A value, a key or a string takes so many; raises Damaged where there are none left."""
         self._left -= size
         if self._left < 0:
-            raise Damaged("a JSON document has values that lie over one another")
+            raise Damaged("a JSON document has overlapping values")
 
 
 def _value(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
@@ -458,7 +458,7 @@ def _container(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
     count, total = struct.unpack_from(form + form[1], body, at)
     stop = at + total
     if stop > len(body):
-        raise Damaged("a JSON document is cut short")
+        raise Damaged("a JSON document is truncated")
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
     keys_at = at + 2 * size
     entries_at = keys_at + (count * (size + 2) if is_object else 0)
@@ -485,13 +485,13 @@ def _entry(body: bytes, at: int, entry: int, size: int, stop: int, room: _Room, 
         return _value(kind, body, entry + 1, room, depth + 1)
     offset = int.from_bytes(body[entry + 1 : entry + 1 + size], "little")
     if at + offset >= stop:
-        raise Damaged("a JSON document has a value beyond its end")
+        raise Damaged("a JSON document has a value past its end")
     return _value(kind, body, at + offset, room, depth + 1)
 
 
 def _slice(body: bytes, at: int, size: int) -> bytes:
     if at + size > len(body):
-        raise Damaged("a JSON document is cut short")
+        raise Damaged("a JSON document is truncated")
     return body[at : at + size]
 
 
@@ -516,7 +516,7 @@ def _opaque(kind: int, raw: bytes) -> str:
 
 
 def _unknown(what: str) -> str:
-    raise Unsupported(f"a JSON document holds {what}, which is not read", "leave the column out of the job")
+    raise Unsupported(f"a JSON document holds the unsupported {what}", "remove the column from the job")
 
 
 def _date(packed: int) -> str:
@@ -535,7 +535,7 @@ def _time(packed: int) -> str:
 
 _MOMENTS: dict[int, Callable[[int], str]] = {_DATE: _date, _DATETIME: _moment, _TIMESTAMP: _moment, _TIME: _time}
 _BYTES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
-"""VARCHAR, BIT, the BLOBs and the binary strings: the server writes them as base64 with their type's number."""
+"""VARCHAR, BIT, BLOBs and binary strings: the server writes them as base64 with their type's number."""
 
 
 def quoted(text: str) -> str:

@@ -72,7 +72,7 @@ SAME_START = 2.0
 """Seconds by which one start of the server may differ from itself: it is told in whole seconds, from its age."""
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
-_TELLS = "`INSTALL SONAME 'metadata_lock_info'` on a MariaDB, or performance_schema on a MySQL, tells it"
+_TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schema on MySQL, shows the holder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Waiting:
     statement: str
     seconds: float
     folded: str
-    """The statement in one case: most of many tables are not in it, which is found out at once."""
+    """The statement in one case: a cheap check rules out most of many tables."""
 
     def waits_at(self, table: str) -> bool:
         """Whether its statement names a table, by its own schema where the statement names none."""
@@ -109,7 +109,7 @@ class MysqlWaits:
     def read(self, now: float) -> Sequence[SourceWait]:
         if not 0.0 <= now - self._known_at < EVERY:
             grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
-            lacks = f"{HIDDEN}: other logins' sessions cannot be seen; {grant} shows them"
+            lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} shows them"
             self._lacks = "" if self._answer(_PROCESS) else lacks
             rows = self._answer(_LIMIT)
             self._limit, self._known_at = float(rows[0][0]) if rows else None, now
@@ -195,7 +195,7 @@ class MysqlWaits:
             if ours and others:
                 self.hidden = (
                     f"{HIDDEN}: {first.session.name} waits at {safe(table)} for pid {ours[0].pid} of a job or for pid"
-                    f" {others[0].pid} of another login, and which has the lock is not told; {_TELLS}"
+                    f" {others[0].pid} of another login; the server does not report which holds the lock; {_TELLS}"
                 )
             elif ours:
                 waiter = replace(first.session, began=self._started())

@@ -42,13 +42,13 @@ from tests.support.sqlite_pair.binlog import (
 
 WORDS = SlotWords(
     no_list="there are no slots: shown is where our own progress rows stand",
-    no_count="unread events are not counted",
+    no_count="Slotkeeper does not count unread events",
     head="files are purged by hand, whoever still needs them",
 )
 
 
 SHARD = Shard("binlog", 1)
-"""The one stream."""
+"""The server's only lane: its binlog."""
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 EVENTS = """
 SELECT file, offset, tx, number, kind, image, time_us FROM binlog_events
@@ -103,7 +103,7 @@ def identity(connection: sqlite3.Connection, table: str) -> TableIdentity:
     columns = table_columns(connection, table)
     number = connection.execute("SELECT number FROM binlog_tables WHERE name = ?", (table,)).fetchone()
     if not columns or number is None:
-        raise Refused(f"there is no table {table}", "check its name", where="source")
+        raise Refused(f"unknown table {table}", "check its name", where="source")
     key = tuple(name for _, name in sorted((place, name) for name, _, _, place in columns if place))
     if not key:
         raise Refused(f"{table} has no primary key", "give it one", where="source")

@@ -85,7 +85,7 @@ def test_a_failure_is_one_object_and_one_sentence_and_its_folder_is_named(
     assert (found_code, found["ok"]) == (code, False)
     assert why in str(found["why"])
     (folder,) = place.iterdir()
-    assert f"the folder stays: {folder}" in said and "`slotkeeper demo stop`" in said
+    assert f"the folder remains: {folder}" in said and "`slotkeeper demo stop`" in said
 
 
 def test_an_interrupted_demo_is_one_object_and_leaves_no_folder(
@@ -145,8 +145,8 @@ def test_a_demo_whose_note_cannot_be_stored_leaves_no_folder_and_names_none(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--keep", "--sink", "doris"], "--keep and --sink doris do not go together"),
-        (["--incident", "nope"], "no incident is called 'nope'"),
+        (["--keep", "--sink", "doris"], "--keep and --sink doris exclude each other"),
+        (["--incident", "nope"], "unknown incident 'nope'"),
         (["--spark-master", "spark://h:1"], "--spark-secret-file and --spark-master"),
     ],
     ids=["options", "incident", "secret"],
@@ -170,7 +170,7 @@ def test_programs_that_are_absent_are_one_object_and_a_hint(
 
 @pytest.mark.parametrize(
     ("version", "found_there"),
-    [(0, "no initdb, postgres and pg_ctl that run"), (13, "PostgreSQL 13")],
+    [(0, "no working initdb, postgres and pg_ctl"), (13, "PostgreSQL 13")],
     ids=["no programs", "too old"],
 )
 def test_a_wrong_folder_of_programs_is_named_and_no_extra_is_asked_for(
@@ -235,7 +235,7 @@ def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pyte
         found = end.carry_out(lambda: Demo(DemoOptions(), print), lambda run: {"ok": False}, keep=False)
     (folder,) = place.iterdir()
     assert found == {"ok": False, "log": None}
-    assert f"the folder stays: {folder}" in capsys.readouterr().err
+    assert f"the folder remains: {folder}" in capsys.readouterr().err
 
 
 def test_the_invitation_of_a_kept_demo_names_a_target_that_its_job_does_not_write(tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--incident", "nope"], "no incident is called 'nope'"),
-        (["--read-by", "stream"], "--read-by stream and --source dws do not go together"),
-        (["--incident", "binlogs-purged"], "--incident binlogs-purged and --source dws do not go together"),
-        (["--incident", "slot-expired", "--source", "mysql"], "--incident slot-expired and --source mysql do not go"),
-        (["--incident", "slot-expired", "--keep"], "--keep and --incident do not go together"),
+        (["--incident", "nope"], "unknown incident 'nope'"),
+        (["--read-by", "stream"], "--read-by stream and --source dws exclude each other"),
+        (["--incident", "binlogs-purged"], "--incident binlogs-purged and --source dws exclude each other"),
+        (["--incident", "slot-expired", "--source", "mysql"], "--incident slot-expired and --source mysql exclude"),
+        (["--incident", "slot-expired", "--keep"], "--keep and --incident exclude each other"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(

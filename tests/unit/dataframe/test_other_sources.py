@@ -37,7 +37,9 @@ def configured(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize("read", ["rows", "changes"])
 def test_a_kind_without_changelogs_is_refused_by_name(tmp_path: Path, kind: str, read: str) -> None:
     options = {"config": str(configured(tmp_path, kind)), "job": "frames", "read": read}
-    with pytest.raises(ReadFailed, match=f"a source of kind {kind} gives no DataFrame; to do: read it by a job"):
+    with pytest.raises(
+        ReadFailed, match=f"a source of kind {kind} cannot supply a DataFrame; action: read it by a job"
+    ):
         SlotkeeperSource(options).schema()
 
 

@@ -160,7 +160,7 @@ def test_one_process_asks_twice_with_a_password_that_is_refused_however_many_ses
             login("wrong")
         said.append(source.classify(refused.value, "dws1"))
     assert server.asked == ["wrong", "wrong"], "DWS locks an account after 10 (failed_login_attempts)"
-    assert all(isinstance(one, AccessRefused) for one in said) and "not asked again" in said[-1].message
+    assert all(isinstance(one, AccessRefused) for one in said) and "not tried again" in said[-1].message
 
 
 def test_another_password_is_tried_at_once_and_a_login_that_succeeds_begins_the_count_anew(server: Server) -> None:

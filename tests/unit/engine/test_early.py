@@ -75,7 +75,7 @@ def test_a_registration_that_may_still_be_on_its_way_is_waited_out_whoever_asks(
     before = lanes(**(WAITING | {"not_before": 112.0}))
     changed, (answer,) = brought_forward(before, NAMES, "ods.a", 100.0, paused=False)
     assert changed["ods.a dn_1"].ready_at == 112.0
-    assert not answer.tried and "tried in 12 s" in answer.refused["ods.a dn_1"]
+    assert not answer.tried and "retrying in 12 s" in answer.refused["ods.a dn_1"]
 
 
 def test_a_job_that_is_paused_tries_nothing() -> None:

@@ -112,7 +112,7 @@ def test_rows_of_a_chunk_are_left_out_alone() -> None:
 
 def test_more_than_the_limit_are_told_with_one_of_them_and_not_looked_for() -> None:
     sink, rows = Tries(), [("1", str(one), "I", str(one), BAD) for one in range(1_000)]
-    with pytest.raises(Trouble, match=r"refuses 1000 rows at once, .* one of them: does not fit"):
+    with pytest.raises(Trouble, match=r"rejects 1000 rows at once, .* one of them: does not fit"):
         isolated(sink, list(rows), limit=999)
     assert sink.asked <= 12
 

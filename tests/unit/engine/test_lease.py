@@ -73,7 +73,7 @@ def leases(store: Lost) -> Leases:
 
 
 def test_a_later_start_that_has_taken_over_is_not_waited_for() -> None:
-    with pytest.raises(Superseded, match=r"taken over \(epoch 8, ours is 7\): started on etl2 by etl"):
+    with pytest.raises(Superseded, match=r"taken over \(epoch 8, this run's is 7\): started on etl2 by etl"):
         leases(TakenOver()).keep()
 
 
@@ -85,7 +85,7 @@ def test_another_job_that_holds_the_target_ends_this_one() -> None:
 @pytest.mark.parametrize("then", ["", "job c"])
 def test_a_session_that_is_just_ending_does_not_end_the_job(then: str) -> None:
     """It gives its locks back one by one, so that for a moment it looks like another job's."""
-    with pytest.raises(Busy, match="does not give it back yet"):
+    with pytest.raises(Busy, match="has not released the lease yet"):
         leases(Lost("job b", then)).keep()
 
 

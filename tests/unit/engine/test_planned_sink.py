@@ -174,7 +174,7 @@ def test_a_load_that_nobody_knows_any_more_is_counted_before_it_is_sent_again(
     finished(both, ARMED)
     assert both.asked == ["commit 7", "count", "send a_1", "arm 8", "commit 8", "settle"]
     assert both.row.repeats == 3
-    assert "neither load 7 nor its label" in caplog.text
+    assert "has forgotten load 7 and its label" in caplog.text
 
 
 def test_a_plan_whose_rows_are_refused_is_withdrawn_and_one_that_fails_otherwise_stays() -> None:
@@ -210,7 +210,7 @@ def test_loads_that_are_aborted_one_after_another_are_left_to_a_later_task() -> 
 
 def test_a_source_that_has_not_all_that_was_planned_has_lost_it() -> None:
     both = Both()
-    with pytest.raises(Trouble, match="rows that are decided"):
+    with pytest.raises(Trouble, match="rows planned up to"):
         finished(both, PLAN, LINES[:9])
     assert both.asked == []
 

@@ -74,7 +74,7 @@ def test_checks_that_fail_for_three_seconds_are_reported_and_so_is_their_end() -
     for _ in range(4):
         watched.pause(0.0)
     assert watched.said and "the sink refuses connections" in watched.said[0]
-    assert all("positions are confirmed after that" in text for text in watched.said)
+    assert all("so no position is confirmed" in text for text in watched.said)
     watched.error = None
     watched.pause(0.0)
     assert watched.said[-1] == ""

@@ -153,7 +153,7 @@ def test_the_decided_range_is_written_again_and_nothing_that_shows_late_at_its_e
 @pytest.mark.parametrize("text", [b"", LINES[:9], LATE])
 def test_a_source_that_has_not_all_that_was_decided_has_lost_it(text: bytes) -> None:
     both = Both()
-    with pytest.raises(Trouble, match="rows that are decided") as lost:
+    with pytest.raises(Trouble, match="rows planned up to") as lost:
         finished(both, text)
     assert lost.value.name is TroubleName.SLOT_LOST
     assert (both.asked, both.written) == ([], [])
@@ -181,7 +181,7 @@ def test_an_event_of_no_known_type_is_a_defect_and_the_end_of_the_range_is_told(
     sink.stage(io.BytesIO(b"1\t0\t?\t1\n"))
     with pytest.raises(Defect, match="type is none of"):
         sink.top(DwsPosition(1, None))
-    with pytest.raises(Refused, match="no quarantine"):
+    with pytest.raises(Refused, match="cannot quarantine"):
         sink.stage_isolating(io.BytesIO(b""))
     sink.abandon()
 

@@ -92,7 +92,7 @@ def test_what_a_server_refuses_is_its_own_on_every_host(cause: str) -> None:
 
 
 def test_a_worker_that_the_kernel_killed_for_memory_is_told_so_where_the_control_group_counted_it() -> None:
-    died = "a Spark worker died in mid-task"
+    died = "a Spark worker died during a task"
     (one,) = limited(replace(FINE, oom_kills_new=2), "process", died)
     assert one.cause == f"{died}, out of memory: its control group counts 2 out-of-memory kills since its start"
     for host in (FINE, replace(FINE, oom_kills_new=0)):

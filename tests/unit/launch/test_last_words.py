@@ -9,7 +9,7 @@ from slotkeeper.core.launch.log import last_words
 HEAP = "java.lang.OutOfMemoryError: Java heap space"
 FAULT = "SIGSEGV (0xb) at pc=0x00007f, pid=9, tid=10"
 BEGAN = "2026-11-23T02:00:00.000+00:00 supervisor 7 driver started, pid 9"
-GONE = "slotkeeper: Spark's Java process is gone"
+GONE = "slotkeeper: Spark's Java process has exited"
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ GONE = "slotkeeper: Spark's Java process is gone"
             [BEGAN, "#  SIGSEGV (0xb) at pc=0x00007f, pid=9, tid=10", GONE],
             "SIGSEGV (0xb) at pc=0x00007f, pid=9, tid=10",
         ),
-        ([BEGAN, "noise", GONE, "more noise"], "Spark's Java process is gone"),
+        ([BEGAN, "noise", GONE, "more noise"], "Spark's Java process has exited"),
         (["java.lang.OutOfMemoryError: of the driver before", BEGAN, "noise"], ""),
         (["java.lang.OutOfMemoryError: Metaspace"], "java.lang.OutOfMemoryError: Metaspace"),
         ([], ""),

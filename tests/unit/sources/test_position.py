@@ -54,19 +54,19 @@ def test_what_is_kept_round_trips_as_text_with_its_xmin(live: int | None, durabl
 
 @pytest.mark.parametrize("text", ["", "x", "1/", "/1", "1/2/3", "1/-2", "-1", "01", "1/ 2", "+1", "1.0", "1_0", "1/x"])
 def test_a_damaged_position_is_never_guessed_at(text: str) -> None:
-    with pytest.raises(ValueError, match="not a position"):
+    with pytest.raises(ValueError, match="invalid position"):
         POSITIONS.place(text)
 
 
 def test_a_lanes_position_that_has_lost_its_sequence_is_damaged() -> None:
     """Behind the point alone, the events at it would be left out without a word."""
-    with pytest.raises(ValueError, match="not a position"):
+    with pytest.raises(ValueError, match="invalid position"):
         POSITIONS.position("10516")
 
 
 @pytest.mark.parametrize("text", ["", "1/2", "1/2/", "1/2/-", "1/2/3/4", "01/2/3", "x/2/3", "1/--/3"])
 def test_damaged_points_are_never_guessed_at(text: str) -> None:
-    with pytest.raises(ValueError, match="not "):
+    with pytest.raises(ValueError, match="invalid "):
         POSITIONS.kept(text)
 
 

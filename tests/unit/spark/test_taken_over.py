@@ -15,7 +15,7 @@ from slotkeeper.core.spark import job as driver
 from slotkeeper.core.state.sqlite import Store
 from tests.unit.config.samples import VALID
 
-JOB, HOLDER = "orders_rt", "job orders_rt run r2 by root@elsewhere pid 5861, last heard of 0 s ago"
+JOB, HOLDER = "orders_rt", "job orders_rt run r2 by root@elsewhere pid 5861, last report 0 s ago"
 
 
 def no_answer() -> str:
@@ -34,7 +34,7 @@ def test_the_reason_names_host_and_pid_of_the_later_start_where_the_sink_answers
     config.write_text(VALID, "utf-8")
 
     def replaced(*_: object, **__: object) -> None:
-        raise Superseded("epoch 2 has taken over from our 1")
+        raise Superseded("epoch 2 has taken over from this run's 1")
 
     sessions = SimpleNamespace(store=lambda: SimpleNamespace(holder=holder), close=lambda: None)
     monkeypatch.setattr(driver, "WiredSessions", lambda *_, **__: sessions)

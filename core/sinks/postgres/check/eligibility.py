@@ -224,13 +224,13 @@ def objections(
         yield from _partition_objections(target, part, facts, options)
     for name, function in facts.casts:
         if name in target.key:
-            what = f"has key column {name!r} of a type with an implicit cast, which runs {function} as our login"
-            yield _objection(target, what, "drop the cast (DROP CAST), or make it AS ASSIGNMENT")
+            what = f"has key column {name!r} whose type has an implicit cast, which runs {function} as the job's login"
+            yield _objection(target, what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
     for column in identity.columns if options.quarantines else ():
         # a row in quarantine is found again by its key's text, so equal keys must have one text
         if column.name in target.key and not form(column.type, identity):
-            what = f"keeps key column {column.name!r} as {column.type}, whose equal values have several texts"
-            yield _objection(target, f"{what}: no row of it can be quarantined", 'set on_bad_row = "stop"')
+            what = f"stores key column {column.name!r} as {column.type}, whose equal values have several texts"
+            yield _objection(target, f"{what}: the job cannot quarantine its rows", 'set on_bad_row = "stop"')
 
 
 def form(spelled: str, identity: TableIdentity) -> str:
@@ -249,10 +249,10 @@ def _other_objections(
             continue
         alter = f"ALTER TABLE {dotted(part or target.name)} ALTER COLUMN {quoted(name)}"
         if options.conflict_strategy == "replace":
-            what = f'cannot have column {name!r} made NULL, as conflict_strategy = "replace" does'
+            what = f'has NOT NULL column {name!r}, which conflict_strategy = "replace" sets to NULL'
             yield _objection(target, what, f"{alter} DROP NOT NULL", part)
         elif not it.filled and not options.updates_only:
-            what = f"demands a value for column {name!r}, which is not mapped"
+            what = f"requires a value for column {name!r}, which is not mapped"
             cure = f"{alter} DROP NOT NULL" if part else f"{alter} SET DEFAULT ... (or DROP NOT NULL)"
             yield _objection(target, what, cure, part)
 
@@ -280,15 +280,17 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
     The default of a `mapped` column never runs: each row has a value of it.
     """
     if facts.kind in _KINDS:
-        yield Objection(f"target {name} is {_KINDS[facts.kind]}", "name an ordinary table, or another that is absent")
+        yield Objection(
+            f"target {name} is {_KINDS[facts.kind]}", "name an ordinary table, or one that does not exist yet"
+        )
         return
     yield from _own_objections(f"target {name}", name, facts)
     if facts.inheritors:
         cure = f"ALTER TABLE {dotted(facts.inheritors[0])} NO INHERIT {dotted(name)}"
         yield Objection(f"target {name} {INHERITED}", cure)
     for other, job in facts.sharers:
-        what = f"target {name} and target {other} of job {job} have rows in common: one is a part of the other"
-        yield Objection(what, "one table takes one job: choose another target, or cancel that job")
+        what = f"target {name} shares rows with target {other} of job {job}: one is a partition of the other"
+        yield Objection(what, "choose another target, or cancel that job: one table takes one job")
     silent, named = {f"default of {column}" for column in mapped}, set()
     for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
         named.add(function)
@@ -309,24 +311,24 @@ def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Obj
     """What one table has that the target's rows may not meet, whether it is the target or a partition of it."""
     spelled = dotted(name)
     if facts.persistence != "p":
-        what = f"{subject} is not a logged table: a crash would empty it while its progress stays"
+        what = f"{subject} is not a logged table: a crash would empty it, but not its progress"
         yield Objection(what, f"ALTER TABLE {spelled} SET LOGGED")
     if facts.row_security:
-        what = f"{subject} has row security, which may hide rows from us"
+        what = f"{subject} has row-level security, which can hide rows from the job"
         yield Objection(what, f"ALTER TABLE {spelled} DISABLE ROW LEVEL SECURITY, or a user with BYPASSRLS")
     for trigger in facts.triggers:
         cure = f"ALTER TABLE {spelled} DISABLE TRIGGER {quoted(trigger)}"
-        yield Objection(f"{subject} has a trigger ({trigger}): rows would not be what the source sent", cure)
+        yield Objection(f"{subject} has a trigger ({trigger}): its rows can differ from the source's", cure)
     for rule in facts.rules:
         yield Objection(f"{subject} has a rule ({rule})", f"DROP RULE {quoted(rule)} ON {spelled}")
     for constraint, table, own in facts.foreign:
         cure = f"ALTER TABLE {table} DROP CONSTRAINT {quoted(constraint)}"
-        what = "has a foreign key" if own else "is what a foreign key points at"
-        yield Objection(f"{subject} {what} ({constraint}): no order is kept between tables", cure)
+        what = "has a foreign key" if own else "is referenced by a foreign key"
+        yield Objection(f"{subject} {what} ({constraint}): the job preserves no order between tables", cure)
 
 
 def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objection:
-    what = f"{subject} runs {function} ({owner}), which looks names up by its caller's search_path: ours is pinned"
+    what = f"{subject} runs {function} ({owner}), which resolves names by the job's pinned search_path"
     return Objection(what, f"ALTER FUNCTION {function} SET search_path = {schema}, and what else its body needs")
 
 
@@ -349,7 +351,7 @@ def made_objections(name: str, identity: TableIdentity, session: SinkSession) ->
                 continue
             spelled = own.name if own else made
             if lacks(spelled):
-                what = f"target {name} cannot be made: the sink has no type {spelled} (column {column.name!r})"
+                what = f"cannot create target {name}: the sink has no type {spelled} (column {column.name!r})"
                 what += ", the row type of a table" if own and own.table else ""
                 found.append(Objection(what, made_types.cure(own, identity, lacks) if own else made_types.MANUAL))
     return found
@@ -361,20 +363,20 @@ def name_objections(target: str, columns: Sequence[str], longest: int, system: C
     PostgreSQL, "Identifiers and Key Words" (NAMEDATALEN) and "System Columns".
 
     >>> [one.what for one in name_objections("mart.t", ["id", "ctid"], 63, ["ctid"])]
-    ["target mart.t cannot be made: column 'ctid' has the name of a system column of the sink"]
+    ["cannot create target mart.t: column 'ctid' has the name of a system column of the sink"]
     >>> [one.what for one in name_objections("mart.tables", ["a", "longer"], 5, [])]
-    ["target mart.tables cannot be made: name 'tables' has 6 bytes, the sink takes 5", \
-"target mart.tables cannot be made: name 'longer' has 6 bytes, the sink takes 5"]
+    ["cannot create target mart.tables: name 'tables' has 6 bytes, the sink's limit is 5", \
+"cannot create target mart.tables: name 'longer' has 6 bytes, the sink's limit is 5"]
     """
     named = [(name, _SHORTER_TARGET) for name in target.split(".", 1)] + [(name, _OTHER_COLUMN) for name in columns]
     for name, cure in named:
         size = len(name.encode())
         if size > longest:
-            what = f"target {target} cannot be made: name {name!r} has {size} bytes, the sink takes {longest}"
+            what = f"cannot create target {target}: name {name!r} has {size} bytes, the sink's limit is {longest}"
             yield Objection(what, cure)
     for name in columns:
         if name in system:
-            what = f"target {target} cannot be made: column {name!r} has the name of a system column of the sink"
+            what = f"cannot create target {target}: column {name!r} has the name of a system column of the sink"
             yield Objection(what, _OTHER_COLUMN)
 
 
@@ -410,11 +412,11 @@ def _column_objections(
         yield _objection(target, f"has no column {column.name!r}", cure)
         return
     if there.generated:
-        left = "leave it out with columns = { ... }: the target goes on computing it"
+        left = "omit it with columns = { ... }: the target continues to compute it"
         cure = f"{alter} DROP EXPRESSION (an identity: SET GENERATED BY DEFAULT), or {left}"
         yield _objection(target, f"generates column {column.name!r} itself", cure)
     if there.refuses_null:
-        what = f"keeps column {column.name!r} in a domain that refuses NULL, which old images hold"
+        what = f"stores column {column.name!r} in a NOT NULL domain, but old images hold NULL"
         yield _objection(target, what, f"{alter} TYPE {type_name.sql(there.base)}")
     source, has = identity.user_type(wanted), there.base or without_domains(there.type, facts.types.values())
     if source is None or there.type == "text":
@@ -447,16 +449,16 @@ def _user_type_objections(
     lacking = [one for one in source.parts if one not in known.parts]
     if source.kind == "e" and lacking:
         value = made_types.literal(lacking[0])
-        what = f"keeps column {column.name!r} in an enum without the label {made_types.pasteable(value)}"
+        what = f"stores column {column.name!r} in an enum without the label {made_types.pasteable(value)}"
         yield _objection(target, what, made_types.pasteable(f"ALTER TYPE {source.name} ADD VALUE {value}"))
     elif source.kind != "e" and not made_types.same(source, known, identity, facts.types.values()):
-        what = f"keeps column {column.name!r} in another {source.name} than the source's"
+        what = f"stores column {column.name!r} in another {source.name} than the source's"
         yield _objection(target, what, f"{alter} TYPE text")
 
 
 def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objection]:
     for name in (one for one in target.key if one in facts.folding):
-        what = f"compares key column {name!r} by a nondeterministic collation: keys that differ would be one row"
+        what = f"has a nondeterministic collation on key column {name!r}: different keys would be one row"
         alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
         yield _objection(target, what, f'{alter} TYPE {type_name.sql(facts.columns[name].type)} COLLATE "C"')
     for key in (one for one in facts.keys if _is_key(target, one) and not one.immediate):

@@ -16,8 +16,8 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.drivers import pg_types
 from slotkeeper.core.sqltext import quoted
 
-MANUAL = "make it there (CREATE TYPE or CREATE EXTENSION), or make the target yourself, with a text column"
-"""The cure where no statement is known: of base types, which have functions of their own."""
+MANUAL = "create it there (CREATE TYPE or CREATE EXTENSION), or create the target yourself, with a text column"
+"""The hint without a known statement, for base types, which have their own functions."""
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'" + r'|"(?:[^"]|"")*"')
 

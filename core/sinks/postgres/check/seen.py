@@ -25,13 +25,13 @@ from slotkeeper.core.sqltext import statements
 SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS, LOCK_MS, LOCKED_MS = 10_000, 500, 50
-"""Of a check's statement, and of its waiting for a lock: whoever locks a target keeps its steps from it as well. A
-target that was locked at the last check is asked by itself, and waited for less."""
+"""Milliseconds of a check's statement and its lock wait: a lock on a target holds up its steps as well. The check asks
+about a target that was locked last time on its own, and waits less for it."""
 _GONE = ("42P01", "3F000")
-"""SQLSTATE of a table and of a schema that are not there."""
+"""SQLSTATEs of a missing table and a missing schema."""
 _IS_LOCKED = "55P03"
 _UNSEEN = ("42501", _IS_LOCKED, "57014")
-"""SQLSTATE of a right that is missing, of a lock that was not had in time, and of a statement that took too long."""
+"""SQLSTATEs of a missing right, a lock not granted in time, and a statement timeout."""
 _ABSENT = dict.fromkeys(PARTS, "")
 
 

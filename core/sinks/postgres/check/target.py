@@ -191,8 +191,8 @@ def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
     )
     altered = [str(name) for (name,) in cursor.fetchall() if name in target.columns]
     if altered:
-        what = f"target {target.name} was altered while it was copied: column {safe(altered[0], 60)} has another type"
-        raise Refused(what, "give the column its type back, or take a new snapshot", where="sink")
+        what = f"target {target.name} was altered during its copy: column {safe(altered[0], 60)} has another type"
+        raise Refused(what, "restore the column's type, or take a new snapshot", where="sink")
 
 
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
@@ -205,7 +205,7 @@ _AUTOMATIC = ("i", "a")
 """pg_cast.castcontext of implicit and of assignment casts."""
 _EMPTIED = " USING NULL"
 _TEXTS = "S"
-"""pg_type.typcategory of texts: whatever is written into one is cast by itself."""
+"""pg_type.typcategory of texts: a value written into one is cast automatically."""
 
 
 def reshape(
@@ -277,8 +277,8 @@ class _Reshaping:
         fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
         if not fixed or not self._session.dialect.spreads:
             return []
-        what = f"target {name} lies by the hash of column {fixed[0]!r}, which no ALTER changes: create_target = true"
-        return [Objection(f"{what} makes it anew", f"DROP TABLE {dotted(name)}")]
+        what = f"target {name} is distributed by column {fixed[0]!r}, which ALTER cannot change: create_target = true"
+        return [Objection(f"{what} recreates it", f"DROP TABLE {dotted(name)}")]
 
     def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
         """Types that somebody made at the source and nobody at the sink."""
@@ -297,7 +297,7 @@ class _Reshaping:
         same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
         if same and not casts:
             return []
-        what = f"target {self._target.name} has rows by another key than the source's"
+        what = f"target {self._target.name} has rows with another key than the source's"
         return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
 
     def _projected(self, made: Sequence[Need]) -> TargetFacts:

@@ -21,7 +21,7 @@ from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000
-"""A look's own limit: somebody waits for it, who would not for the ten minutes of a step."""
+"""Milliseconds of a reading for a screen; a step has ten minutes."""
 _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 
 
@@ -83,10 +83,8 @@ class PostgresViewer:
         rows = self._rows("mode", {}) if self.session.dialect.has_modes else []
         if not rows or str(rows[0][0]).upper() != "ORA":
             return []
-        what = (
-            "its database is ORA-compatible (sql_compatibility): it keeps each empty text as NULL, also in our tables"
-        )
-        return [Objection(what, "name a database that was made with DBCOMPATIBILITY 'TD' or 'MySQL'")]
+        what = "its database is ORA-compatible (sql_compatibility): it stores an empty text as NULL, also in own tables"
+        return [Objection(what, "name a database that was created with DBCOMPATIBILITY 'TD' or 'MySQL'")]
 
     def open_schemas(self, user: str) -> list[str]:
         """Schemas on the login's own search_path in which everybody may create."""
@@ -140,16 +138,16 @@ def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
 
 
 WAITS_LIMIT_MS = 2_000
-"""Of each statement: an answer that comes later is of no use to whoever looks at a screen."""
+"""Milliseconds of each statement: a later answer does not help a screen's reader."""
 DEEPEST = 5
-"""So many sessions behind each other are followed; who waits at the end of a longer queue is shown as waiting."""
+"""Most sessions followed in a lock queue; at the end of a longer queue only the wait is shown."""
 MOST, ASKED = 20, 100
-"""So many sessions in front of one are told, and so many are asked about in one answer; the others are counted."""
+"""Most blocking sessions shown for one, and asked about in one answer; the others are counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
 _ENDING: Book = ("slotkeeper.core.sinks.postgres.check", "ending.sql")
 _CONCEALED = "<insufficient privilege>"
 _PREPARED = 0
-"""What pg_blocking_pids calls a prepared transaction."""
+"""pg_blocking_pids' number for a prepared transaction."""
 
 
 @dataclass(frozen=True, slots=True)

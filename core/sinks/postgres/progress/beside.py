@@ -117,7 +117,7 @@ class BesideReplays:
                 return False
             token = {"token": f"label:{label} {number}"}
             if self._session.run(cursor, "replay_armed", {**place, **token}, SQL).rowcount != len(lanes):
-                raise Defect("lanes that were locked have changed")
+                raise Defect("locked lanes have changed")
             marked = {"id": id, "mark": _replayed(label), "by": by, "reason": reason}
             self._session.run(cursor, "replay_marked", marked, SQL)
             return True
@@ -127,9 +127,9 @@ class BesideReplays:
             raise Refused("the lane of the entry has no progress row", "start the job first", where="sink")
         entries.refuse_copying(state for _, state, _, _ in lanes)
         unit = entries.run(self._session, cursor, "unit", {**self._place, "id": id}).fetchone()
-        state = unit[1] if unit else "gone"
+        state = unit[1] if unit else "removed"
         if state != EntryState.QUARANTINED.value:
-            raise Refused(f"entry {id} is {state} by now", "nothing was done", where="sink")
+            raise Refused(f"entry {id} was already {state}", "no action needed", where="sink")
 
     def resolve(self, label: str, applied: bool) -> None:
         with self._session.transaction() as cursor:

@@ -48,7 +48,7 @@ class SinkAudit:
 
 _ACCOUNTS: Book = ("slotkeeper.core.sinks.postgres.progress", "accounts.sql")
 LIMIT_MS = 2_000
-"""Of one transaction: nobody waits for longer for what only informs."""
+"""Milliseconds of one transaction: reports only inform, and are not worth a longer wait."""
 
 
 class PostgresAccounts:

@@ -85,7 +85,7 @@ class PostgresResets(PostgresProgress):
                 expected = {"was_position": before["position"], "was_state": before["state"]}
                 values = {**parameters_of(row), **expected, "epoch": epoch, "ordered": swap.ordered}
                 if self.session.run(cursor, "write", values, _SQL).rowcount != 1:
-                    raise Superseded(f"{row.key.shard}: the row moved under its lock")
+                    raise Superseded(f"{row.key.shard}: the row changed under its lock")
             _step(self.session, cursor, reset, step, outcome)
         return list(moved.values())
 
@@ -94,14 +94,14 @@ class PostgresResets(PostgresProgress):
         try:
             found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
             if found is None:
-                raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {was.key.shard} is gone from the sink")
+                raise trouble(TroubleName.PROGRESS_LOST, f"the sink has lost the progress row of {was.key.shard}")
             now = row_of(was.key, found, self._positions)
         except Trouble as lost:
             if not partly:
                 raise
             return str(lost)
         if now.epoch != epoch:
-            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has taken over from our {epoch}")
+            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has taken over from this reset's {epoch}")
         return moved_from(was, now)
 
     def reset(self, reset: str) -> ResetEntry | None:

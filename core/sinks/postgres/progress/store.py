@@ -59,7 +59,7 @@ DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
 """The statements for a sink beside the store; `beside.py` has a worker's."""
 
 STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
-"""The statements on what Spark queries write."""
+"""The statements on the tables of Spark queries."""
 
 
 def _nothing(cursor: pg.Cursor) -> None:
@@ -101,7 +101,7 @@ class PostgresProgress(LaneRows):
         self._lease = locks.lease_lock(lane)
         self._rows_lock = locks.rows_lock(session.schema.string, lane)
         self._leased_in, self._guarded_in = 0, 0
-        """The connections on which the lease and the target's lock were taken."""
+        """The connections that hold the lease and the target's lock."""
         self._passed = False
 
     def create_tables(self) -> None:
@@ -187,7 +187,7 @@ class PostgresProgress(LaneRows):
             return ""
         job, run, host, user, pid, age = found[0]
         heard = f"{age:.0f} s ago" if age >= 0 else "before the sink's clock was set back"
-        return f"job {job} run {run} by {user}@{host} pid {pid}, last heard of {heard}"
+        return f"job {job} run {run} by {user}@{host} pid {pid}, last report {heard}"
 
     def open_reset(self) -> str:
         """The id of the slot's reset that a crash left behind, or nothing."""
@@ -226,7 +226,7 @@ class PostgresProgress(LaneRows):
             ordered = Ordered.of(str(text) for (text,) in self.session.run(cursor, "ordered", self._all).fetchall())
             record, _ = seen.recorded(self.session, cursor, self._lane)
             if self.session.run(cursor, "delete_creating", {**self._all, "epoch": epoch}).rowcount == 0:
-                raise Superseded("the rows of this start are gone or another start has taken over")
+                raise Superseded("the rows of this start do not exist, or another start has taken over")
             self._insert(cursor, rows, len(rows))
             if record is not None:
                 seen.write(self.session, cursor, self._lane, record)
@@ -299,11 +299,9 @@ class PostgresProgress(LaneRows):
         self.session.run(cursor, "raise_epoch", {**place, **asdict(self._runner)})
         epochs = self.session.run(cursor, "epochs", dict(place)).fetchall()
         if not epochs:
-            raise trouble(
-                TroubleName.PROGRESS_LOST, f"the progress rows of {place['source_table']} are gone from the sink"
-            )
+            raise trouble(TroubleName.PROGRESS_LOST, f"the sink has lost the progress rows of {place['source_table']}")
         if len(set(epochs)) != 1:
-            raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are of different times")
+            raise trouble(TroubleName.SINK_OLDER, "the lanes' epochs differ: the rows are from different times")
         return int(epochs[0][0])
 
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None:
@@ -412,10 +410,10 @@ class PostgresProgress(LaneRows):
     def _locked(self, cursor: pg.Cursor, key: LaneKey, epoch: int) -> ProgressRow:
         found = self.session.run(cursor, "lock", key_of(key)).fetchone()
         if not found:
-            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {key.shard} is gone from the sink")
+            raise trouble(TroubleName.PROGRESS_LOST, f"the sink has lost the progress row of {key.shard}")
         row = row_of(key, found, self._positions)
         if row.epoch != epoch:
-            raise Superseded(f"epoch {row.epoch} has taken over from our {epoch}")
+            raise Superseded(f"epoch {row.epoch} has taken over from this run's {epoch}")
         return row
 
     def quarantined(self) -> int:
@@ -442,7 +440,7 @@ class PostgresProgress(LaneRows):
             job, source, table, slot = found
             raise Refused(
                 f"target {target} belongs to job {job} ({source} {table} slot {slot})",
-                "one target takes one job: choose another target, or cancel that job",
+                "choose another target, or cancel that job: one target takes one job",
                 where="sink",
             )
         if not self.session.has(cursor, "exists", STREAMS, name="slotkeeper_streams"):
@@ -452,8 +450,8 @@ class PostgresProgress(LaneRows):
             table = target.partition(".")[2]
             forget = f"DELETE FROM {dotted(self.session.schema.string)}.slotkeeper_streams WHERE target = '...'"
             raise Refused(
-                f"target {target} is written by query {found[0]} of Spark (batch {found[1]})",
-                f"choose another target; or end that query for good, then at the sink, for {table}: {forget}",
+                f"Spark query {found[0]} writes target {target} (batch {found[1]})",
+                f"choose another target; or end that query for good, then run at the sink, for {table}: {forget}",
                 where="sink",
             )
 

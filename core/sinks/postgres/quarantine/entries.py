@@ -68,12 +68,12 @@ def open(cursor: pg.Cursor, key: LaneKey) -> None:
 def refuse_copying(states: Iterable[str]) -> None:
     """Refused where a lane of these states is not copied yet: nothing is replayed there."""
     if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
-        raise Refused("the copy is not done", "replay once the job is CATCHING UP or RUNNING", where="sink")
+        raise Refused("the copy is unfinished", "replay once the job is CATCHING UP or RUNNING", where="sink")
 
 
 def full(key: LaneKey, limit: int, last: str) -> Trouble:
     """QUARANTINE FULL; `last` is the SQLSTATE and the sentence of the last row."""
-    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit} allows"
+    what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit}"
     hint, code = SAFE[TroubleName.QUARANTINE_FULL], last.partition(" ")[0]
     return Trouble(f"{what}; the last one: {last}", hint, code, "sink", name=TroubleName.QUARANTINE_FULL)
 
@@ -109,7 +109,7 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
     (quarantined,) = (run(session, cursor, "quarantined", place).fetchone() or (0,)) if there and not wanted else (0,)
     if quarantined:
         place_text = f"{place['source_table']} slot {place['slot']}"
-        what = f'{place_text} holds {quarantined} rows in quarantine, and on_bad_row is "stop"'
+        what = f'{place_text} has {quarantined} rows in quarantine, but on_bad_row is "stop"'
         raise Refused(
             what, '`slotkeeper errors replay` or `errors discard` them, or set on_bad_row = "quarantine"', where="sink"
         )

@@ -24,7 +24,7 @@ from slotkeeper.core.sinks.postgres.write.row_isolation import DAMAGED, Bad, bad
 from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 
 SQL, Literal = pg.sql.SQL, pg.sql.Literal
-_OTHER_COLUMNS = Bad("", "", "", "the target's mirrored columns are others now than when the row was quarantined")
+_OTHER_COLUMNS = Bad("", "", "", "the target's columns have changed since the row was quarantined")
 _UNIT = ("id", "state", "shard", "pair", "damaged", "names")
 
 
@@ -87,10 +87,10 @@ class Replays:
         lanes = self._lanes(cursor, shard, every=shard == EVERYWHERE) or self._lanes(cursor, shard, every=True)
         if not lanes:
             what = f"{self._place['source_table']} slot {self._place['slot']} has no progress row"
-            raise Refused(what, "a row is replayed into what its job mirrors: start the job first", where="sink")
+            raise Refused(what, "start the job first: a replay writes to its target", where="sink")
         entries.refuse_copying(state for _, state, _ in lanes)
         if any(target.partition(".")[2] != table.name for *_, target in lanes):  # it begins with the database's name
-            raise Refused(f"its job mirrors into {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
+            raise Refused(f"its job writes to {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
         return self._unit(cursor, id)
 
     def _lanes(self, cursor: pg.Cursor, shard: str, every: bool) -> list[tuple[str, str, str]]:
@@ -102,8 +102,8 @@ class Replays:
         rows: list[dict[str, Any]] = [dict(zip(_UNIT, row, strict=True)) for row in found]
         mine = next((row for row in rows if row["id"] == id), None)
         if mine is None:
-            what = f"there is no entry {id} of {self._place['source_table']} slot {self._place['slot']}"
-            raise Refused(what, "`slotkeeper errors list` has them", where="sink")
+            what = f"unknown entry {id} of {self._place['source_table']} slot {self._place['slot']}"
+            raise Refused(what, "`slotkeeper errors list` shows the entries", where="sink")
         ids = tuple(row["id"] for row in rows if row["state"] == EntryState.QUARANTINED.value)
         damaged = any(row["damaged"] for row in rows if row["id"] in ids)
         return _Unit(ids, EntryState(mine["state"]), mine["shard"], damaged, tuple(mine["names"]))

@@ -43,10 +43,10 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
 
 LONGEST = 64
-"""Steps that a lane takes the general way at most before the next try."""
+"""Most steps that a lane takes the general way before the next try."""
 _MISSES = ("22", "23")
-"""SQLSTATE classes that say what is wrong with a row (data exception, integrity constraint violation): the general way
-finds out which row, and whether it is one."""
+"""SQLSTATE classes of a row's error (data exception, integrity constraint violation): the general way finds the row,
+if there is one."""
 _COUNTED = """
 SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
        (SELECT count(*) FROM {stage} b JOIN {stage} u
@@ -66,7 +66,7 @@ SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 _ANOTHERS = "s.kind = 'U' AND t.xmin <> {}"
 _XMIN = SQL("{}::text::xid")
 _OWN = SQL("(SELECT (txid_current() % 4294967296)::text::xid)")
-"""The xmin of what a transaction without a savepoint writes."""
+"""The xmin of rows that a transaction without a savepoint writes."""
 
 
 def fits(table: TargetTable, options: SinkOptions) -> bool:

@@ -36,7 +36,7 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable
 _SQL: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 _STREAMS = "slotkeeper_streams"
 STALE_BYTES = 8_388_608
-"""Staged bytes of batches that are done from which on they are cut off: reading past less costs less than that."""
+"""Staged bytes of finished batches above which they are truncated: reading past fewer is cheaper."""
 
 LOCK_WAIT = "5s"
 
@@ -89,7 +89,7 @@ class PostgresQuerySink:
             what = (
                 f"{self._target.name} is the target of job {safe(job, 40)} ({safe(table, 80)}, slot {safe(slot, 40)})"
             )
-            raise Refused(what, "write into another table, or drop that job's slot first", where="sink")
+            raise Refused(what, "write to another table, or drop that job's slot first", where="sink")
 
     def _make(self) -> None:
         table, schema = self._known, self.session.schema.string
@@ -152,8 +152,8 @@ class PostgresQuerySink:
         except pg.DriverError as error:
             if pg.failure(error)[0] != "55P03":  # lock_not_available
                 raise
-            what = f"{self._target.name} is locked by a job, or by another query at this moment"
-            raise Busy(what, "a target has one writer: `slotkeeper locks` names the other", where="sink") from None
+            what = f"{self._target.name} is locked by a job or another query"
+            raise Busy(what, "run `slotkeeper locks`: it names the other writer", where="sink") from None
         self._run(cursor, "limit_wait", limit=SETTINGS["lock_timeout"])
 
     def _fenced(self, cursor: pg.Cursor, batch: QueryBatch, rows: int) -> bool:
@@ -165,19 +165,19 @@ class PostgresQuerySink:
             return True
         found = self._run(cursor, "last", target=self._target.name).fetchone()
         if found is None:
-            raise Busy(f"{self._target.name}: its row in {_STREAMS} was removed just now", where="sink")
+            raise Busy(f"{self._target.name}: its row in {_STREAMS} was just removed", where="sink")
         if found[0] != batch.query:
             raise self._of_another(*found)
         if found[1] > batch.number:
-            what = f"{self._target.name} has batch {found[1]} of this query already, and this is batch {batch.number}"
-            hint = "its checkpoint is older than the table (restored, or of a driver that was replaced): begin anew"
+            what = f"{self._target.name} already has batch {found[1]} of this query; this is batch {batch.number}"
+            hint = "its checkpoint is older than the table (restored, or from a replaced driver): start over"
             raise Refused(what, f"{hint} with an empty target and a new checkpoint", where="sink")
         return False
 
     def _of_another(self, query: str, number: int, host: str, os_user: str) -> Refused:
-        what = f"{self._target.name} is written by query {query} (batch {number}, {safe(os_user, 40)}@{safe(host, 60)})"
+        what = f"query {query} writes {self._target.name} (batch {number}, {safe(os_user, 40)}@{safe(host, 60)})"
         hint = f'end that query for good, then set the option successor_of = "{query}" here'
-        return Refused(f"{what}; this checkpoint is of another", hint, where="sink")
+        return Refused(f"{what}; this checkpoint belongs to another query", hint, where="sink")
 
     def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:
         """The batch's rows where a step's statements find them, counted and judged; how many are inserts."""
@@ -188,11 +188,11 @@ class PostgresQuerySink:
         cursor.execute(query_staging.counted(table))
         found, keyless, inserts = cursor.fetchone() or (0, False, 0)
         if found != rows:
-            what = f"{where}: {found} of {rows} staged rows are there"
-            hint = "the sink was restarted, or another run of this query cleared them: the next run stages them again"
+            what = f"{where}: found {found} of {rows} staged rows"
+            hint = "the sink restarted, or another run of this query cleared them: the next run stages them again"
             raise Unreachable(what, hint, where="sink")
         if keyless:
-            what = f"{where}: a row has no value in a column of the key ({', '.join(self._target.key)})"
+            what = f"{where}: a row has NULL in a key column ({', '.join(self._target.key)})"
             raise Refused(what, "filter such rows out, or name another key", where="sink")
         return int(inserts)
 
@@ -208,11 +208,11 @@ class PostgresQuerySink:
             return
         where = f"{self._target.name}, batch {batch.number}"
         if self._target.ordered:
-            what = f"{where}: one change of a key came as several rows, and which is the last cannot be told"
-            hint = "a join or explode has made several rows of one: aggregate them, or have the key tell them apart"
+            what = f"{where}: one change of a key came as several rows without an order"
+            hint = "a join or explode made several rows of one: aggregate them, or extend the key"
         else:
-            what = f"{where}: a key came in several rows, and without the columns of a changelog none is the last"
-            hint = "have one row for each key in a batch: aggregate, or keep slotkeeper_change, _point and _sequence"
+            what = f"{where}: a key came in several rows without a changelog's columns to order them"
+            hint = "send one row per key in a batch: aggregate, or select slotkeeper_change, _point and _sequence"
         raise Refused(what, hint, where="sink")
 
     # -- afterwards -------------------------------------------------------------------------------------------------

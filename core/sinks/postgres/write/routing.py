@@ -20,22 +20,22 @@ from typing import BinaryIO, cast
 from slotkeeper.core.errors import Unreachable
 
 LEAST = 2_000
-"""Events from which on a step is tried: below, its statements cost more than they save."""
+"""Least events of a tried step: with fewer, its statements cost more than they save."""
 SHARE = 4
-"""Of so many events one is an insert at least where a step is tried: what is saved is saved on the inserts."""
+"""Most events per insert in a tried step: the savings come from inserts."""
 BLOCK = 262_144
-"""Bytes read at a time; a step that ends within the first, and has fewer than `LEAST` lines, is not routed at all."""
+"""Bytes read at a time; a step within the first block and below `LEAST` lines is not routed."""
 TOGETHER = 2_048
-"""Rows that are sent at a time."""
+"""Rows sent at a time."""
 SORTED = 4_194_304
-"""Bytes of the inserts that are put into the order of their keys at a time."""
+"""Bytes of inserts sorted by key at a time."""
 SPOOL = 16_777_216
-"""Bytes of the inserts that stay in memory; more go to a file."""
+"""Bytes of inserts in memory; the rest goes to a file."""
 WATCHED = 25_000
-"""Events whose keys are watched, some 3 MiB of them: a lane whose keys repeat repeats them early, and of what comes
-behind the target finds out what is wrong. Of a step of 112,500 it is a third of the routing's time that is saved."""
+"""Events whose keys the router watches, about 3 MiB: a lane with repeated keys repeats them early, and the target finds
+later repeats. With a step of 112,500 events this saves a third of the routing's time."""
 Key = bytes | tuple[bytes, ...]
-"""The texts of a row's key; of a line without one they are empty."""
+"""The texts of a row's key; empty for a line without a key."""
 
 
 def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
@@ -85,7 +85,7 @@ class Routed:
     def compare(self, rows: int) -> None:
         """Raise Unreachable where the server took another number of inserts than were read: it accepts a cut text."""
         if rows != self.inserts:
-            raise Unreachable(f"{self.inserts} inserts were read, the sink got {rows}: the line was cut", where="sink")
+            raise Unreachable(f"read {self.inserts} inserts, the sink got {rows}: the connection was cut", where="sink")
 
     def close(self) -> None:
         """Give up what is spooled; safe to call twice."""

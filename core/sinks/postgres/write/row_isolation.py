@@ -130,15 +130,15 @@ class FirstBadRow(Quarantine):
 
 
 BLOCK = 1_000
-"""Units tried together at first: larger ones are halved more often, smaller ones are more statements without need."""
+"""Units tried together at first: larger groups are halved more often, smaller ones need more statements."""
 SPOOL = 8_388_608
-"""Bytes of a piece that stay in memory on their way through us; more go to a file."""
+"""Bytes of a piece in memory on its way; the rest goes to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Seconds for an isolating step: with more, its task would be given up. The next try is half as wide."""
+"""Most seconds of an isolating step: a longer task would be abandoned. The next try is half as wide."""
 STALE = 2_000
-"""Rows that may lie dead in the staging tables before they are cut off: deleting is quicker for few, scanning not."""
+"""Most dead rows in the staging tables before a truncation: deleting few is faster, scanning past many is not."""
 
 Attempt = Callable[[int, int], Bad | None]
 Single = Callable[[int, Bad], None]
@@ -295,7 +295,7 @@ class RowIsolation:
         self._cursor.execute(SQL("TRUNCATE {}").format(Identifier(name)))
 
 
-DAMAGED = Bad("22021", "", "", "text that the encoding of the sink cannot hold; kept with its bytes spelled out")
+DAMAGED = Bad("22021", "", "", "text that the sink's encoding cannot hold; stored as its bytes")
 
 
 def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:

@@ -34,8 +34,8 @@ from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
-"""What a step cannot take, as `statements.staged_top` counts it."""
-_REPORT = "look at it with `slotkeeper slots peek`, and report it; a new snapshot goes past it"
+"""Events that a step cannot apply, by the number of `statements.staged_top`."""
+_REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class PostgresSink:
@@ -66,18 +66,18 @@ class PostgresSink:
         self._nulls = bool(compose.nulled_columns(target, options))
         self._prepared_in = 0
         self._isolating, self._quarantines = False, False
-        """Whether the open step is taken carefully; whether the slot's table holds rows, as far as is known."""
+        """Whether the open step isolates rows; whether the slot's table holds rows, as far as known."""
         self._texts_in = 0
         self._begun: pg.Connection | None = None
-        """The connection on which the open transaction began: no other may commit it."""
+        """The connection of the open transaction: only it can commit."""
         self._kept: dict[int, int] = {}
-        """How often this connection's kept statements were used, by the size that they were planned for."""
+        """Uses of this connection's prepared statements, by the size that they were planned for."""
         self._optimistic = optimistic.fits(target, options)
         self._lanes: dict[LaneKey, optimistic.Lane] = {}
         self._routed: Routed | None = None
-        """The inserts of the open step, where they are kept apart."""
+        """The separated inserts of the open step, if any."""
         self._passed, self._repeats = False, False
-        """Whether the open step is a large one that is not tried: as its lanes wait after a miss; as it would miss."""
+        """Whether a large open step is not tried: because its lane waits after a miss; because it would miss."""
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -134,7 +134,7 @@ class PostgresSink:
         cursor.execute(compose.staged_top(self.target, staging, up_to))
         point, sequence, odd = cursor.fetchone() or (None, None, None)
         if odd is not None:
-            what = f"{self.target.name}: the source sent {ODD[odd]}; nothing was applied"
+            what = f"{self.target.name}: the source sent {ODD[odd]}; nothing applied"
             raise Defect(what, _REPORT, where="source")
         return Top(point, sequence)
 
@@ -219,7 +219,7 @@ class PostgresSink:
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         # that sink may have it
-        what = f"{self.target.name}: the progress row of {key.shard} has a range decided for a sink beside its store"
+        what = f"{self.target.name}: the progress row of {key.shard} has a pending range of another sink kind"
         raise Refused(what, "start the job with that sink once, or take a new snapshot", where="sink")
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
@@ -333,7 +333,7 @@ class PostgresSink:
                 if begins:
                     self._begun = self.session.ready()
                 elif self._begun is None or self._begun.closed:
-                    what = f"sink {self.session.place}: the session was lost in mid-transaction"
+                    what = f"sink {self.session.place}: the session ended during a transaction"
                     raise Unreachable(what, code="08003", where="sink")
                 with self._begun.cursor() as cursor:
                     yield cursor

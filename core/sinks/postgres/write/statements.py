@@ -197,7 +197,7 @@ SELECT *, CASE WHEN kind = 'B' AND lead(kind) OVER w = 'U' AND lead(point) OVER 
                AND lead(sequence) OVER w = sequence + 1 THEN 1 ELSE 0 END AS paired
 FROM {stage}{kept} WINDOW w AS (PARTITION BY {key} ORDER BY point, sequence)
 """
-"""Which B has its own U behind it. DWS: an update is B then U at one sync point with consecutive sequences."""
+"""Marks each B that its own U follows. DWS: an update is B then U at one sync point with consecutive sequences."""
 
 _SEGMENTS = """
 SELECT {columns}, point, sequence, kind NOT IN ('I', 'U') AS ends,
@@ -430,7 +430,7 @@ def _key(table: TargetTable) -> Composable:
 # -- which of them a step runs ---------------------------------------------------------------------------------------
 
 RARELY = 100
-"""Uses of a kept plan before it is made anew: a table may have grown since."""
+"""Uses of a prepared plan before a new one: the table may have grown since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ FROM (
   FROM (SELECT *, {key} AS key FROM {texts}{kept}) t WINDOW w AS (ORDER BY point, sequence)) r
 WHERE NOT (kind = 'B' AND coalesce(leads, false) AND next_key = key)
 """
-"""The events that count, each with its key; the two halves of a changed key have one `pair`.
+"""The relevant events, each with its key; the two halves of a changed key share one `pair`.
 
 DWS: an update is B then U at one sync point with consecutive sequences. i and u are an I and a U whose text the sink
 cannot keep.
@@ -109,7 +109,7 @@ FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY point DESC, sequenc
       FROM ({events}) e{only}) f
 WHERE back = 1
 """
-"""Each key's last event: a change carries the whole row, so that it says all but whether the key's row was ended."""
+"""Each key's last event: a change carries the whole row, so only whether the key's row ended is missing."""
 
 _UNITS = """
 INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})
@@ -118,7 +118,7 @@ SELECT dense_rank() OVER (ORDER BY point, CASE WHEN kind = 'B' AND {paired} THEN
        kind IN ('I', 'U', 'i', 'u') AND ends > 0, key, {columns}
 FROM ({finals}) g
 """
-"""What is applied or held as one: a key's last event, or the two halves of a changed key where both are last."""
+"""Units applied or held as one: a key's last event, or the two halves of a changed key if both are last."""
 
 
 def create(table: TargetTable) -> tuple[Composable, ...]:

@@ -199,11 +199,11 @@ SWITCHED = frozenset(
         "new_system_names",
     }
 )
-"""What the vendor does not document and the stand-in has a switch for."""
+"""Behaviour that the vendor does not document and that the stand-in can switch."""
 
 
 CODES = ("I", "d", "B", "U")
-_BUSY = "other writers move the cluster's point too often"
+_BUSY = "other writers advance the cluster's point too often"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def counted(number: int, during: int, after: int) -> ProbeFinding:
     """
     if during > number:
         return yes_or_no(False)
-    return yes_or_no(True if after > number else None, "older transactions of others hold the snapshot back")
+    return yes_or_no(True if after > number else None, "older transactions of other sessions hold the snapshot back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +309,11 @@ def refreshes(before: object, same: object, other: object) -> ProbeFinding:
     ('yes', 'no', None)
     """
     if None in (before, same, other):
-        return ProbeFinding(None, because="this kernel does not tell when a slot was registered")
+        return ProbeFinding(None, because="this kernel does not report when a slot was registered")
     if same != before:
         return yes_or_no(True)
     return yes_or_no(
-        False if other != before else None, "the time of a registration does not move by another one either"
+        False if other != before else None, "another registration does not change the reported time either"
     )
 
 
@@ -337,12 +337,12 @@ def backward(error: str, before: int | None, asked: int, after: int | None) -> P
     """From what a registration below the registered point did: its SQLSTATE, and the point before and after.
 
     >>> backward("", 9, 8, 8).answer, backward("22023", 9, 8, 9).answer, backward("", 9, 8, 9).because
-    ('yes', 'no', 'accepted without an error, and the point stayed')
+    ('yes', 'no', 'accepted without an error, and the point did not change')
     """
     if not error and after == asked:
         return yes_or_no(True)
     if after == before:
-        return ProbeFinding("no", because="" if error else "accepted without an error, and the point stayed")
+        return ProbeFinding("no", because="" if error else "accepted without an error, and the point did not change")
     return ProbeFinding(None, because=f"the point became {after}")
 
 
@@ -359,9 +359,7 @@ def codes(events: Sequence[Event]) -> ProbeFinding:
     found = {one.kind for one in events}
     unknown = sorted(found - set(CODES))
     said = " ".join([code for code in CODES if code in found] + unknown)
-    return ProbeFinding(
-        said or None, not unknown, f"{', '.join(unknown)} is not known to the reader" if unknown else ""
-    )
+    return ProbeFinding(said or None, not unknown, f"{', '.join(unknown)} is unknown to the reader" if unknown else "")
 
 
 def pairs(events: Sequence[Event]) -> ProbeFinding:
@@ -375,21 +373,21 @@ def pairs(events: Sequence[Event]) -> ProbeFinding:
         u is not None and (u.kind, u.point, u.sequence) == ("U", ordered[i].point, ordered[i].sequence + 1)
         for i, u in behind.items()
     )
-    return needs(fine, True, "a B without its U ends its row")
+    return needs(fine, True, "a B without its U deletes its row")
 
 
 def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
     """Whether B and d name the keys that were there."""
     wanted = sorted(key for each in written for kind, key, _ in each.events if kind in ("B", "d"))
     found = [one.key for one in events if one.kind in ("B", "d")]
-    return needs(sorted(map(str, found)) == sorted(map(str, wanted)), True, "rows are deleted by that key")
+    return needs(sorted(map(str, found)) == sorted(map(str, wanted)), True, "the job deletes rows by that key")
 
 
 def one_point(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
     """Whether our transactions, in the order of their commits, are the points in their order, whole."""
     found = [sorted(str((one.kind, one.key)) for one in each) for each in by_point(events).values()]
     wanted = [sorted(str((kind, key)) for kind, key, _ in each.events) for each in written]
-    return needs(found == wanted, True, "a step would apply half a transaction, or in another order")
+    return needs(found == wanted, True, "a step would apply half a transaction, or apply in another order")
 
 
 def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFinding:
@@ -399,10 +397,10 @@ def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFindi
     if missing and all(missing):
         return ProbeFinding("clears")
     if any(missing):
-        return ProbeFinding("clears some", because="SLOT LOST is what a job says")
+        return ProbeFinding("clears some", because="the job reports SLOT LOST")
     if deletes:
         return ProbeFinding("events")
-    return ProbeFinding("neither", because="its rows stay in targets: DELETE them first, or take a new snapshot")
+    return ProbeFinding("neither", because="the targets retain its rows: DELETE them first, or take a new snapshot")
 
 
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
@@ -434,11 +432,11 @@ def purged(
     """
     gone = set(points) - set(left)
     if not gone:
-        return yes_or_no(False), ProbeFinding(None, because="nothing was purged while the probe ran")
+        return yes_or_no(False), ProbeFinding(None, because="DWS purged nothing while the probe ran")
     unread = any(point > registered for point in gone)
-    at_once = ProbeFinding("yes", not unread, "records beyond the registered point are gone" if unread else "")
+    at_once = ProbeFinding("yes", not unread, "DWS removed records beyond the registered point" if unread else "")
     if registered in left:
         return at_once, yes_or_no(True)
     safe = latest_inclusive == "yes"
-    because = "a change that is committed late at that point would be lost: run no job here"
+    because = "the job would lose a change that commits late at that point: run no job here"
     return at_once, ProbeFinding("no", safe, "" if safe else because)

@@ -52,7 +52,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
     ("old snapshots", ("old_snapshot_recorded",), slots.old_snapshot),
     ("errors", ("missing_table_code",), tables.errors),
 )
-"""Topic, its questions, and what asks them, in an order in which each leaves what the next one needs."""
+"""Topic, its questions, and the function that asks them; each group prepares the next."""
 
 
 def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
@@ -71,8 +71,8 @@ class DwsProbe:
         with closing(_session(login)) as session:
             facts = DwsViewer(session).server_facts()
             if not facts.functions:
-                hint = "name a source that is a GaussDB(DWS)"
-                what = f"source {login.endpoint.place} is no DWS: it has no binlog function"
+                hint = "name a GaussDB(DWS) source"
+                what = f"source {login.endpoint.place} is not a GaussDB(DWS): it has no binlog function"
                 raise Refused(what, hint, where="source")
             # under GTM-Lite this probe is what a start waits for
             found = list(eligibility.server_objections(facts, points_proven=True))

@@ -31,10 +31,10 @@ from slotkeeper.core.sqltext import dotted, quoted, statements
 PROBE: Book = ("slotkeeper.core.sources.dws.probe", "probe.sql")
 PREFIX = "slotkeeper_probe_"
 MAKE_LIMIT_MS = 30_000
-"""Making, changing and dropping a table takes locks in the catalogs of every node."""
+"""Milliseconds: creating, altering and dropping a table locks catalogs of every node."""
 
 _UNSURE = ("08", "57")
-"""Classes of SQLSTATEs after which a statement may have taken effect all the same."""
+"""SQLSTATE classes after which a statement may still have taken effect."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ def usable_schema(session: DwsSession, wanted: str) -> str:
     cure = f"{made}GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(user)};" + (
         f" or name one with --probe-schema: {', '.join(usable[:5])}" if usable else ""
     )
-    raise Refused(f"{user} may not make a table {where}", cure, where="source")
+    raise Refused(f"{user} cannot create a table {where}", cure, where="source")
 
 
 def leftovers(session: DwsSession) -> list[Left]:
@@ -126,7 +126,7 @@ def _drop(opened: Callable[[], DwsSession], table: str) -> str:
     try:
         _clear(session, table)
         session.answered(pg.sql.SQL("DROP TABLE IF EXISTS {}").format(_named(table)), None, MAKE_LIMIT_MS)
-        return "" if DwsViewer(session).table_facts(table) is None else "it is still in the catalog"
+        return "" if DwsViewer(session).table_facts(table) is None else "the catalog still lists it"
     except SlotkeeperError as error:
         return error.message
     finally:
@@ -155,15 +155,15 @@ def _named(table: str) -> pg.sql.Identifier:
 
 SLOT = "probe"
 HOME = 1
-"""The place (the distribution column's value) whose rows the questions about one DN are asked of."""
+"""The distribution column's value whose rows serve the questions about one DN."""
 TIME_LIMIT = 120.0
-"""Seconds after which no further group of questions is begun; a group's statements have limits at the server."""
+"""Seconds after which the probe starts no further group; each statement has its own limit at the server."""
 
 AT_FIRST = 2
-"""The groups that find out where our records are; all others need it."""
+"""The groups that locate the probe's records; all others need them."""
 
 Found = tuple[str, ProbeFinding, str]
-"""A question's name, what is told, and the evidence."""
+"""A question's name, its answer and the evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,11 +303,11 @@ def run(
     answers: dict[str, Answer] = {}
     end = clock() + TIME_LIMIT
     for number, (topic, names, ask) in enumerate(groups, 1):
-        because = "the server gave no answer to it"
+        because = "the server did not answer it"
         if clock() > end:
             because = f"the probe had taken {TIME_LIMIT:.0f} s"
         elif number > AT_FIRST and not ctx.home.name:
-            because = "it needs our own records, and no DN showed them"
+            because = "it needs the probe's own records, and no DN showed them"
         else:
             progress(f"{topic} ({number} of {len(groups)})")
             try:

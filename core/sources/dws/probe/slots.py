@@ -21,11 +21,11 @@ from slotkeeper.core.sqltext import dotted
 
 ROUNDS = 3
 MORE = 12
-"""Looks at a moving number: so many at least, and at most where they do not agree."""
+"""Readings of a moving number: at least, and at most if they disagree."""
 ACTS = 8
-"""Registrations between two commits of ours; a cluster on which others commit as often hides what they do."""
+"""Registrations between two commits of the probe; other sessions' commits can hide their effect."""
 PURGED = 3
-"""Transactions whose records a registration may purge."""
+"""Transactions whose records a registration can purge."""
 
 
 def newest(ctx: ProbeContext) -> Iterator[Found]:
@@ -42,7 +42,7 @@ def newest(ctx: ProbeContext) -> Iterator[Found]:
     yield "latest_inclusive", finding or decide.no_finding(), text
     answers = [ctx.ask_slot() for _ in range(MORE)]
     points = {str(row[3]) for row in answers[0]}
-    yield "latest_same", yes_or_no(len(points) == 1), f"{len(answers[0])} DNs tell {' '.join(sorted(points))}"
+    yield "latest_same", yes_or_no(len(points) == 1), f"{len(answers[0])} DNs report {' '.join(sorted(points))}"
     orders = {tuple(row[0] for row in rows) for rows in answers}
     yield "dn_order_fixed", yes_or_no(len(orders) == 1), f"{len(orders)} orders in {len(answers)} answers"
     ids = sorted(int(row[1]) for row in answers[0])
@@ -78,7 +78,7 @@ def _own_moves(ctx: ProbeContext) -> Found:
             ctx.register(ctx.home, here.latest, False, here.xmin)
         rounds.append((second - first, _touched(ctx) - second))
     seen = ", ".join(f"{statuses} and {acts}" for statuses, acts in rounds)
-    text = f"two commits of ours lie apart with {ACTS} looks and with {ACTS} registrations in between: {seen}"
+    text = f"distance of two commits of the probe with {ACTS} readings and with {ACTS} registrations between: {seen}"
     return "register_moves_point", finding or decide.no_finding(), text
 
 
@@ -113,7 +113,7 @@ def retaining(ctx: ProbeContext) -> Iterator[Found]:
         return found
 
     seen, released, again = statuses(kept, ROUNDS, MORE), list[int](), list[int]()
-    text = f"the slot holds {kept}: statuses say {_said(seen)}"
+    text = f"the slot holds {kept}: statuses report {_said(seen)}"
     if max(seen) <= kept:
         released = statuses(ctx.transaction_id(), ROUNDS, MORE)
         again = statuses(kept, ROUNDS, ROUNDS)
@@ -206,7 +206,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
     if not own or not found:
-        because = "the cluster has one coordinator" if own else "which coordinator this is cannot be told"
+        because = "the cluster has one coordinator" if own else "the server does not name its coordinator"
         yield "cluster_wide_snapshot", ProbeFinding(None, because=because), f"{len(others)} coordinators"
         return
     name, host, port = found[0]
@@ -215,7 +215,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
         try:
             _sent(other, "BEGIN")
         except SlotkeeperError as error:
-            refused = ProbeFinding(None, because=f"{place} does not let this login in")
+            refused = ProbeFinding(None, because=f"{place} rejects this login")
             yield "cluster_wide_snapshot", refused, short(error)
             return
         _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
@@ -225,14 +225,14 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
         _sent(other, "ROLLBACK")
     ctx.transaction_id()
     after = ctx.snapshot_xmin()
-    seen = f"open through {place}: {number}; snapshots begin at {during}, afterwards at {after}"
+    seen = f"open through {place}: {number}; snapshots start at {during}, afterwards at {after}"
     yield "cluster_wide_snapshot", decide.counted(number, during, after), seen
 
 
 def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
     """Whether what is written under a snapshot older than the table's first slot is recorded; there is no slot yet."""
     if ctx.said("clear_clears") != "yes":
-        because = "the slot could not be cleared: recording goes on"
+        because = "could not clear the slot: recording continues"
         yield "old_snapshot_recorded", ProbeFinding(None, because=because), ""
         return
     with closing(ctx.session.beside("@old")) as other:

@@ -23,7 +23,7 @@ UNSEEN = (HOME, 1)
 """The key of a row that is written before the table has a slot."""
 PLACES = 8
 WALK = 64
-"""Ranges of one point that the reader's walk takes at most; a busy cluster's points lie further apart."""
+"""Most ranges of one point in the reader's walk; a busy cluster's points lie further apart."""
 
 HISTORY = (
     ("auto_create", "fresh_point", "full_sync"),
@@ -52,14 +52,14 @@ def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
     yield "auto_create", yes_or_no(made), f"sync_point(unknown slot): {len(rows)} rows{seen}"
     points = sorted({str(row[2]) for row in rows})
     zero = not rows or points == ["0"]
-    because = "" if zero else "a slot that was never registered would look like somebody else's"
+    because = "" if zero else "an unregistered slot would look like another owner's"
     fresh = ProbeFinding(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
     said = ctx.begin()
     statuses = ctx.statuses(None)
     whole = bool(statuses) and all(not one.points.missing for one in statuses)
     if not whole:
-        raise Refused("recording could not be begun: not every DN has both points", where="source")
+        raise Refused("could not start recording: not every DN has both points", where="source")
     shown = ", ".join(f"{one.shard.name} {one.points.live}/{one.points.durable}" for one in statuses)
     finding = needs(whole, True, "") if said else yes_or_no(None, "this kernel has no pgxc_register_full_sync_point")
     yield "full_sync", finding, f"answered {said or 'nothing'}; points {shown}"
@@ -87,7 +87,7 @@ def history(ctx: ProbeContext) -> Iterator[Found]:
     yield "full_old_images", decide.old_images(ctx.events), images
     yield "old_keys", decide.old_keys(ctx.events, ctx.written), images
     timed = sum(one.time_us is not None for one in ctx.events)
-    yield "time_of_plain", yes_or_no(bool(timed)), f"{timed} of {len(ctx.events)} rows with a time"
+    yield "time_of_plain", yes_or_no(bool(timed)), f"{timed} of {len(ctx.events)} rows have a time"
     ctx.home = _home(ctx, [Shard(str(row[0]), int(row[1])) for row in first])
 
 
@@ -100,8 +100,8 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
     _, found = ctx.raw(ctx.home.node_id, *asked)
     start, end = decide.bounds(asked, own, ctx.own(found))
     seen = f"records at {_few(own)}; asked for [{asked[0]}, {asked[1]}], found {_few(ctx.own(found))}"
-    yield "start_inclusive", yes_or_no(start, "the range answered other points"), seen
-    yield "end_inclusive", yes_or_no(end, "the range answered other points"), seen
+    yield "start_inclusive", yes_or_no(start, "the range returned other points"), seen
+    yield "end_inclusive", yes_or_no(end, "the range returned other points"), seen
     answers = [ctx.raw(ctx.home.node_id)[1] for _ in range(3)]
     yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
     after, last = DwsPosition(own[0] - 1), ctx.here().latest
@@ -109,7 +109,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
     for name, copied in (("copy_allowed", True), ("cursor_allowed", False)):
         try:
             got = ctx.read(after, last, copied)
-            refused = "" if ctx.copy_allowed is copied else "refused, read by cursor"
+            refused = "" if ctx.copy_allowed is copied else "rejected, read by cursor"
         except SlotkeeperError as error:
             if error.code not in NO_COPY:
                 raise
@@ -152,7 +152,7 @@ def _home(ctx: ProbeContext, shards: list[Shard]) -> Shard:
     for shard in shards:
         if any(one.key[0] == HOME for one in ctx.raw(shard.node_id)[1]):
             return shard
-    raise Refused(f"no DN has the records of place {HOME}", where="source")
+    raise Refused(f"no DN has the records of distribution value {HOME}", where="source")
 
 
 def _few(points: list[int]) -> str:
@@ -162,7 +162,7 @@ def _few(points: list[int]) -> str:
 
 
 _COLUMN = ("42703", "42883", "0A000")
-"""Codes that say that there is no such column."""
+"""Codes of an unknown column."""
 
 
 def columns(ctx: ProbeContext) -> Iterator[Found]:
@@ -174,7 +174,11 @@ def columns(ctx: ProbeContext) -> Iterator[Found]:
         found = {int(node) for _, node in rows}
         home = {int(node) for place, node in rows if int(place) == HOME}
         finding = ProbeFinding("yes" if found <= set(names) and home == {ctx.home.node_id} else "another DN")
-        yield "xc_node_id", finding, f"{len(rows)} rows on {len(found)} DNs; ids of place {HOME}: {sorted(home)}"
+        yield (
+            "xc_node_id",
+            finding,
+            f"{len(rows)} rows on {len(found)} DNs; ids of distribution value {HOME}: {sorted(home)}",
+        )
     except SlotkeeperError as error:
         if error.code not in _COLUMN:
             raise
@@ -182,8 +186,8 @@ def columns(ctx: ProbeContext) -> Iterator[Found]:
     code = ctx.refusal(f"UPDATE {{t}} SET place = place + 100 WHERE place = {HOME}")
     if not code:
         ctx.act(f"UPDATE {{t}} SET place = place - 100 WHERE place = {HOME + 100}")
-    finding = needs(bool(code), True, "a key can change its DN, and nothing orders its changes")
-    yield "distribution_key_fixed", finding, code or "the UPDATE was taken"
+    finding = needs(bool(code), True, "a key can move to another DN, and nothing orders its changes")
+    yield "distribution_key_fixed", finding, code or "the server accepted the UPDATE"
     ctx.act(f"UPDATE {{t}} SET v = '' WHERE place = {HOME} AND id = 9")
     text = "SELECT v IS NULL FROM {t} WHERE place = %(place)s AND id = 9".replace("{t}", dotted(ctx.table))
     null = ctx.session.composed_rows(pg.sql.SQL(text), {"place": HOME})[0][0]
@@ -206,7 +210,7 @@ def timed(ctx: ProbeContext) -> Iterator[Found]:
         scratch.make(ctx.session, scratch.timed, timed=True)
     except SlotkeeperError as error:
         yield "timestamp_table", yes_or_no(False), error.code or error.message
-        yield "cursor_timestamp_inclusive", ProbeFinding(None, because="no such table could be made"), ""
+        yield "cursor_timestamp_inclusive", ProbeFinding(None, because="could not create such a table"), ""
         return
     yield "timestamp_table", yes_or_no(True), scratch.timed
     other = ProbeContext(ctx.session, scratch, scratch.timed)
@@ -248,7 +252,7 @@ def ddl(ctx: ProbeContext) -> Iterator[Found]:
         kept = not ctx.here().points.missing
         same = ctx.identify().oid == oid
         finding = ProbeFinding(
-            "yes" if kept else "no", because="" if same else "it is another table afterwards: SCHEMA CHANGED"
+            "yes" if kept else "no", because="" if same else "the table has another oid afterwards: SCHEMA CHANGED"
         )
         points = ctx.here().points.both
         yield "vacuum_full_keeps", finding, f"points {points} afterwards, oid {'same' if same else 'other'}"
@@ -257,7 +261,11 @@ def ddl(ctx: ProbeContext) -> Iterator[Found]:
     cleared, seen = _wiped(ctx, "ALTER TABLE {t} ADD COLUMN extra int", 77)
     yield "add_column_clears", yes_or_no(cleared), seen
     cleared, seen = _wiped(ctx, "TRUNCATE {t}", 78)
-    yield "truncate_clears", needs(cleared, True, "a TRUNCATE would go unnoticed, and its rows stay in targets"), seen
+    yield (
+        "truncate_clears",
+        needs(cleared, True, "the job would not see a TRUNCATE, and the targets would retain its rows"),
+        seen,
+    )
 
 
 PARTITIONS = (("partition_truncate", "TRUNCATE PARTITION low", 1), ("partition_drop", "DROP PARTITION mid", 101))
@@ -271,7 +279,7 @@ def partitions(ctx: ProbeContext) -> Iterator[Found]:
         scratch.make(ctx.session, scratch.parts)
     except SlotkeeperError as error:
         for name, _, _ in PARTITIONS:
-            yield name, ProbeFinding(None, because="no such table could be made"), error.code or error.message
+            yield name, ProbeFinding(None, because="could not create such a table"), error.code or error.message
         return
     other = ProbeContext(ctx.session, scratch, scratch.parts)
     for name, verb, key in PARTITIONS:
@@ -280,7 +288,11 @@ def partitions(ctx: ProbeContext) -> Iterator[Found]:
         code = other.refusal(f"ALTER TABLE {{t}} {verb}")
         missing = _points(other)
         deletes = 0 if code or any(missing) else sum(one.kind == "d" for one in other.raw()[1])
-        yield name, decide.partition(code, missing, deletes), f"{code or 'taken'}; {deletes} d, points gone {missing}"
+        yield (
+            name,
+            decide.partition(code, missing, deletes),
+            f"{code or 'accepted'}; {deletes} d, points missing {missing}",
+        )
 
 
 def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
@@ -290,7 +302,7 @@ def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
     far = ctx.here().latest + 1_000_000
     ctx.act(statement)
     missing, left = _points(ctx), len(ctx.raw_rows(end=far)[1])
-    return all(missing) and not left, f"point gone on {sum(missing)} of {len(missing)} DNs, {left} records left"
+    return all(missing) and not left, f"point missing on {sum(missing)} of {len(missing)} DNs, {left} records left"
 
 
 def _points(ctx: ProbeContext) -> list[bool]:
@@ -304,6 +316,6 @@ def errors(ctx: ProbeContext) -> Iterator[Found]:
         ctx.asked("consumed_records", {"table": f"{ctx.table}_gone"})
     except SlotkeeperError as error:
         finding = ProbeFinding(
-            error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not seen as gone"
+            error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not detected as removed"
         )
         yield "missing_table_code", finding, short(error)

@@ -80,7 +80,7 @@ class SlotKind(HoloKind):
             *super().grants(endpoint, tables),
             *(f"ALTER TABLE {dotted(name)} OWNER TO {to};" for name in tables),
             f"GRANT CREATE ON DATABASE {quoted(endpoint.database)} TO {to};",
-            f"ALTER ROLE {to} REPLICATION; -- a superuser does; with SPM: CALL spm_grant('<db>_admin', ...)",
+            f"ALTER ROLE {to} REPLICATION; -- as a superuser; with SPM: CALL spm_grant('<db>_admin', ...)",
         ]
 
 

@@ -58,7 +58,7 @@ class Bound:
 def refuse_name(slot: str) -> None:
     """Refuse a name that a Hologres takes for a syntax error: small letters, digits and underscores it is."""
     if not _NAME.fullmatch(slot):
-        what = f"slot name {slot!r}: a Hologres takes small letters, digits and _ only"
+        what = f"slot name {slot!r}: Hologres allows lower-case letters, digits and _ only"
         raise Refused(what, "choose another slot name", where="source")
 
 
@@ -84,7 +84,7 @@ def confirmed(session: HoloSession, slots: Iterable[str]) -> dict[tuple[str, int
             return {}
         if error.code == _OTHER_COLUMNS:
             what = "hologres.hg_replication_progress has other columns than slot_name, parallel_index and lsn"
-            hint = 'where a slot stands cannot be read: read with dialect = "hologres", which needs none'
+            hint = 'cannot read slot positions: set dialect = "hologres", which needs no slot'
             raise Refused(f"{what}: {error.message}", hint, error.code, "source") from error
         raise
     found: dict[tuple[str, int], int] = {}
@@ -130,7 +130,7 @@ def drop(session: HoloSession, slot: str, publication: str) -> None:
 def calls(slot: str, table: str) -> tuple[str, ...]:
     """What `create` sends, as a plan shows it."""
     return (
-        f"CREATE PUBLICATION {quoted(publication_of(slot))} FOR TABLE {dotted(table)}; -- where it has none",
+        f"CREATE PUBLICATION {quoted(publication_of(slot))} FOR TABLE {dotted(table)}; -- if it has none",
         f"CALL hg_create_logical_replication_slot({literal(slot)}, 'hgoutput', <its publication>)",
     )
 
@@ -150,8 +150,8 @@ def lsn_of(text: str) -> int:
         return int(text)
     found = _LSN.fullmatch(text)
     if found is None:
-        what = f"hologres.hg_replication_progress says {text[:40]!r} where an LSN was expected"
-        raise Refused(what, 'read with dialect = "hologres", which needs no slot', where="source")
+        what = f"hologres.hg_replication_progress: invalid LSN {text[:40]!r}"
+        raise Refused(what, 'set dialect = "hologres", which needs no slot', where="source")
     return int(found[1], 16) << 32 | int(found[2], 16)
 
 
@@ -166,12 +166,12 @@ def _rows(session: HoloSession, name: str, parameters: dict[str, str]) -> list[t
         return list(session.rows(name, parameters, of=SQL))
     except SlotkeeperError as error:
         if error.code == _NO_RIGHT:  # Hologres before 1.3.14: superusers only
-            hint = "a Hologres before 1.3.14 shows its slots to superusers only"
+            hint = "Hologres before 1.3.14 shows slots to superusers only"
             raise Refused(error.message, hint, error.code, "source") from error
         if error.code not in (_ABSENT, "3F000"):
             raise
-        what = "this server has no table of slots (hologres.hg_replication_slot_properties)"
-        hint = "a Hologres before 2.0 needs CREATE EXTENSION hg_binlog, by a superuser, once in each database"
+        what = "this server has no slot catalog (hologres.hg_replication_slot_properties)"
+        hint = "Hologres before 2.0: run CREATE EXTENSION hg_binlog as a superuser, once in each database"
         raise Refused(what, hint, error.code, "source") from error
 
 
@@ -193,7 +193,7 @@ def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:
 
 
 SEEN_SECONDS = 3.0
-"""How long the server may take until it shows what it was told."""
+"""Seconds within which the server has to show a confirmed LSN."""
 PAUSE_SECONDS = 0.02
 
 
@@ -234,7 +234,7 @@ class ConfirmLine:
             line.close()
 
 
-REFUSED_BACK = "this server does not move a slot back; take --to snapshot instead"
+REFUSED_BACK = "this server does not move a slot back; reset with --to snapshot instead"
 
 
 class SlotSource(HoloSource):
@@ -283,12 +283,12 @@ class SlotSource(HoloSource):
     def _bound(self) -> Bound:
         found = bound(self.session, self.slot, self.table)
         if found.there and not found.table:
-            what = f"slot {self.slot} is left over: its publication {found.publication} has no table any more"
+            what = f"slot {self.slot} is left over: its publication {found.publication} has no table"
             hint = f"CALL hg_drop_logical_replication_slot('{self.slot}'), or choose another slot name"
             raise Refused(what, hint, where="source")
         if found.there and found.table != self.table:
             what = f"slot {self.slot} reads {found.table} (publication {found.publication}), not {self.table}"
-            raise Refused(what, "a slot is of one table: choose another slot name", where="source")
+            raise Refused(what, "a slot serves one table: choose another slot name", where="source")
         return found
 
     # -- moving it ----------------------------------------------------------------------------------------------------
@@ -312,9 +312,9 @@ class SlotSource(HoloSource):
         if goal.lsn and goal != before:
             self._tell(shard, goal, lambda: None)
         elif not goal.lsn and before.lsn:
-            what = f"{shard.name}: nothing can be confirmed on a shard without a record, and slot {self.slot}"
-            hint = f"`slotkeeper slots drop`, then start again: the slot is made anew for {self.table}"
-            raise Refused(f"{what} stands at {before.lsn}", hint, where="source")
+            what = f"{shard.name}: cannot confirm a position on a shard without records; slot {self.slot}"
+            hint = f"`slotkeeper slots drop`, then start the job: it creates the slot again for {self.table}"
+            raise Refused(f"{what} is at {before.lsn}", hint, where="source")
         probe("after_first_confirm")
 
     def _tell(self, shard: Shard, goal: SlotKept, check: Callable[[], None]) -> None:
@@ -325,8 +325,8 @@ class SlotSource(HoloSource):
             line.confirm(lsn)
             there = self._line.seen(lambda: self._kept()(shard).lsn, lsn)
         if there != lsn:
-            what = f"{shard.name}: slot {self.slot} was told LSN {lsn}, and shows {there}"
-            raise Busy(what, "the slot follows later; nothing is lost by it", where="source")
+            what = f"{shard.name}: slot {self.slot} confirmed at LSN {lsn}, but shows {there}"
+            raise Busy(what, "No action needed: the slot follows later, nothing is lost.", where="source")
 
     def create_slot(self) -> list[SlotStatus]:
         """Make the slot where it is not there, and its publication; Refused where it reads another table."""
@@ -401,7 +401,7 @@ class SlotRetention(SlotSource, HoloRetention):
 
 CALLS = SlotCalls(
     create=(
-        "CREATE PUBLICATION ... FOR TABLE ...; -- where the table has none",
+        "CREATE PUBLICATION ... FOR TABLE ...; -- if the table has none",
         "CALL hg_create_logical_replication_slot(<slot>, 'hgoutput', <publication>) -- {}",
     ),
     register="START_REPLICATION SLOT, flushed = the newest LSN of each shard -- {}",

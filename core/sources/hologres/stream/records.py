@@ -26,15 +26,14 @@ from slotkeeper.core.sources.hologres.session import classify
 from slotkeeper.core.sources.hologres.stream.shard import START, ShardReader, ShardStream, StreamAsked
 
 Opened = Callable[[int], ShardReader]
-"""A reader of the shard from behind an LSN."""
+"""Opens a reader of the shard that starts after an LSN."""
 WAIT_SECONDS = 60.0
-"""How long a row that the server has named may take to come."""
+"""Seconds within which a row that the server reported has to arrive."""
 BEHIND_SECONDS = 2.0
-"""How long a stream may say that it has no more, though the server has named a row: the part of the server that sends
-may be behind the one that was asked by SQL."""
+"""Seconds during which a stream may report no more rows though SQL showed one: the server's sender can lag."""
 IDLE_SECONDS = 20.0
-"""After so long without a read a stream is ended, and begun anew where it is wanted again: it is a walsender that
-others may need, and a server cuts off who does not answer it (PostgreSQL, wal_sender_timeout: 60 s)."""
+"""Seconds without a read after which a stream ends; the next read reopens it. A stream takes a walsender that others
+may need, and the server cuts off a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""
 
 
 class ShardRanges:
@@ -52,14 +51,14 @@ class ShardRanges:
         self._reader: ShardReader | None = None
         self._waiting: deque[Event] = deque()
         self._beats: set[int] = set()
-        """LSNs of heartbeats that came, of which one may be a range's end."""
+        """LSNs of received heartbeats; one can be a range's end."""
         self._at = 0
-        """The LSN behind which the next row that waits, or comes, is the first."""
+        """The next row, waiting or still to come, is the first after this LSN."""
         self._last: Event | None = None
         """The last row of all ranges of this stream."""
         self._used = 0.0
         self.busy = False
-        """Whether somebody reads: set and cleared by whoever hands this out."""
+        """Whether a reader uses it; the owner of the pool sets and clears it."""
 
     @property
     def idle_seconds(self) -> float:
@@ -96,7 +95,7 @@ class ShardRanges:
                 if self._at < up_to and up_to in self._beats:
                     self._at = up_to
                 elif self._at < up_to and self._waiting:
-                    what = f"went on to LSN {self._waiting[0].lsn} without the one at {up_to}"
+                    what = f"continued at LSN {self._waiting[0].lsn} without the row at {up_to}"
                     raise self._again(reader, what)
                 elif self._at < up_to:
                     self._more(reader, up_to)
@@ -121,14 +120,14 @@ class ShardRanges:
                 if delivered.rows or up_to in self._beats:
                     return
             if left <= 0 and empty:
-                raise self._again(reader, f"says that there is no row behind LSN {self._at}, and has one at {up_to}")
+                raise self._again(reader, f"reports no row after LSN {self._at}, but has one at {up_to}")
             if left <= 0:  # heartbeats, and rows that came before, are no answer however many of them come
-                what = f"sends nothing new within {self._wait:g} s, and has a row at LSN {up_to}"
+                what = f"sent nothing new within {self._wait:g} s, but has a row at LSN {up_to}"
                 raise Unreachable(f"shard {reader.stream.shard} {what}", where="source")
 
     def _again(self, reader: ShardReader, what: str) -> Busy:
         said = f"shard {reader.stream.shard} {what}"
-        return Busy(said, "the same range is read again; nothing was skipped", where="source")
+        return Busy(said, "retrying the same range; nothing skipped", where="source")
 
     def sever(self) -> None:
         reader = self._reader
@@ -145,10 +144,10 @@ class ShardRanges:
 
 
 MOST_STREAMS = 4
-"""Streams that one session keeps open, for the lanes that have their turns over it: each is a walsender, of which a
-server has few (its client knows "too many wal senders already")."""
+"""Most streams that one session keeps open for its lanes: each takes a walsender, and a server has few (its error:
+"too many wal senders already")."""
 Known = Callable[[], tuple[int, Sequence[Column]]]
-"""The table's version and its columns as they are now."""
+"""Returns the table's current version and columns."""
 
 
 class Streams:
@@ -284,7 +283,7 @@ class StreamRecords:
             if not places:  # known once the first row has come
                 known = [name for name, _ in shapes(self._columns or ())]
                 if not {one.name for one in columns} <= set(known):
-                    raise self._changed("it has columns that its stream has not")
+                    raise self._changed("the table has columns that its stream lacks")
                 places = [known.index(one.name) for one in columns]
             yield Event(row.lsn, row.type, row.us, tuple(row.values[place] for place in places))
 

@@ -36,11 +36,9 @@ _HEAD = struct.Struct(">qq")
 _COUNT = struct.Struct("<ii")
 _SMALLEST = _HEAD.size + _COUNT.size
 _MOST_TIMES = 255
-"""How many bytes one byte of an LZ4 block can become at most."""
+"""Most bytes that one byte of an LZ4 block can become."""
 MOST_BYTES = 1 << 30
-"""The most that a message may become: as much as one may have that is not compressed
-(`slotkeeper.core.drivers.pg_stream`).
-"""
+"""Most bytes of a decompressed message: the limit of an uncompressed one (`slotkeeper.core.drivers.pg_stream`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ def payload(raw: bytes, compressed: bool = False) -> Payload:
         raise garbled(f"a message of {len(raw)} bytes")
     protocol, version = _HEAD.unpack_from(raw)
     if protocol != PROTOCOL:
-        what = f"the binlog stream speaks version {protocol} of its protocol, and {PROTOCOL} is read here"
+        what = f"unsupported binlog stream protocol version {protocol} (supported: {PROTOCOL})"
         raise Refused(what, "read the binlog by SQL", where="source")
     body = raw[_HEAD.size :]
     _, count = _COUNT.unpack_from(body)
@@ -76,7 +74,7 @@ def payload(raw: bytes, compressed: bool = False) -> Payload:
         raise garbled(f"a message of {len(raw)} bytes for {count} rows")
     edges = (*struct.unpack_from(f"<{count}i", body, _COUNT.size), len(body))
     if (count and edges[0] < first) or any(low > high for low, high in pairwise(edges)):
-        raise garbled("rows that are not one behind the other")
+        raise garbled("rows that do not follow one another")
     pieces = [body[low:high] for low, high in pairwise(edges)]
     rows = tuple(one for one in pieces if one)
     return Payload(version, rows, count - len(rows))
@@ -89,26 +87,26 @@ def _inflated(raw: bytes) -> bytes:
         raise garbled(f"a compressed message of {len(raw)} bytes")
     (size,) = struct.unpack_from(">i", raw)
     if not 0 <= size <= min(_MOST_TIMES * len(raw), MOST_BYTES):
-        raise garbled(f"a compressed message of {len(raw)} bytes that would be {size}")
+        raise garbled(f"a compressed message of {len(raw)} bytes that claims {size}")
     try:
         whole: bytes = lz4.block.decompress(raw[4:], uncompressed_size=size)
     except lz4.block.LZ4BlockError:
-        raise garbled("a compressed message that is no LZ4 block") from None
+        raise garbled("a compressed message that is not an LZ4 block") from None
     if len(whole) != size:
-        raise garbled(f"a compressed message of {size} bytes that has {len(whole)}")
+        raise garbled(f"a compressed message that claims {size} bytes and has {len(whole)}")
     return whole
 
 
-_REPORT = "read the binlog by SQL, and report it: the job stands before that row"
+_REPORT = "read the binlog by SQL, and report the error: the job waits before that row"
 START = -1
-"""The LSN before the first one: a stream is asked for what lies behind it only where it is above this."""
+"""The LSN before the first one: a request names a start LSN only above this."""
 
 
 _KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
 _BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
-"""How often the columns of a newer version are asked for: a coordinator may be behind (holo-client does as much)."""
+"""Attempts to read a newer version's columns: a coordinator can lag (holo-client retries as often)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +140,11 @@ class ShardStream:
     ) -> None:
         self.shard = shard
         self.lsn = after
-        """The last LSN that was delivered: what comes again up to it is dropped."""
+        """The last delivered LSN: repeated rows up to it are dropped."""
         self._columns = columns
         self._compressed = compressed
         self._half: Event | None = None
-        """An update's row before, whose row behind it has not come yet."""
+        """The before-row of an update whose after-row has not arrived yet."""
         self.version, known = columns()
         self._reader = RowReader(known)
 
@@ -173,7 +171,7 @@ class ShardStream:
                 what = f"shard {self.shard} has an event of the unknown type {row.type} at LSN {row.lsn}"
                 raise Refused(what, _REPORT, where="source")
             if row.lsn < last:
-                raise self._defect(f"sent LSN {row.lsn} behind {last}")
+                raise self._defect(f"sent LSN {row.lsn} after {last}")
             last = row.lsn
             if row.lsn <= newest:
                 continue
@@ -191,7 +189,7 @@ class ShardStream:
         A row behind an update that comes alone is whole: it has every column.
         """
         if half is not None and row.type != AFTER:
-            raise self._defect(f"has the half of an update at LSN {half.lsn}, and no other half behind it")
+            raise self._defect(f"has the before-row of an update at LSN {half.lsn} without its after-row")
         if row.type == BEFORE:
             return row
         if half is not None:
@@ -206,7 +204,7 @@ class ShardStream:
             if known == version:
                 self.version, self._reader = known, RowReader(columns)
                 return
-        what = f"shard {self.shard}: the binlog's rows are of version {version} of the table, it has {self.version} now"
+        what = f"shard {self.shard}: binlog rows have table version {version}, the table has {self.version}"
         raise trouble(TroubleName.SCHEMA_CHANGED, what)
 
     def _defect(self, what: str) -> Defect:
@@ -214,7 +212,7 @@ class ShardStream:
 
 
 EARLIEST = "1970-01-01 08:00:00+08:00"
-"""What holo-client asks for where it has no LSN: a time before every row is the earliest row."""
+"""The time that holo-client requests without an LSN; a time before every row selects the earliest row."""
 Classify = Callable[[BaseException, str], SlotkeeperError]
 
 
@@ -229,7 +227,7 @@ class StreamAsked:
     batch_size: int = 1024
     compressed: bool = False
     start_time: str = EARLIEST
-    """Where it begins while there is no LSN; with its offset, for a server takes one without as its own zone's."""
+    """Where it starts without an LSN; with its offset: a server reads a time without one in its own zone."""
     slot: str = ""
 
 

@@ -28,11 +28,11 @@ _DAY_US = 86_400_000_000
 _FIRST_DAY = -2_440_588
 """PostgreSQL's first date, 4714-11-24 BC, in days since 1970-01-01."""
 _END_DAY = 2_145_042_906
-"""The day behind its last one, 5874897-12-31."""
+"""The day after its last one, 5874897-12-31."""
 _END_SECONDS = 9_224_318_016_000
-"""The second behind its last timestamp, 294276-12-31, since 1970-01-01."""
+"""The second after its last timestamp, 294276-12-31, since 1970-01-01."""
 _NUMERIC_BYTES = 17
-"""Of a numeric's digits: at most 38 (Hologres, "Data types"), which are 16 bytes, and a byte of sign."""
+"""Most bytes of a numeric: 38 digits (Hologres, "Data types") take 16 bytes, its sign one."""
 _SIZE = re.compile(r"\((\d+)(?:,(\d+))?\)")
 Text = Callable[[Any], str]
 
@@ -48,7 +48,7 @@ class StreamField:
 
 def garbled(what: str) -> Unclassified:
     """The error of bytes that are not what the format says: a new connection may bring the right ones."""
-    return Unclassified(f"the binlog stream sent {what}", "if it comes again, read by SQL, and report it", "", "source")
+    return Unclassified(f"the binlog stream sent {what}", "if it repeats, read by SQL and report it", "", "source")
 
 
 # -- dates and times ------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def date(days: int) -> str:
     ('1970-01-01', '0002-12-31 BC', '2024-02-29')
     """
     if not _FIRST_DAY <= days < _END_DAY:
-        raise garbled("a date that PostgreSQL has not")
+        raise garbled("a date outside PostgreSQL's range")
     return "".join(_day(days))
 
 
@@ -88,7 +88,7 @@ def time(us: int) -> str:
     ('00:00:00', '12:34:56.000001', '24:00:00', '00:00:01.5')
     """
     if not 0 <= us <= _DAY_US:
-        raise garbled("a time that PostgreSQL has not")
+        raise garbled("a time outside PostgreSQL's range")
     seconds, part = divmod(us, 1_000_000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{part:06d}".rstrip("0") if part else text
@@ -106,7 +106,7 @@ def timetz(raw: bytes) -> str:
         raise garbled(f"a timetz of {len(raw)} bytes")
     us, west = struct.unpack_from("<qi", raw)
     if abs(west) >= 16 * 3600:
-        raise garbled("a time zone that PostgreSQL has not")
+        raise garbled("a time zone outside PostgreSQL's range")
     away = abs(west)
     zone = f"{away // 3600:02d}"
     if away % 3600:
@@ -124,7 +124,7 @@ def timestamp(us: int, zone: str = "") -> str:
     """
     days, rest = divmod(us, _DAY_US)
     if days < _FIRST_DAY or us >= _END_SECONDS * 1_000_000:
-        raise garbled("a timestamp that PostgreSQL has not")
+        raise garbled("a timestamp outside PostgreSQL's range")
     day, era = _day(days)
     return f"{day} {time(rest)}{zone}{era}"
 
@@ -197,7 +197,7 @@ def utf8(raw: bytes) -> str:
     try:
         return str(raw, "utf-8")
     except UnicodeDecodeError:
-        raise garbled("a text that is no UTF-8") from None
+        raise garbled("a text that is not UTF-8") from None
 
 
 def padded(length: int) -> Text:
@@ -221,7 +221,7 @@ def boolean(value: bool) -> str:
 def oid(value: int) -> str:
     """An OID, which is sent as a long."""
     if not 0 <= value < 1 << 32:
-        raise garbled("an oid that PostgreSQL has not")
+        raise garbled("an oid outside PostgreSQL's range")
     return str(value)
 
 
@@ -254,7 +254,7 @@ def piece(raw: bytes, slot: int) -> bytes:
         return slot.to_bytes(8, "little")[:length]
     at, length = slot >> 32, slot & 0xFFFF_FFFF
     if at + length > len(raw):
-        raise garbled("a field that ends behind its row")
+        raise garbled("a field that ends after its row")
     return raw[at : at + length]
 
 
@@ -271,7 +271,7 @@ def array(code: str, text: Text) -> Text:
         (count,) = struct.unpack_from("<i", raw)
         first = 4 + (count + 31) // 32 * 4
         if count < 0 or first + count * size > len(raw):
-            raise garbled("an array that ends behind its field")
+            raise garbled("an array that ends after its field")
         gone = [raw[4 + place // 8] >> place % 8 & 1 for place in range(count)]
         values = struct.unpack_from(f"<{count}{code}", raw, first)
         if code == "Q":
@@ -289,7 +289,7 @@ def _pieces(raw: bytes, slots: Sequence[int], gone: Sequence[int]) -> Iterator[b
         found = b"" if null else piece(raw, slot)
         size += len(found)
         if size > len(raw):
-            raise garbled("elements of an array that lie over one another")
+            raise garbled("overlapping elements of an array")
         yield found
 
 
@@ -341,8 +341,8 @@ def field_of(column: Column) -> StreamField:
         return StreamField("Q", numeric(int(size[2] or 0)), variable=True)
     if plain == "character":
         return StreamField("Q", padded(int(size[1]) if size else 1), variable=True)
-    what = f"column {column.name!r} is {column.type}, which the binlog stream of a Hologres cannot send"
-    raise Refused(what, "read the binlog by SQL, which has every type", where="source")
+    what = f"column {column.name!r} is {column.type}: a Hologres binlog stream cannot send it"
+    raise Refused(what, "read the binlog by SQL, which supports every type", where="source")
 
 
 OWN_FIELDS = 3

@@ -49,7 +49,7 @@ def test_rejected_rows_are_told_with_doriss_reasons_and_without_values() -> None
     )
     assert isinstance(error, RowRefused)
     assert error.message.startswith(
-        "mart.t refuses 3 of 9 rows: column_name[v], the value [..] is too long; null value"
+        "mart.t rejects 3 of 9 rows: column_name[v], the value [..] is too long; null value"
     )
     assert "geheim" not in error.message
 

@@ -72,9 +72,7 @@ def test_a_redirect_to_a_port_that_no_be_has_gets_no_password(told: Sequence[Pla
     with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as (other, stolen):
         port = other.login.endpoint.http_port
         with saying(sent_on(f"http://{HOST}:{port}/api/a/b/_stream_load"), told=told) as (http, asked):
-            with pytest.raises(
-                Refused, match=f"sends loads to {HOST}:{port}, a port at which no BE is known"
-            ) as refused:
+            with pytest.raises(Refused, match=f"redirects loads to {HOST}:{port}, a port of no known BE") as refused:
                 http.ask("PUT", "/api/a/b/_stream_load", {}, 5)
             assert f'"{HOST}:{port}"' in refused.value.hint and SECRET not in str(refused.value)
             assert http.page(f"http://{HOST}:{port}/api/_load_error_log?file=a", 5) == ""
@@ -145,7 +143,7 @@ def test_a_head_without_end_ends_in_an_error_of_ours(begin: bytes, piece: bytes)
 
 
 def test_what_is_packed_is_not_unpacked() -> None:
-    """A few bytes that would be gigabytes stay a few bytes: nobody asked for packed answers."""
+    """A few bytes that claims gigabytes stay a few bytes: nobody asked for packed answers."""
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
     with saying(head + b"\x1f\x8b\x08\0") as (http, asked):
         assert http.ask("GET", "/", {}, 5).json is None

@@ -42,7 +42,7 @@ def test_a_column_has_a_type_that_holds_all_its_values(seen: SchemaColumn, type_
 
 
 def test_a_type_that_is_not_known_is_refused_by_the_columns_name() -> None:
-    with pytest.raises(Unsupported, match="column c has type vector"):
+    with pytest.raises(Unsupported, match="column c has the unsupported type vector"):
         image_of(column("vector", "vector(3)"))
 
 

@@ -74,4 +74,4 @@ def test_a_refused_login_names_tls_where_it_was_without_and_only_as_far_as_the_s
     assert "REQUIRE SSL" in faults.classify(denied, "shop", "u", in_clear=True).hint
     assert "REQUIRE SSL" not in faults.classify(denied, "shop", "u").hint
     needs = SaidError(3159, "Connections using insecure transport are prohibited")
-    assert "takes logins with TLS only" in faults.classify(needs, "shop", "u").hint
+    assert "the server requires TLS" in faults.classify(needs, "shop", "u").hint

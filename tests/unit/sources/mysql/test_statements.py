@@ -245,4 +245,4 @@ def test_without_a_primary_key_the_first_unique_index_over_whole_not_null_column
     assert key_of([*first, part("PRIMARY", "id")]) == ("PRIMARY", [part("PRIMARY", "id")])
     (objection,) = key_objections("ods.t", key_of(unfit)[1])
     assert objection.text.startswith("ods.t has no primary key, and no UNIQUE key over whole columns that are NOT NULL")
-    assert "beginning of a" in next(key_objections("ods.t", [part("PRIMARY", "a", prefix=3)])).text
+    assert "prefix of a" in next(key_objections("ods.t", [part("PRIMARY", "a", prefix=3)])).text
