@@ -263,7 +263,7 @@ class _Left:
 
 def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_json: bool) -> None:
     """Wait for at most `wait` seconds, with what is left and what holds the job; Refused where it does not stream."""
-    end, shown, held, most = time.monotonic() + wait, "", "", 0
+    end, shown, known, most = time.monotonic() + wait, "", "", 0
     progress = Progress(spec.name, "rows drained")
     with Store.open(loaded.state_dir) as store:
         view = _streaming(store, spec.name)
@@ -277,9 +277,9 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
             if shown != (shown := left.text if left.rows is None else ", ".join(left.by_lane)):
                 diagnostics.note(f"{spec.name}: {left.text}")
             now = SystemClock().utc()
-            holds = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
-            if held != (held := holds.key if holds else ""):
-                diagnostics.note(holds.said(now) if holds else f"{spec.name}: no problem left")
+            fault = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
+            if known != (known := fault.key if fault else ""):
+                diagnostics.note(fault.said(now) if fault else f"{spec.name}: no problem left")
             time.sleep(POLL_SECONDS)
             view = _streaming(store, spec.name, exit_code=True)
     _tell(ctx, spec, left, view, as_json)
