@@ -20,8 +20,8 @@ from textual.strip import Strip
 
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import WHEEL, Drawn
-from slotkeeper.console.views.rows import Column, Row, both_ends, plain
-from slotkeeper.console.views.signs import ROLES, SIGNS, coloured, joined, mark
+from slotkeeper.console.views.rows import UNKNOWN, Column, Row, both_ends, plain
+from slotkeeper.console.views.signs import NONE, ROLES, SIGNS, coloured, joined, mark, sign
 
 MARKED = "*"
 SIDES = 3
@@ -230,9 +230,11 @@ class LiveTable(Drawn, can_focus=True):
             value = row.cells.get(column.key, "")
             if column.key == "mark" and value == row.level.value:
                 value = mark(row.level, self._ascii_only)
-            text = self._text(value, column)
             severity = ROLES.get(row.level, "") if column.key in _COLOURED else ""
             role = row.tints.get(column.key, severity)
+            if value in (UNKNOWN, "-"):  # not known; nothing that this row has
+                value, role = sign(NONE, self._ascii_only) if value == UNKNOWN else "", "dim"
+            text = self._text(value, column)
             if column.key == "mark" and marked:
                 parts += [(text[:-1], role), (MARKED, "marked")]
             else:
