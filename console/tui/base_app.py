@@ -208,11 +208,12 @@ class Shell(PatchedApp):
 
     async def on_event(self, event: events.Event) -> None:
         """Every key comes by here first: it ends a message, answers a question, and says that somebody is here."""
-        if isinstance(event, events.Key) and not event.is_forwarded:
-            if not self._kept(event):
-                await self._typed_now(event)
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            await super().on_event(event)
             return
-        await super().on_event(event)
+        self.touched = self.instant()
+        if not self._kept(event):
+            await self._typed_now(event)
 
     def _kept(self, event: events.Key) -> bool:
         """Whether a key waits for the screen that it is for, and for those typed before it; Esc waits for no answer."""
@@ -253,7 +254,6 @@ class Shell(PatchedApp):
         self.typed_ahead = False
 
     async def _typed_now(self, event: events.Key) -> None:
-        self.touched = self.instant()
         then = self._question
         if self.said is not None:
             self._forget()
