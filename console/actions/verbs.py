@@ -236,10 +236,13 @@ class SlotVerb(Enum):
     """The verbs of a slot, in the order of the menu; their values are the words of the shell."""
 
     RESET = OfSlot(
-        "reset", "r", "reset: plan first, backed up, can be undone",
-        "reset the slot of this row: plan first, backed up, can be undone",
+        "reset", "r", "reset: plan first; its positions are backed up",
+        "reset the slot of this row: plan first; its positions are backed up",
     )  # fmt: skip
-    UNDO = OfSlot("undo", "u", "undo its last reset", "plan the way back of its last reset")
+    UNDO = OfSlot(
+        "undo", "u", "undo its last reset: restores positions, not rows",
+        "plan the undo of its last reset: restores positions, not rows",
+    )  # fmt: skip
     REGISTER = OfSlot(
         "register", "f", "register full-sync point: skips what is unread",
         "register a full-sync point: skips what is unread",

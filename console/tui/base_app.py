@@ -226,17 +226,18 @@ class Shell(PatchedApp):
 
     async def on_event(self, event: events.Event) -> None:
         """Every key comes by here first: it ends a message, answers a question, and says that somebody is here."""
-        if isinstance(event, events.Key) and not event.is_forwarded:
-            if not self._kept(event):
-                await self._typed_now(event)
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            if isinstance(event, events.MouseDown):
+                self.touched = self.instant()
+                if not self.mouse_used:
+                    self.mouse_used = True
+                    if self.frame is not None:
+                        self.frame.draw_crumb()
+            await super().on_event(event)
             return
-        if isinstance(event, events.MouseDown):
-            self.touched = self.instant()
-            if not self.mouse_used:
-                self.mouse_used = True
-                if self.frame is not None:
-                    self.frame.draw_crumb()
-        await super().on_event(event)
+        self.touched = self.instant()
+        if not self._kept(event):
+            await self._typed_now(event)
 
     def _kept(self, event: events.Key) -> bool:
         """Whether a key waits for the screen that it is for, and for those typed before it; Esc waits for no answer."""
@@ -277,7 +278,6 @@ class Shell(PatchedApp):
         self.typed_ahead = False
 
     async def _typed_now(self, event: events.Key) -> None:
-        self.touched = self.instant()
         then = self._question
         if self.said is not None:
             self._forget()

@@ -151,7 +151,7 @@ def test_an_undo_forgets_what_was_said(resetting: Resetting) -> None:
 def test_a_merging_copy_takes_nothing_and_says_what_stays(resetting: Resetting) -> None:
     emptied(resetting.mirror, 3)
     plan = resetting.plan(MERGE)
-    assert plan.at_stake == 0 and "stays in the target for ever" in words(plan)
+    assert plan.at_stake == 0 and "rows that the source no longer has stay in the target" in words(plan)
     assert "TRUNCATE at the source is likely" in words(plan)
     assert resetting.execute(plan).outcome == DONE
 

@@ -168,7 +168,11 @@ def test_a_slot_is_made_and_dropped_with_what_its_dry_runs_ask_for(shell: Shell)
         dry = runs.start(Order(slot_words(origin, asked), "plan", "slot", listed=False))
         assert ended(runs, dry).record.code == 0, runs.said(dry).err
         plan = preview_from(runs.said(dry).out)
-        assert plan is not None and plan.title == f"{verb.value.upper()} SLOT" and plan.owner.startswith("external")
+        assert (
+            plan is not None
+            and plan.title == f"{verb.value.upper()} SLOT extra_slot"
+            and plan.owner.startswith("external")
+        )
         assert plan.undo and plan.sql and plan.effects
         consent = typed(plan)
         assert consent.parts[Part.NAME] == "extra_slot" and consent.parts[Part.TABLE] == shell.mirror.table

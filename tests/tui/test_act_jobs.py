@@ -334,7 +334,10 @@ def test_the_command_can_be_copied_as_a_person_would_type_it(tmp_path: Path, mon
     async def do(pilot: Pilot[int]) -> None:
         retained(made.app, "orders_rt")
         await press(pilot, "a", "s", "c")
-        assert copied == [f"slotkeeper --config={tmp_path / 'c.toml'} jobs stop orders_rt"]
+        assert copied == ["slotkeeper jobs stop orders_rt"], "where the default configuration is meant"
+        made.app.services.config = str(tmp_path / "c.toml")
+        await press(pilot, "c")
+        assert copied[1] == f"slotkeeper --config={tmp_path / 'c.toml'} jobs stop orders_rt"
 
     drive(made, do)
 

@@ -613,9 +613,10 @@ def test_the_copied_command_has_placeholders_for_what_is_not_typed(
         await opened(pilot, made.app, "r", "l")
         await until(pilot, made.app, "plan 7f3a")
         await press(pilot, "y")
-        assert copied[0].endswith(
-            f"slots reset --execute --plan=7f3a9c0d1e2f --reason=REASON --confirm=NAME --rows=N ods.orders {SLOT}"
-        )
+        assert copied[0] == (
+            "slotkeeper slots reset --execute --plan=7f3a9c0d1e2f --reason=REASON --confirm=NAME --rows=N"
+            f" ods.orders {SLOT}"
+        ), "without --config where the default one is meant"
 
     drive(made, do)
 

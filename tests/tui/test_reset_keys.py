@@ -197,7 +197,8 @@ def test_however_the_keys_come_they_say_the_same(tmp_path: Path, seed: int) -> N
     """In pieces of any size, at any moment of what the screens do meanwhile."""
     print(f"seed {seed}")
     draw = Random(seed)
-    whole: list[Any] = ["a", "r", "p", *"dn_1=10500", "enter"]
+    left_again = ["a", "r", "p", *"xy", "escape", "escape"]
+    whole: list[Any] = [*left_again, "a", "r", "p", *"dn_1=10500", "enter"]
     for round in range(6):
         folder = tmp_path / str(round)
         folder.mkdir()

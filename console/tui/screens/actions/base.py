@@ -128,9 +128,10 @@ class ActScreen(Frame, ModalScreen[None]):
             return False
         return True
 
-    def copied(self, words: Iterable[str]) -> None:
-        """Copy a command."""
-        self.console.copy_to_clipboard(shell_text(list(words)))
+    def copied(self, words: Sequence[str]) -> None:
+        """Copy a command; it names the configuration where another than the default one is meant."""
+        shared = () if self.console.services.config else self.origin.shared
+        self.console.copy_to_clipboard(shell_text(words[len(shared) :] if tuple(words[:1]) == shared else words))
 
     def panes(self) -> list[Widget]:
         """Lines, fields in the order of typing, then what they are typed for and Cancel; Cancel first without any."""

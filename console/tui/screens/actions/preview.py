@@ -260,8 +260,8 @@ class SlotPlan(OfSlot):
         rows = []
         for one in plan.lanes:
             level = Level.WARNING if one.lost else Level.FINE
-            sign_ = mark(level, self.console.ascii_only)
-            rows.append(self.text(f"{'' if self.framed else ' '}{sign_} {self._row(one.cells)}", level))
+            flag = mark(level, self.console.ascii_only)
+            rows.append(self.text(f"{'' if self.framed else ' '}{flag} {self._row(one.cells)}", level))
         if not plan.lanes:
             rows = [self.text("  the slot holds no point", Level.REST)]
         return self.inside(Box("", rows))
@@ -407,6 +407,7 @@ class SlotPlan(OfSlot):
 class SlotConfirm(OfSlot, FieldsScreen):
     """What must be typed to have a plan carried out; Esc leads back to it."""
 
+    DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
     keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
     TYPING: ClassVar[dict[str, str]] = {
         "pane": "next field",
@@ -414,8 +415,6 @@ class SlotConfirm(OfSlot, FieldsScreen):
         "act-lines-down": "",
         "back": "to the plan",
     }
-
-    DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
 
     def __init__(self, doing: Doing, plan: Preview, typed: Mapping[Part, str]) -> None:
         super().__init__()

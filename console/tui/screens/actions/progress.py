@@ -187,17 +187,17 @@ class SlotProgress(Cancelled):
             self.headline(self._plan.title if self._plan else f"{verb} SLOT {slot}", 3)
 
     def lines(self) -> outcome.Lines:
-        """What became of it; then the next step, where it was done and nobody has taken it."""
-        found = self.gathered(slot_lines)
+        """What became of it; then the next step, where it was done and nobody has taken it; then lane by lane."""
+        ended, *lanes = self.gathered(slot_lines)
         if not self._reset:
-            return found
+            return [ended, *lanes]
         if not self._rests:
-            return [*found, (Level.FINE, labelled("Next", "no action needed: the job was started since"))]
+            return [ended, (Level.FINE, labelled("Next", "no action needed: the job was started since")), *lanes]
         copies = self._plan.copies if self._plan else ""
         start = f"g  start copy now: {copies}" if copies else "g  start the job now"
         undo = f"u  {self._plan.undo}" if self._plan else "u"
-        found += [(Level.FINE, labelled("Next", start))] if self.doing.place.job else []
-        return [*found, (Level.FINE, labelled("Undo", undo))]
+        following = [(Level.FINE, labelled("Next", start))] if self.doing.place.job else []
+        return [ended, *following, (Level.FINE, labelled("Undo", undo)), *lanes]
 
     def _start(self) -> tuple[str, ...]:
         """The command that starts the job, or the one table of a job that runs."""
