@@ -21,7 +21,6 @@ from slotkeeper.core.errors import SlotkeeperError
 
 FILE = "console.toml"
 """`slotkeeper.console.tui.services` has it, too: the first frame is seen before this is loaded."""
-WHAT = f"the file of own commands {FILE}"
 MOST = 65_536
 MOST_COMMANDS, MOST_WORDS, MOST_WORD = 50, 50, 4_096
 ROW = ("JOB", "TABLE", "SLOT", "DN")
@@ -78,13 +77,13 @@ class _Reading:
 def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
     """What a file says; nothing where there is none. `taken` has what each key of the console does already."""
     try:
-        raw = ownership.read_private(path, WHAT, MOST + 1)
+        raw = ownership.read_private(path, FILE, MOST + 1)
     except (FileNotFoundError, NotADirectoryError):
         return Own()
     except SlotkeeperError as error:
         return Own(faults=(f"not used: {error.message}; {error.hint}",))
     except (OSError, ValueError) as error:
-        return Own(faults=(f"not used: {WHAT} cannot be read: {getattr(error, 'strerror', None) or 'no path'}",))
+        return Own(faults=(f"not used: {FILE} cannot be read: {getattr(error, 'strerror', None) or 'no path'}",))
     return read_text(raw, taken or {})
 
 
@@ -95,9 +94,9 @@ def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
             raise ValueError(f"it has more than {MOST:,} bytes")
         found = tomllib.loads(raw.decode("utf-8"))
     except RecursionError:
-        return Own(faults=(f"not used: {WHAT} is nested too deep",))
+        return Own(faults=(f"not used: {FILE} is nested too deep",))
     except ValueError as error:  # one of TOML's, or of UTF-8
-        return Own(faults=(f"not used: {WHAT}: {safe(error, 120)}",))
+        return Own(faults=(f"not used: {FILE}: {safe(error, 120)}",))
     reading = _Reading()
     reading.faults += [f"{FILE}: unknown: {safe(key, 40)}" for key in found if key not in ("command", "contexts")]
     _each(reading, found.get("command", []), lambda one: reading.commands.append(_command(one, reading, taken)))
