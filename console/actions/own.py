@@ -25,7 +25,7 @@ MOST = 65_536
 MOST_COMMANDS, MOST_WORDS, MOST_WORD = 50, 50, 4_096
 ROW = ("JOB", "TABLE", "SLOT", "DN")
 """What is known of the selected row, as variables of the environment; empty where it is not known."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _KEY = re.compile(r"[A-Za-z0-9]|f[1-9]|f1[0-2]|ctrl\+[a-z]")
 _TERMINALS = {"ctrl+c", "ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+q", "ctrl+s", "ctrl+z"}
 """What a terminal takes for another key, or for itself."""
@@ -121,7 +121,7 @@ def _each(reading: _Reading, found: object, take: Callable[[dict[str, Any]], Non
 
 def _command(one: dict[str, Any], reading: _Reading, taken: Mapping[str, str]) -> OwnCommand:
     name, key, run = one.get("name"), one.get("key", ""), one.get("run")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError("name is letters, digits, _ . and -")
     if unknown := sorted(set(one) - {"name", "key", "run"}):
         raise ValueError(f"unknown: {safe(unknown[0], 40)}")
@@ -144,7 +144,7 @@ def _command(one: dict[str, Any], reading: _Reading, taken: Mapping[str, str]) -
 
 def _context(one: dict[str, Any]) -> Context:
     name, of = str(one.get("name")), one.get("of")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValueError("a context's name is letters, digits, _ . and -")
     if not isinstance(of, dict) or len(of) != 1 or not set(of) <= {"config", "state_dir"}:
         raise ValueError('a context has config = "FILE" or state_dir = "FOLDER"')
