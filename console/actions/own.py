@@ -21,12 +21,11 @@ from slotkeeper.core.errors import SlotkeeperError
 
 FILE = "console.toml"
 """`slotkeeper.console.tui.services` has it, too: the first frame is seen before this is loaded."""
-WHAT = f"the file of own commands {FILE}"
 MOST = 65_536
 MOST_COMMANDS, MOST_WORDS, MOST_WORD = 50, 50, 4_096
 ROW = ("JOB", "TABLE", "SLOT", "DN")
 """What is known of the selected row, as variables of the environment; empty where it is not known."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _KEY = re.compile(r"[A-Za-z0-9]|f[1-9]|f1[0-2]|ctrl\+[a-z]")
 _TERMINALS = {"ctrl+c", "ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+q", "ctrl+s", "ctrl+z"}
 """What a terminal takes for another key, or for itself."""
@@ -78,13 +77,13 @@ class _Reading:
 def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
     """What a file says; nothing where there is none. `taken` has what each key of the console does already."""
     try:
-        raw = ownership.read_private(path, WHAT, MOST + 1)
+        raw = ownership.read_private(path, FILE, MOST + 1)
     except (FileNotFoundError, NotADirectoryError):
         return Own()
     except SlotkeeperError as error:
         return Own(faults=(f"not used: {error.message}; {error.hint}",))
     except (OSError, ValueError) as error:
-        return Own(faults=(f"not used: {WHAT} cannot be read: {getattr(error, 'strerror', None) or 'no path'}",))
+        return Own(faults=(f"not used: {FILE} cannot be read: {getattr(error, 'strerror', None) or 'no path'}",))
     return read_text(raw, taken or {})
 
 
@@ -95,9 +94,9 @@ def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
             raise ValueError(f"it has more than {MOST:,} bytes")
         found = tomllib.loads(raw.decode("utf-8"))
     except RecursionError:
-        return Own(faults=(f"not used: {WHAT} is nested too deep",))
+        return Own(faults=(f"not used: {FILE} is nested too deep",))
     except ValueError as error:  # one of TOML's, or of UTF-8
-        return Own(faults=(f"not used: {WHAT}: {safe(error, 120)}",))
+        return Own(faults=(f"not used: {FILE}: {safe(error, 120)}",))
     reading = _Reading()
     reading.faults += [f"{FILE}: unknown: {safe(key, 40)}" for key in found if key not in ("command", "contexts")]
     _each(reading, found.get("command", []), lambda one: reading.commands.append(_command(one, reading, taken)))
@@ -122,7 +121,7 @@ def _each(reading: _Reading, found: object, take: Callable[[dict[str, Any]], Non
 
 def _command(one: dict[str, Any], reading: _Reading, taken: Mapping[str, str]) -> OwnCommand:
     name, key, run = one.get("name"), one.get("key", ""), one.get("run")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError("name is letters, digits, _ . and -")
     if unknown := sorted(set(one) - {"name", "key", "run"}):
         raise ValueError(f"unknown: {safe(unknown[0], 40)}")
@@ -145,7 +144,7 @@ def _command(one: dict[str, Any], reading: _Reading, taken: Mapping[str, str]) -
 
 def _context(one: dict[str, Any]) -> Context:
     name, of = str(one.get("name")), one.get("of")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValueError("a context's name is letters, digits, _ . and -")
     if not isinstance(of, dict) or len(of) != 1 or not set(of) <= {"config", "state_dir"}:
         raise ValueError('a context has config = "FILE" or state_dir = "FOLDER"')

@@ -136,7 +136,7 @@ def contexts(app: Host) -> dict[str, Context]:
         except OSError:  # a folder that is closed to us
             files = []
         for file in files:
-            if file.name != own.FILE:
+            if file.name != own.FILE and own.NAME.fullmatch(file.stem):
                 name = "default" if file == default_path(os.environ) else file.stem
                 found.setdefault(name, Context(name, config=file))
     local = default_state_dir(os.environ)

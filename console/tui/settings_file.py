@@ -23,9 +23,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
 
 FILE = "console.json"
-WHAT = f"the settings file {FILE}"
-"""Without its folder: it is said in one line, and `:settings` names the folder."""
-FORGET = "`:settings reset` replaces it"
+FORGET = "`:settings reset`"
 LOCK_SECONDS = 2.0
 CLOSE_SECONDS = 1.0
 _Change = tuple[tuple[str, ...], object]
@@ -48,9 +46,9 @@ class SettingsFile:
         except SlotkeeperError as error:
             self.fault = f"not used: {error.message}"
         except ValueError:
-            self.fault = f"not used: {WHAT} is not as the console writes it; {FORGET}"
+            self.fault = f"not used: {FILE} is not as the console writes it; {FORGET}"
         except OSError as error:
-            self.fault = f"not used: {WHAT} cannot be read: {error.strerror}"
+            self.fault = f"not used: {FILE} cannot be read: {error.strerror}"
 
     def change(self, value: object, *keys: str) -> None:
         """Keep a value from now on, and write it."""
@@ -76,7 +74,7 @@ class SettingsFile:
 
     def _raw(self, path: Path) -> dict[str, object]:
         try:
-            text = ownership.read(path, WHAT, MOST + 1)
+            text = ownership.read(path, FILE, MOST + 1)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         if len(text) > MOST:
@@ -113,7 +111,7 @@ class SettingsFile:
         with _locked(folder):
             if not keys:
                 with suppress(FileNotFoundError):  # another user's file is not replaced, whatever is in it
-                    if found := ownership.check(self.path, WHAT):
+                    if found := ownership.check(self.path, FILE):
                         raise ownership.NotOurs(found.text, found.hint)
                 replaced(folder, self.path, text_of({}), 0o600)
                 return

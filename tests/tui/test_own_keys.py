@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
-from slotkeeper.console.actions.own import Context
+from slotkeeper.console.actions.own import Context, Own
 from slotkeeper.console.actions.record import Said
 from slotkeeper.console.actions.runner import OWN
 from slotkeeper.console.tui import own
@@ -113,6 +114,32 @@ async def test_a_context_that_cannot_be_opened_is_said_and_nothing_is_left(made:
         await typed(pilot, f"context {name}")
         await press(pilot, "enter")
         assert said in screen(made.app) and made.app.next_context is None and made.app.is_running
+
+
+def test_contexts_are_found_in_the_usual_places_and_those_of_the_file_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = with_file(tmp_path)
+    config, shared, state = tmp_path / "config" / "slotkeeper", tmp_path / "etc", tmp_path / "state"
+    for folder in (config, shared, state / "slotkeeper"):
+        folder.mkdir(parents=True, mode=0o700)
+    for file in (config / "config.toml", config / "prod.toml", config / "console.toml", config / "\x1b[31m.toml"):
+        file.write_text("")
+    (shared / "prod.toml").write_text("")
+    (shared / "team.toml").write_text("")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    monkeypatch.setattr(own, "SHARED", shared)
+    assert {name: one.config for name, one in own.contexts(made.app).items()} == {
+        "default": config / "config.toml", "prod": config / "prod.toml", "team": shared / "team.toml", "local": None,
+    }  # fmt: skip
+    made.app.own = Own(contexts=(Context("prod", Path("/mine.toml")),))
+    assert own.contexts(made.app)["prod"].config == Path("/mine.toml")
+    monkeypatch.setattr(own, "SHARED", tmp_path / "absent")
+    (state / "slotkeeper").chmod(0o777)
+    assert "can be written by others" in own.fault_of(own.contexts(made.app)["local"])
+    assert own.fault_of(Context("x", state_dir=tmp_path / "absent")).startswith("there is no folder")
+    assert own.fault_of(Context("x", config=tmp_path / "absent.toml"))
 
 
 def test_another_context_is_opened_after_forms_are_closed_and_is_read_only(tmp_path: Path) -> None:

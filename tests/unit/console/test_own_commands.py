@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import pytest
 
 from slotkeeper.console.actions import own, own_child
 from slotkeeper.console.actions.own import Context, Own, OwnCommand
-from slotkeeper.console.actions.runner import OWN
+from slotkeeper.console.actions.runner import OWN, Order, Runner
+from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.audit import Phase
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.state.audit import Audit
@@ -255,6 +257,23 @@ def test_a_command_that_has_gone_or_a_file_that_was_opened_meanwhile_runs_nothin
     ]
     ended = subprocess.run(words, capture_output=True, check=False, timeout=60)
     assert ended.returncode == 3 and b"no own command it" in ended.stderr and not ended.stdout
+
+
+def test_the_console_s_runner_starts_it_shows_what_it_writes_and_ends_one_that_hangs(
+    file: Path, tmp_path: Path
+) -> None:
+    code = "import os, signal; print(os.environ['JOB'], '\\x1b[31m', flush=True)\nwhile True: signal.pause()"
+    written(file, f'[[command]]\nname = "it"\nrun = [{json.dumps(sys.executable)}, "-c", {json.dumps(code)}]\n')
+    runs = Runner(tmp_path / "state", SystemClock())
+    words = (str(tmp_path / "state"), str(file), "it", "INC-7", f"JOB={HOSTILE}", "TABLE=", "SLOT=", "DN=")
+    id = runs.start(Order(words, "run it", HOSTILE, program=OWN, shown=(sys.executable, "-c", code)))
+    until(lambda: runs.said(id).out.count("\x1b[31m") == 2, 60, "it to write")
+    assert runs.said(id).out.startswith(HOSTILE) and runs.cancel(id)
+    until(lambda: (found := runs.find(id)) is not None and found.over, 60, "it to be ended")
+    found = runs.find(id)
+    assert found is not None and found.record.code == 130 and found.record.own
+    assert found.record.text == shlex.join([sys.executable, "-c", code])
+    assert [one[2] for one in lines(tmp_path)] == ["INC-7", "interrupted"]
 
 
 def test_without_a_line_in_the_audit_nothing_runs(run: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
