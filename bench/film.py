@@ -49,17 +49,14 @@ RESET = (
     Scene(("a",), waits=("reset",), seconds=1.5),
     Scene(("r",), waits=("earliest", "snapshot"), seconds=2.0),
     Scene(("e",), waits=("1 Plan", "10 of 10"), seconds=5.0),
-    Scene(("Enter",), waits=("You are about to",), seconds=1.5),
-    Scene(words=REASON, waits=(REASON,), seconds=0.5),
-    Scene(("Tab",), JOB, waits=("all is typed",), seconds=1.0),
-    Scene(("Tab", "Tab", "Enter"), waits=("done: reset to earliest",), seconds=4.0),
+    Scene(("Enter",), waits=("You are about to", REASON), seconds=2.5),
+    Scene(words=JOB, waits=("all is typed",), seconds=1.5),
+    Scene(("Enter", "Enter"), waits=("done: reset to earliest",), seconds=4.0),
 )
 UNDONE = (
-    Scene(("u",), waits=("1 Plan", "10 of 10"), seconds=3.0),
-    Scene(("Enter",), waits=("You are about to",), seconds=1.5),
-    Scene(words=REASON, waits=(REASON,), seconds=0.5),
-    Scene(("Tab",), JOB, waits=("all is typed",), seconds=1.0),
-    Scene(("Tab", "Tab", "Enter"), waits=("done: ",), seconds=4.0),
+    Scene(("u",), waits=("1 Plan", " of "), seconds=3.0),
+    Scene(("Enter",), waits=("You are about to", "all is typed"), seconds=2.0),
+    Scene(("Enter", "Enter"), waits=("done: ",), seconds=4.0),
 )
 
 
