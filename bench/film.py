@@ -5,6 +5,7 @@ A real run: what is seen is what the console has drawn; only for how long each s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from slotkeeper.demo.run import JOB, Demo
 KEY_SECONDS, TYPED_SECONDS = 0.5, 0.15
 LOCK = next(one for one in INCIDENTS if "lock_waits" in one.signal.rules)
 REASON = "INC-4711 wrong filter"
+NUMBER = "the number that is asked for"
+_ASKED = re.compile(r"type (\d+) to confirm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ RESET = (
 )
 UNDONE = (
     Scene(("u",), waits=("1 Plan", " of "), seconds=3.0),
-    Scene(("Enter",), waits=("You are about to", "all is typed"), seconds=2.0),
+    Scene(("Enter",), waits=("You are about to", REASON), seconds=3.0),
+    Scene(words=NUMBER, waits=("all is typed",), seconds=1.5),
     Scene(("Enter", "Enter"), waits=("done: ",), seconds=4.0),
 )
 
@@ -96,8 +100,10 @@ def _seen(tmux: Tmux, scenes: Sequence[Scene]) -> Iterator[tuple[str, float]]:
             tmux.send(key)
             tmux.still(3.0)
             yield tmux.coloured(), KEY_SECONDS
-        for word in scene.words.split(" ") if scene.words else ():
-            tmux.send("-l", f"{word} " if not scene.words.endswith(word) else word)
+        asked = _ASKED.search(tmux.text()) if scene.words == NUMBER else None
+        words = asked[1] if asked is not None else scene.words
+        for word in re.findall(r"\S+ ?", words):
+            tmux.send("-l", word)
             tmux.still(2.0)
             yield tmux.coloured(), TYPED_SECONDS
         tmux.shows(*scene.waits)
