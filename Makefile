@@ -81,7 +81,7 @@ bench-console: $(STAMP) ## what the console costs, beside an empty app and other
 bench-dataframes: $(STAMP) ## a changelog as a DataFrame, and its writer, beside a lane of the same changes
 	exec $(PY) -m bench.dataframes $(ARGS)
 
-snapshots: $(STAMP) ## the pictures of the console, from a run of the demo in tmux
+snapshots: $(STAMP) ## the pictures and the film of the console, from a run of the demo in tmux
 	exec $(PY) -m bench.snapshots $(ARGS)
 
 chaos: $(STAMP) ## the tests that kill things at random for a while

@@ -5,6 +5,7 @@ A real run: what is seen is what the console has drawn; only for how long each s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from slotkeeper.demo.run import JOB, Demo
 KEY_SECONDS, TYPED_SECONDS = 0.5, 0.15
 LOCK = next(one for one in INCIDENTS if "lock_waits" in one.signal.rules)
 REASON = "INC-4711 wrong filter"
+NUMBER = "the number that is asked for"
+_ASKED = re.compile(r"type (\d+) to confirm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Scene:
 WELL = (Scene(waits=("No problems", JOB), seconds=2.0),)
 LOCKED = (
     Scene(waits=("locked by pid", "Problem"), seconds=4.0),
-    Scene(("L",), waits=("Waiting and blocking 1",), seconds=4.0),
+    Scene(("L",), waits=("Waiting and blocking ", "nightly_report"), seconds=4.0),
     Scene(("Escape",), waits=("[1 ",), seconds=1.0),
 )
 RELEASED = (Scene(waits=("No problems",), seconds=2.0),)
@@ -49,17 +52,15 @@ RESET = (
     Scene(("a",), waits=("reset",), seconds=1.5),
     Scene(("r",), waits=("earliest", "snapshot"), seconds=2.0),
     Scene(("e",), waits=("1 Plan", "10 of 10"), seconds=5.0),
-    Scene(("Enter",), waits=("You are about to",), seconds=1.5),
-    Scene(words=REASON, waits=(REASON,), seconds=0.5),
-    Scene(("Tab",), JOB, waits=("all is typed",), seconds=1.0),
-    Scene(("Tab", "Tab", "Enter"), waits=("done: reset to earliest",), seconds=4.0),
+    Scene(("Enter",), waits=("You are about to", REASON), seconds=2.5),
+    Scene(words=JOB, waits=("all is typed",), seconds=1.5),
+    Scene(("Enter", "Enter"), waits=("done: reset to earliest",), seconds=4.0),
 )
 UNDONE = (
-    Scene(("u",), waits=("1 Plan", "10 of 10"), seconds=3.0),
-    Scene(("Enter",), waits=("You are about to",), seconds=1.5),
-    Scene(words=REASON, waits=(REASON,), seconds=0.5),
-    Scene(("Tab",), JOB, waits=("all is typed",), seconds=1.0),
-    Scene(("Tab", "Tab", "Enter"), waits=("done: ",), seconds=4.0),
+    Scene(("u",), waits=("1 Plan", " of "), seconds=3.0),
+    Scene(("Enter",), waits=("You are about to", REASON), seconds=3.0),
+    Scene(words=NUMBER, waits=("all is typed",), seconds=1.5),
+    Scene(("Enter", "Enter"), waits=("done: ",), seconds=4.0),
 )
 
 
@@ -99,8 +100,10 @@ def _seen(tmux: Tmux, scenes: Sequence[Scene]) -> Iterator[tuple[str, float]]:
             tmux.send(key)
             tmux.still(3.0)
             yield tmux.coloured(), KEY_SECONDS
-        for word in scene.words.split(" ") if scene.words else ():
-            tmux.send("-l", f"{word} " if not scene.words.endswith(word) else word)
+        asked = _ASKED.search(tmux.text()) if scene.words == NUMBER else None
+        words = asked[1] if asked is not None else scene.words
+        for word in re.findall(r"\S+ ?", words):
+            tmux.send("-l", word)
             tmux.still(2.0)
             yield tmux.coloured(), TYPED_SECONDS
         tmux.shows(*scene.waits)

@@ -128,7 +128,14 @@ def replay(
     """
     loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)
-    found = quarantine.replay(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn)
+    progress, done = diagnostics.Progress(spec.name, "entries replayed"), set[int]()
+
+    def on_each(one: Replayed) -> None:
+        done.update((one.id, *one.ids))
+        progress.at(min(len(done), len(wanted)), len(wanted))
+
+    folder = StateFolder.open(loaded.state_dir)
+    found = quarantine.replay(spec, folder, wanted, reason, on_each, tell=diagnostics.warn)
     _tell(ctx, found, as_json)
     if any(one.state is EntryState.QUARANTINED for one in found):
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))

@@ -23,7 +23,7 @@ from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.state.rows import ErrorRow
 
 DAY = timedelta(hours=24)
-NO_JOB = "No job is configured. `slotkeeper init` writes a first one; `slotkeeper demo` needs no warehouse."
+NO_JOB = "No job is configured: `slotkeeper init` starts one, `slotkeeper demo` a trial"
 NOT_ASKED = "No slot seen yet: no source has answered."
 NO_SLOTS = "Each slot is listed here with what it holds back, who reads it, and when its unread changes expire."
 NO_SLOT = "The tables of these jobs have no slot. `slotkeeper slots create TABLE SLOT` plans one."

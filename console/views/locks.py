@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.detail import labelled
 from slotkeeper.console.views.rows import UNKNOWN, Column, Row
 from slotkeeper.core.domain import source_waits
 from slotkeeper.core.domain.ending import moment
@@ -152,11 +153,11 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
     at = now.timestamp()
     if isinstance(wait, SourceWait):
         return [
-            (Level.WARNING, f"wrong  {source_waits.cause(wait, at)}"),
-            (Level.FINE, source_waits.effect(wait)),
-            (Level.FINE, f"do     {source_waits.to_do(wait)}"),
+            (Level.WARNING, labelled("Problem", source_waits.cause(wait, at))),
+            (Level.FINE, labelled("Impact", source_waits.effect(wait))),
+            (Level.FINE, labelled("Action", source_waits.to_do(wait))),
         ]
-    lines = [(Level.WARNING, f"wrong  {cause(wait, at)}"), (Level.FINE, f"do     {to_do(wait)}")]
+    lines = [(Level.WARNING, labelled("Problem", cause(wait, at))), (Level.FINE, labelled("Action", to_do(wait)))]
     statement = HIDDEN if wait.statement is None else without_literals(wait.statement)
     how = "waits" if wait.waits else "waited, and is tried again,"
     said = f"pid {wait.pid} ({safe(wait.session, 63)}) {how} for {safe(wait.mode, 40)}: {statement}"

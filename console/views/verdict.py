@@ -51,10 +51,10 @@ def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 "
     """The fault at that place, the worst first; how many there are, where there are several.
 
     >>> verdict(Local(datetime(2026, 1, 1)), datetime(2026, 1, 1)).words
-    'No job is known here. `slotkeeper demo` tries everything without a warehouse.'
+    'No job is known here: `slotkeeper init` starts one, `slotkeeper demo` a trial'
     """
     if not local.jobs and not local.faults:
-        return Verdict(Level.UNKNOWN, "No job is known here. `slotkeeper demo` tries everything without a warehouse.")
+        return Verdict(Level.UNKNOWN, "No job is known here: `slotkeeper init` starts one, `slotkeeper demo` a trial")
     if not local.faults:
         worst = min((job.judged for job in local.jobs), key=rank)
         words = f"No problems{apart}{states(local.jobs)}{apart}{trust(local.jobs, now)[1]}"

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.tui.screens.jobs import JobScreen
 from slotkeeper.console.tui.screens.log import LogScreen
-from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, driven, lane, press, screen
+from tests.tui.filled import LARGE, NOW, SMALL, Filled, begin, console, drive, driven, lane, lines, press, screen
 from tests.tui.recorded import live
 
 
@@ -133,3 +133,16 @@ async def test_the_settings_of_a_job_say_where_they_come_from(made: Filled, pilo
     assert "password_file" in screen(made.app)
     await press(pilot, "escape", "escape")
     assert isinstance(made.app.screen, JobScreen)
+
+
+def _many(folder: Path) -> Filled:
+    made = console(folder, ascii_only=True, filled=False)
+    begin(made.store, "orders_rt", *(lane(f"dn_{number:02}", 88_512_330) for number in range(64)))
+    return made
+
+
+@driven(_many, (100, 30))
+async def test_of_many_dns_one_row_has_a_cell_for_each(made: Filled, pilot: Pilot[int]) -> None:
+    await press(pilot, "2", "enter")
+    (strip,) = (line for line in lines(made.app) if line.startswith(" DNs  "))
+    assert len(strip.split()[1]) == 64 and set(strip.split()[1]) <= set(".o#?")

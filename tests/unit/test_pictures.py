@@ -1,4 +1,4 @@
-"""Pictures of the console as SVG: rows that repeat are in them once, nothing is fetched, no text is markup."""
+"""Pictures of the console as SVG: a row that repeats is in them once, nothing is fetched, text is no markup."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
 from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, clock, fit, named_by, rank
-from slotkeeper.console.views.signs import ROLES
+from slotkeeper.console.views.signs import MANY, ROLES
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
@@ -364,6 +364,13 @@ class JobScreen(_LeadsToLocks):
         said = f"{self.apart}{what_is_wrong(job)}" if job.level in FAULTS else ""
         level = job.level if job.level in FAULTS else Level.FINE
         return Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}")
+
+    def head(self) -> list[Text]:
+        """Of many DNs a cell each, by its lag: their table scrolls."""
+        job = self.console.shown.job(self.job)
+        many = job is not None and job.report is not None and len(job.report.lanes) >= MANY
+        strip = dn_bars(job, self.app.size.width - 1, 1, self.console.ascii_only) if job is not None and many else []
+        return [*super().head(), *parts_of(self, [[(" ", ""), *line] for line in strip])]
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         job, detail = self.console.shown.job(self.job), self._detail()

@@ -18,6 +18,7 @@ from slotkeeper.console.tui.screens.asking import AskingScreen
 from slotkeeper.console.tui.screens.base import Lines
 from slotkeeper.console.tui.write_mode import Instant
 from slotkeeper.console.views import headlines
+from slotkeeper.console.views.detail import split
 from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
     NOBODY,
@@ -129,11 +130,14 @@ class LocksScreen(AskingScreen):
 
     def verdict(self) -> Verdict:
         """The longest wait, and who is in front of it; without one, what the servers said."""
-        longest = self.wait(self.every_row[0].key) if self.every_row else None
+        longest = self._longest()
         if self.fault or longest is None:
             return Verdict(Level.UNKNOWN, self.fault) if self.fault else Verdict(self._worst(), self._none())
         level, said = wait_lines(longest, self.console.now)[0]
-        return Verdict(level, headlines.of_place(len(self.every_row), said.removeprefix("wrong").strip(), self.apart))
+        return Verdict(level, headlines.of_place(len(self.every_row), split(said)[1], self.apart))
+
+    def _longest(self) -> AnyWait | None:
+        return self.wait(self.every_row[0].key) if self.every_row else None
 
     def _worst(self) -> Level:
         said = seen_lines(self.seen())
@@ -143,9 +147,9 @@ class LocksScreen(AskingScreen):
         return seen_lines(self.seen())
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        one = self.wait(key)
+        one = self.wait(key) or self._longest()  # a session that tries again is another row
         if one is None:
-            return "What this means", [(Level.REST, "no row is chosen" if self.rows() else self._none())]
+            return "What this means", [(Level.REST, self._none())]
         jobs = ", ".join(safe(job, 60) for job in jobs_of(one)) or "no job"
         return f"{jobs}  {safe(thing_of(one), 60)}", wait_lines(one, self.console.now)
 

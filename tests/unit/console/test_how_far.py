@@ -79,3 +79,9 @@ def test_a_copy_has_a_bar_and_the_time_left_at_its_pace_and_none_once_it_streams
     assert len(shown) <= 78
     assert copy_of(replace(job, rate=None)) == HowFar("copy", 31, 50, "chunks copied")
     assert copy_of(RUNNING) is None
+
+
+def test_entries_that_are_replayed_have_a_bar_with_their_pace() -> None:
+    err = "slotkeeper: orders_rt: 30 of 120 entries replayed, 6 entries/s, 15s left\n"
+    ((_, text),) = how_far("orders_rt", Said("", err), None, ascii_only=True)
+    assert text == "[###.........]  25 %  30 of 120 entries replayed, 6 entries/s, 15s left"

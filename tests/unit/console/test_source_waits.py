@@ -52,7 +52,7 @@ def test_each_wait_is_a_row_and_the_longest_is_first() -> None:
 def test_the_panel_says_who_waits_for_whom_who_follows_and_what_ends_it() -> None:
     (problem, after, act) = (text for _, text in wait_lines(VACUUM, NOW))
     assert "waits for slot s1 (job orders) on dn_1 for 20 s" in problem
-    assert after == "2 sessions wait after it" and "slotkeeper jobs drain orders" in act
+    assert after == "Impact   2 sessions wait after it" and "slotkeeper jobs drain orders" in act
 
 
 def test_a_login_that_sees_nothing_says_hidden_and_never_that_no_session_waits() -> None:

@@ -152,7 +152,12 @@ class EntryProgress(Progress):
     """Rows in quarantine that were to be replayed or discarded."""
 
     def lines(self) -> outcome.Lines:
-        return self.gathered(outcome_lines)
+
+        def of(one: Action, said: Said, now: datetime) -> outcome.Lines:
+            bar = how_far(one.record.key, said, None, self.console.ascii_only) if not one.over else []
+            return [*outcome_lines(one, said, now), *bar]
+
+        return self.gathered(of)
 
 
 class SlotProgress(Cancelled):
