@@ -312,9 +312,9 @@ def worst_dn(job: JobFacts, worst: str | None) -> str:
 def what_is_wrong(job: JobFacts) -> str:
     """The problem of a job in one sentence."""
     if job.level in FAULTS:
-        return safe(job.wrong or "it is in trouble and does not say why", 400)
+        return safe(job.wrong or "a problem without a recorded reason", 400)
     if job.state is JobState.RUNNING:
-        return "nothing; it follows its source"
+        return "No problem: it follows its source"
     return "nothing" + (f": {safe(job.wrong, 400)}" if job.wrong else "")
 
 
@@ -324,13 +324,13 @@ def what_is_safe(job: JobFacts) -> str:
         return safe(f"{job.safe} ({job.faults[0].code})" if job.faults else job.safe, TYPED)
     name = safe(job.name, 80)
     if job.refused:
-        return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"
+        return "`slotkeeper config check` names the errors; then correct them; then start the job"
     if job.only_quarantined:
-        return f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
+        return f"`slotkeeper errors list {name}` (key E) shows the rows; then correct the target; then replay them"
     if job.state is None or job.state in RESETTABLE:
-        return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
+        return f"`slotkeeper jobs start {name}` resumes from the sink's progress rows"
     if job.state is JobState.PAUSED and job.alive:
-        return f"`slotkeeper jobs resume {name}` lets it apply again from where it is"
+        return f"`slotkeeper jobs resume {name}` continues from its position"
     if job.level in FAULTS:
         return f"wait, or read `slotkeeper jobs show {name}`; nothing is skipped"
     return "nothing"

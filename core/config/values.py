@@ -276,7 +276,7 @@ def target(value: object) -> str:
             raise BadValue("must be schema.table without quotes: each name is taken as it is written")
         _refuse_long(part)
     if own.startswith("slotkeeper_") or own.endswith("__slotkeeper_copy"):
-        raise BadValue("must not be named like a table of ours: slotkeeper_..., or ...__slotkeeper_copy")
+        raise BadValue("must not be named like a table of Slotkeeper: slotkeeper_..., or ...__slotkeeper_copy")
     return name
 
 

@@ -43,7 +43,7 @@ class Ordered:
 
     @classmethod
     def parse(cls, text: str) -> Ordered:
-        """From the rows; what is no order (the way of a copy that has begun) orders nothing."""
+        """Parse from the rows; any other text (the method of a started copy) orders nothing."""
         if text.startswith(_NEXT):
             return cls(way=text.removeprefix(_NEXT))
         if text.startswith(_PLAN):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from slotkeeper.core.domain.ttl import in_words
 
 WHERE_TO_ACT = "stop and start it in its Spark program"
-"""What whoever wants to act on a query does: it is no process of ours."""
+"""How to act on a query: its process is not Slotkeeper's."""
 WHERE_TO_START = "start it in its Spark program"
 """The same, of a query that does not live."""
 AFTER_A_MOVE = (
-    "a DataFrame query reads this slot: it does not go on from its checkpoint afterwards, and begins anew"
+    "a DataFrame query reads this slot: afterwards it cannot continue from its checkpoint, and starts over"
     " with a slot and a checkpoint of its own"
 )
 """What it means for a query that its slot is moved or dropped: nothing moves its checkpoint, which is Spark's."""

@@ -1,7 +1,7 @@
 """A table that has other columns than before: what changed at the source, and what its target needs for it. Pure.
 
-Whatever changed, the table is copied again: a changed column may hold other values in every row, and a DWS clears its
-binlog at most of these changes. So what a target needs is the shape alone; its rows are written anew behind it.
+After any change the table is copied again: a changed column can have other values in every row, and DWS clears its
+binlog at most of these changes. So a target needs only the new shape; the copy writes its rows.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class ColumnChange:
         """In words.
 
         >>> ColumnChange(Column("v", "text"), Column("w", "integer", True)).text
-        'v is called w and is integer (was text) and holds no NULL'
+        'v is renamed to w and is integer (was text) and holds no NULL'
         """
         if self.before is None or self.after is None:
             one, what = (self.after, "was added") if self.after else (self.before, "was dropped")
             assert one is not None
             return f"{one.name} {one.type}{' NOT NULL' if one.required else ''} {what}"
-        said = [f"is called {self.after.name}"] if self.renamed else []
+        said = [f"is renamed to {self.after.name}"] if self.renamed else []
         said += [f"is {self.after.type} (was {self.before.type})"] if self.after.type != self.before.type else []
         if self.after.required != self.before.required:
-            said.append("holds no NULL" if self.after.required else "may hold NULL")
+            said.append("holds no NULL" if self.after.required else "can hold NULL")
         return f"{self.before.name} {' and '.join(said)}"
 
 
@@ -236,7 +236,7 @@ class Mapped:
         there = {column.name: column for column in identity.columns}
         absent = [name for name in self.names if name not in there]
         if absent:
-            what = f"columns names {absent[0]!r}, which the source table has not"
+            what = f"columns names {absent[0]!r}, which the source table does not have"
             raise Refused(what, f"it has {', '.join(there)}", where="source")
         left = [name for name in identity.key if name not in self.names]
         if left:

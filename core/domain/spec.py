@@ -197,7 +197,7 @@ class SinkOptions:
 
     @property
     def connection_max_use_time(self) -> int:
-        """Seconds after which a worker's connection to the sink is opened anew, under either name."""
+        """Seconds after which a worker reopens its connection to the sink, under either name."""
         return self.connection_max_use_time_threshold or self.connection_max_use_time_seconds
 
     @property
@@ -260,7 +260,7 @@ class JobSpec:
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
     `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `source_kind` and `sink_kind` are names of the
-    registries. `store` and `store_kind` say where they live instead, where the sink is no store itself.
+    registries. `store` and `store_kind` name the store of the progress rows, where the sink is not a store itself.
     """
 
     name: str

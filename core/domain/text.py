@@ -16,7 +16,7 @@ from slotkeeper.core.redaction import masked, masked_piece
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MOST_DIGITS = 18
 _MARKS = 3
-"""So many combining marks a character may carry; more pile up over other lines of a terminal."""
+"""The most combining marks of one character; more would overlap other lines of a terminal."""
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 """Unicode categories that never reach a terminal raw: controls, format marks (bidi, zero width), odd spaces."""
 

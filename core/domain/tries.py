@@ -72,7 +72,7 @@ class Tries(Protocol):
 
 
 class Requests:
-    """Those that came since this was made, each once; None where nobody can ask."""
+    """The requests since this was created, each once; None where none can be made."""
 
     def __init__(self, tries: Tries | None = None) -> None:
         self._tries = tries

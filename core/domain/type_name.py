@@ -101,7 +101,7 @@ def parsed(text: str, of: str = "") -> TypeName:
 
 
 def sql(text: str) -> str:
-    """A type's text as it stands in a statement; Refused where it is no type's.
+    """A type's text as it stands in a statement; Refused where it is not a type.
 
     >>> sql("character varying(20)")
     'character varying(20)'

@@ -98,7 +98,7 @@ def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] =
     """
     values = [notification_values(one.notification) for one in given]
     text = json.dumps({"command": options.command, "seconds": options.command_timeout, "given": values})
-    # the command's arguments may be secret: they are on no command line of ours
+    # the command's arguments may be secret: they are on no command line of Slotkeeper
     reading = in_memory(text)
     env = {name: value for name, value in handover.environment().items() if name != MARK}
     try:

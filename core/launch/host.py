@@ -24,7 +24,7 @@ from slotkeeper.core.state.faults import free_bytes
 
 _BYTES = 1 << 16
 _PROCESSES, _THREADS = 64, 512
-"""Of a job with more, the first so many are counted: a driver, its Java process and its workers are fewer."""
+"""The most processes counted of a job: a driver, its Java process and its workers are fewer."""
 _RECORDS, _KMSG_SECONDS = 20_000, 0.5
 """The kernel's log is read for so long at most; its buffer of 1 MiB has fewer records."""
 _LEVELS = 8

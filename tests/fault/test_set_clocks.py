@@ -168,7 +168,7 @@ def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path
     return followed(make_mirror, warehouse, seed, tmp_path)
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(-HOUR, "it was set back"), (HOUR, "has expired")])
+@pytest.mark.parametrize(("seconds", "said"), [(-HOUR, "the clock was set back"), (HOUR, "has expired")])
 def test_a_plan_that_waits_ends_with_its_own_host_s_clock(
     resetting: Resetting, seconds: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +220,7 @@ def test_records_that_go_by_age_are_not_believed_to_be_there_where_the_sink_s_cl
     assert isinstance(error, Refused) and "the sink's clock was set back by 3" in error.message
     set_clock(HOUR)
     late = mirror.start().wait_error()
-    assert isinstance(late, SlotkeeperError) and "records of this table are deleted after 600 s" in late.message
+    assert isinstance(late, SlotkeeperError) and "the source deletes records of this table after 600 s" in late.message
 
 
 def test_a_ttl_counts_by_the_source_s_clock_alone(mirror: Mirror) -> None:

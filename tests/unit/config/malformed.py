@@ -184,7 +184,7 @@ NAMES = [
     _case(
         "job name is no slot",
         VALID.replace("orders_rt", "orders-rt").replace('slot = "orders_slot"\n', ""),
-        "own name is no slot name",
+        "own name is not a slot name",
     ),
     _case("no schema", changed('"ods.orders"', '"orders"'), "from", "schema.table"),
     _case("dot in the table", changed('"ods.orders"', '"ods.or.ders"'), "from", "exactly one dot"),

@@ -116,28 +116,36 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("53100", "", "disk full"),
         ("22003", "", "value does not fit the column"),
         ("42883", "", "function does not exist"),
-        ("SIGKILL", "driver ended: killed by SIGKILL", "the driver ended by itself"),
+        ("SIGKILL", "driver ended: killed by SIGKILL", "the driver crashed"),
         ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
         ("08006", "source dws1: FATAL: Invalid username/password,login denied", "password rejected"),
         ("08006", "source dws1: FATAL: The account has been locked.", "account locked"),
         ("08006", "sink m: SSL error: certificate verify failed", "TLS rejected"),
         ("08006", "sink m: server does not support SSL, but SSL was required", "TLS rejected"),
         ("", "the session that holds the lease does not answer", "server does not answer"),
-        ("", "ods.t has row security, which may hide rows from this login", "rows or values may be hidden from us"),
-        ("", "ods.t has a redaction policy: masked values would be mirrored", "rows or values may be hidden from us"),
-        ("", "target mart.t is gone: take a new snapshot", "a copy cannot go on"),
-        ("", "how the half-done copy into mart.t goes in is not recorded", "a copy cannot go on"),
-        ("", "the shadow table of the half-done copy into mart.t is gone", "a copy cannot go on"),
+        (
+            "",
+            "ods.t has row security, which may hide rows from this login",
+            "rows or values may be hidden from this login",
+        ),
+        (
+            "",
+            "ods.t has a redaction policy: masked values would be mirrored",
+            "rows or values may be hidden from this login",
+        ),
+        ("", "target mart.t is gone: take a new snapshot", "a copy cannot continue"),
+        ("", "how the half-done copy into mart.t goes in is not recorded", "a copy cannot continue"),
+        ("", "the shadow table of the half-done copy into mart.t is gone", "a copy cannot continue"),
         ("", "target mart.t belongs to job x (dws1 ods.t slot x)", "the target belongs to another job"),
-        ("", "target mart.t belongs to no job: its lock is held by x", "somebody else has the target's lock"),
-        ("", "the lease of ods.t slot s is held: by no job of ours, but x", "somebody else has the lease's lock"),
-        ("", "the lease of ods.t slot s is held: by a session that is not", "somebody else has the lease's lock"),
-        ("", "the lease of ods.t slot s is held: job x run y by z", "somebody else has the lease"),
+        ("", "target mart.t belongs to no job: its lock is held by x", "another session has the target's lock"),
+        ("", "the lease of ods.t slot s is held: by no job, but x", "another session has the lease's lock"),
+        ("", "the lease of ods.t slot s is held: by a session that is not", "another session has the lease's lock"),
+        ("", "the lease of ods.t slot s is held: job x run y by z", "another run has the lease"),
         ("", "target mart.t is not empty", "the target is not empty"),
         ("", "gtm_option is gtm-lite: not documented", "the cluster's order of transactions is not certain"),
         ("", "waiting for transactions that were open when recording began: etl pid 7", OPEN),
         ("", "waiting for a transaction that was open and is in no list (of another database, login)", OPEN),
-        ("", "other logins' sessions cannot all be seen: whether they have ended cannot be told here", OPEN),
+        ("", "cannot see all sessions of other logins: whether they have ended cannot be told here", OPEN),
         ("", "never seen", UNKNOWN_KIND.title),
     ],
 )
@@ -171,7 +179,7 @@ def test_names_are_put_in_as_a_shell_takes_them_and_never_into_each_other() -> N
 def test_progress_lost_leads_to_no_refused_reset() -> None:
     remedy = remedy_for(TroubleName.PROGRESS_LOST.value, "")
     assert not any("slots reset" in one.do for one in remedy.options)
-    assert "restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title
+    assert "Restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title
 
 
 @pytest.mark.parametrize(
