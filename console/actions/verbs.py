@@ -1,6 +1,6 @@
 """Every verb, declared once: the shell's command, the line of the menu, what `:` does, the last question, the outcome.
 
-To add one to a job that takes no more than a wait and a reason: a member here, and the function of its name in
+To add a job verb that takes no more than a wait and a reason: a member here, and the function of its name in
 `slotkeeper.core.launch.control`. Pure.
 """
 
@@ -41,7 +41,7 @@ class OfJob(NamedTuple):
     means: str = ""
     """What the last question says; nothing where it changes nothing and starts at once."""
     why_not: Callable[[JobState, bool], str] = lambda state, lives: ""
-    """Why a job in that state, whose process lives here or does not, cannot have it; nothing where it can."""
+    """Why a job in that state, with or without a process here, does not allow it; "" where it does."""
     before_first_start: str = NEVER_STARTED
     """The same of a job that was never started."""
     anywhere: bool = False
@@ -55,9 +55,9 @@ class OfJob(NamedTuple):
     copies: bool = False
     """Whether a copy may follow, whose progress is shown."""
     command: tuple[str, ...] = ("jobs",)
-    """What stands before its name in the shell."""
+    """The words before its name in the shell."""
     help: str = ""
-    """What the shell's `--help` says, where the verb takes no more than a wait and a reason."""
+    """The shell's `--help`, where the verb takes no more than a wait and a reason."""
     reached: Callable[[JobStatus], bool] = lambda view: True
     """Whether its effect is seen, where the shell waits for it."""
 

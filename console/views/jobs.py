@@ -97,7 +97,7 @@ HEAT_CELLS = 8
 
 
 def parts(jobs: Iterable[JobFacts]) -> set[str]:
-    """What the jobs' lanes read, as far as it was told."""
+    """What the jobs' lanes read, as far as reported."""
     return {one.report.part for one in jobs if one.report is not None}
 
 
@@ -107,7 +107,7 @@ def part_in(job: JobFacts) -> str:
 
 
 def units(jobs: Iterable[JobFacts]) -> set[str]:
-    """What the jobs' sources count, as far as it was told."""
+    """What the jobs' sources count, as far as reported."""
     return {one.report.unit for one in jobs if one.report is not None and one.report.unit}
 
 
@@ -300,7 +300,7 @@ def in_sync(job: JobFacts) -> float | None:
 
 
 def worst_dn(job: JobFacts, worst: str | None) -> str:
-    """The `worst_lane` of a job as it is shown; `?` where one cannot be told, `-` where there is none yet."""
+    """The `worst_lane` of a job as it is shown; `?` where unknown, `-` where there is none yet."""
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
     return UNKNOWN if worst is None else safe(worst, 40)
@@ -337,9 +337,9 @@ def what_is_safe(job: JobFacts) -> str:
 
 
 def acts(job: JobFacts) -> list[str]:
-    """What is safe to do, then the act of each further fault, in the order in which the faults are told.
+    """The safe act, then the act of each further fault, in the order of the faults.
 
-    An act is its fault's own: what cures one does nothing about another.
+    An act is its fault's own: it does not fix another.
     """
     others = dict.fromkeys(safe(f"{one.do} ({one.code})", TYPED) for one in job.faults[1:] if one.do)
     first = what_is_safe(job)

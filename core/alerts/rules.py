@@ -60,7 +60,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is remembered from now on, what is to be told, and the keys of what has ended."""
+    """The new records, the notifications to send, and the keys of ended faults."""
 
     firing: Remembered
     notifications: tuple[Notification, ...] = ()
@@ -80,7 +80,7 @@ def evaluate(
     An alert is sent when a fault begins, at once when it becomes worse, and again after each gap; an acknowledged or
     silenced one is not. Once a judgement lacks a sent fault, its end is sent once. A fault that returns within the gap
     after its last alert is sent when the gap has passed. `judged` says which
-    faults this judgement could have found: others are neither told nor ended.
+    faults this judgement could have found: others are neither sent nor ended.
     """
     found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # of one key the worst stays
     firing = dict(before)
@@ -138,12 +138,12 @@ MOST = 500
 """The most waiting notifications; the oldest are dropped first, which newer ones may supersede."""
 FIRST_WAIT, LONGEST_WAIT = 10.0, 300.0
 OF_THE_COMMAND = "alert_command_fails"
-"""The rule of a command that fails: what it could not be told it is not told."""
+"""The rule of a failing command: it gets no notification of its own failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A notification that the command has not taken; `begun`: it was started with it, and may have told it."""
+    """A notification that the command has not accepted; `begun`: it was started with it, and may have sent it."""
 
     notification: Notification
     begun: bool = False
@@ -171,7 +171,7 @@ class AlertState:
 def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> tuple[Waiting, ...]:
     """The outbox with further notifications: of what was not sent yet, only the newest is kept.
 
-    A fault that ended before anybody was told that it began is not told at all.
+    A fault that ended before its start was sent is not sent at all.
     """
     found = list(outbox)
     for one in notifications:

@@ -50,7 +50,7 @@ class _SinkOptions:
     """Slotkeeper's own: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts,
     without sorting it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is
     taken again in the general way"""
-    connection_max_idle_ms = no_meaning("a lane's session stays while its worker lives, and ends with it", 60_000, "ms")
+    connection_max_idle_ms = no_meaning("a lane's session stays while its worker runs, and ends with it", 60_000, "ms")
     """idle time after which a connection is closed"""
     metadata_cache_seconds = no_meaning("the table's columns are compared in every look, not remembered", 180, "s")
     """how long columns are remembered"""
@@ -170,7 +170,7 @@ NEWER_NAMES = {
     "dws.client.jdbc.username": "user of [sinks.X]",
     "dws.client.jdbc.password": "password_file, password_env or password_command of [sinks.X]",
     "dws.client.jdbc.max.use-time": "connection_max_use_time_seconds",
-    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker lives",
+    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker runs",
     "dws.client.write.mode": "write_mode",
     "dws.client.write.auto-flush-size": "auto_flush_batch_size",
     "dws.client.write.auto-flush-max-interval": "auto_flush_max_interval",

@@ -77,7 +77,7 @@ class _Binlog:
     """name of the pool"""
     connection_pool_timeout = no_meaning("a task waits for a place of Spark", unit="ms")
     """limit of the wait for a connection"""
-    connection_max_use_count = no_meaning("a session lives as long as its job's epoch")
+    connection_max_use_count = no_meaning("a session lasts as long as its job's epoch")
     """uses of a connection"""
     need_connection_pool_monitor = no_meaning("each task has a session of its own")
     """monitor the pool"""

@@ -113,7 +113,7 @@ class AuditLine:
     outcome: str = ""
     """How it ended; empty before."""
     result: Mapping[str, str] = field(default_factory=dict)
-    """What was asked or seen, by DN or by name; each: in words."""
+    """What was requested or observed, by DN or by name; each: as text."""
 
     @property
     def said(self) -> str:
@@ -167,7 +167,7 @@ class Link:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """Its file and line."""
         return f"{self.file}:{self.number}"
 
 

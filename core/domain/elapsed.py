@@ -1,6 +1,6 @@
 """How long ago something was by a clock that people set, and how long a wait continues while it sees progress. Pure.
 
-Which clock decides what stands in docs/clocks.md: durations that decide go by a monotonic clock wherever one process
+docs/clocks.md has which clock decides what: durations that decide go by a monotonic clock wherever one process
 sees both ends. The rest is computed from times that another process wrote, on the same host; unknown where the clock
 was set back since. A clock alone ends starts on a busy host that need nothing but time, so a wait lasts while it sees
 progress, and ten minutes without any; `slotkeeper.core.launch.view` samples.
@@ -58,7 +58,7 @@ class Signs:
 
 
 class Progress:
-    """One wait: when it saw progress last, by the clock that the caller hands in (monotonic seconds)."""
+    """One wait: when it saw progress last, by the caller's clock (monotonic seconds)."""
 
     def __init__(self, now: float, limit: float = STALLED_SECONDS) -> None:
         self.began, self.limit = now, limit

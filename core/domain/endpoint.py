@@ -74,7 +74,7 @@ class Endpoint:
 
     @property
     def place(self) -> str:
-        """The endpoint in words, without anything secret.
+        """The endpoint as text, without a secret.
 
         >>> Endpoint("dws1", "h", 8000, "gaussdb", "etl").place
         'dws1 (h:8000/gaussdb as etl)'
@@ -214,7 +214,7 @@ def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
 
 
 def weakness(endpoint: Endpoint) -> str:
-    """What an endpoint's sslmode leaves open, and the cure; empty where nothing, and on this host.
+    """Describe the risk of an endpoint's sslmode, with its fix; "" without one, and on this host.
 
     >>> weakness(Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"))
     ''

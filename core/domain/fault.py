@@ -243,7 +243,7 @@ def ack_in(acks: Mapping[str, Ack], keys: Iterable[str]) -> Ack | None:
 def is_quiet(ack: Ack | None, now: datetime, since: datetime | None = None) -> bool:
     """Whether this acknowledgement mutes its alert now; a clock that was set back ends a silence.
 
-    `since` is when the alert began, where that is known: what began after somebody acknowledged it is another one.
+    `since` is when the alert began, where that is known: an alert that began after the acknowledgement is another one.
     """
     if ack is None:
         return False

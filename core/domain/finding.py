@@ -56,7 +56,7 @@ def clock_finding(place: str, clock: float, before: float, after: float) -> Find
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """`what` is a sentence that names the thing; `cure` is a statement, or what to do where no statement does it."""
+    """`what` is a sentence that names the object; `cure` is a statement, or an act where no statement does it."""
 
     what: str
     cure: str

@@ -28,7 +28,7 @@ class Position(ABC):
     """Everything before it has been applied; which events that are is the dialect's to say.
 
     The order is partial: two positions that name a place less closely than each other are neither before nor after,
-    and are not equal by `==` for that. Comparing two of which nothing can be told raises Trouble (POSITIONS DIFFER).
+    and are not equal by `==` for that. Comparing two without a known order raises Trouble (POSITIONS DIFFER).
     A position may carry what its dialect needs to confirm it; that is not part of its text or its order. One that a
     server calls its newest may name its place less closely than those of a lane do.
     """
@@ -192,7 +192,7 @@ class Kept(ABC):
 
     @abstractmethod
     def behind(self, other: Kept) -> bool:
-        """Whether a part of this lies before the same part of another."""
+        """Whether a part of this is before the same part of another."""
 
     @abstractmethod
     def found(self, there: Kept) -> Kept:

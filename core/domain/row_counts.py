@@ -105,7 +105,7 @@ class CopyRows:
 
     @property
     def at_stake(self) -> int:
-        """Rows that the target loses, at least; all of it that were counted where that cannot be told."""
+        """The least rows that the target loses; all counted rows where that is unknown."""
         target = self.target.number or 0
         match self.fate:
             case Fate.SHRINKS:
@@ -189,17 +189,17 @@ class Verified:
 
     @property
     def is_void(self) -> bool:
-        """Whether it stands for a reset or a copy that ended older comparisons."""
+        """Whether it records a reset or a copy that voided older comparisons."""
         return self.verdict == VOID
 
     @classmethod
     def void(cls, job: str, at: datetime, reset: str) -> Verified:
-        """What stands over older comparisons of a job from a reset on."""
+        """The record that voids older comparisons of a job from a reset on."""
         return cls._of_none(job, at, f"reset {reset}")
 
     @classmethod
     def copied(cls, job: str, at: datetime, target: str) -> Verified:
-        """What stands over them from the begin of a copy on."""
+        """The record that voids them from the start of a copy on."""
         return cls._of_none(job, at, f"{_COPY}{target}")
 
     @classmethod

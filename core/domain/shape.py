@@ -51,7 +51,7 @@ class ColumnChange:
 def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange, ...]:
     """What became of each column, in the order of `new`, those that went last.
 
-    Columns are told apart by their numbers where both sides have them, by their names elsewhere: then one under another
+    Columns are identified by their numbers where both sides have them, by their names elsewhere: then one under another
     name counts as dropped and added.
     """
     numbered = all(column.number > 0 for column in (*old, *new))
@@ -158,7 +158,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
     while free := next((old for old, new in left.items() if new not in columns), None):
         made.append(Need(Act.RENAME, free, left.pop(free)))
         columns[made[-1].to] = columns.pop(free)
-    for name in (old for old in left if old not in wanted):  # somebody has added the new one
+    for name in (old for old in left if old not in wanted):  # the new one exists already
         made.append(Need(Act.DROP, name))
         del columns[name]
     return made
@@ -168,7 +168,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
 class Reshape:
     """How a target is brought in line with a changed source.
 
-    `before` has to be cured first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
+    `before` has to be fixed first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
     cures, such as another key. `blank` is the same as `statements` where old values do not fit a column's new type:
     the column is emptied, and gets its values from the copy; `empties`: one of `statements` does so, or casts to a type
     that has no room for each value. `source` and `target` are both ends' columns, the differences marked.

@@ -166,7 +166,7 @@ class TableIdentity:
     key: tuple[str, ...]
     server: str
     user_types: tuple[UserType, ...] = field(default=(), compare=False)
-    """The types among those of `columns` that somebody made, and those within them; no part of the identity."""
+    """The user-defined types of `columns`, and the types within them; not part of the identity."""
 
     def user_type(self, spelled: str) -> UserType | None:
         """The made type behind a column's type (or behind its elements); None where it is the server's own."""

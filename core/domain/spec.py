@@ -64,7 +64,7 @@ NO_COPY = 'set start = "initial" for the snapshot'
 """What to do where a copy is due and `start` makes none."""
 
 EVERY_DN = "all"
-"""The name that stands for every DN where points are given."""
+"""The name for all DNs where points are given."""
 
 _POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
 _RULE = (
@@ -290,7 +290,7 @@ class JobSpec:
 
     @property
     def store_at(self) -> tuple[Endpoint, str]:
-        """Where the progress rows live, and which kind of sink that is: the sink itself where none is named."""
+        """The store of the progress rows and its kind: the sink itself where none is named."""
         return (self.store, self.store_kind) if self.store is not None else (self.sink, self.sink_kind)
 
     @property

@@ -97,7 +97,7 @@ def counts_to(applied: int) -> int:
 
 
 def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
-    """Which parts of the shape differ, in words; "" where none does: a start's check then says whether it matters."""
+    """Name the parts of the shape that differ; "" where none does: a start's check decides whether it matters."""
     return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
 
 

@@ -24,11 +24,11 @@ class SourceTraits:
     so that none is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot
     expires.
 
-    What follows says how a job of such a source is configured. `earliest`: its binlog is recorded whether anybody reads
-    it or not, so that a job may start at its oldest record. `several_by`: a slot is of one table; the kind by which one
-    job reads several of such a server, empty where this one does. `adopts_shards`: a job may go on with another set of
-    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `silent_cascades`: a foreign key may
-    change rows of which its binlog has nothing. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
+    The fields decide the configuration of such a source's jobs. `earliest`: its binlog is recorded also without a
+    reader, so a job can start at its oldest record. `several_by`: a slot covers one table; the kind by which one job
+    reads several of such a server, empty where this one does. `adopts_shards`: a job can continue with another set of
+    shards. `paced`: steps end at bytes, seconds and rows, by `[jobs.X.sync]`. `silent_cascades`: a foreign key can
+    change rows without records in its binlog. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
     `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.keys_source.SETS`).
     """
 
@@ -161,5 +161,5 @@ def limits(job: JobSpec) -> Iterator[str]:
 
 
 def promise(sink: SinkTraits, job: JobSpec) -> str:
-    """The promise in words, what weakens it behind."""
+    """The guarantee as text, followed by what weakens it."""
     return "; but ".join([delivery(sink).value, *filter(None, ["; ".join(limits(job))])])

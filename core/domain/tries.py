@@ -80,7 +80,7 @@ class Requests:
 
     @property
     def possible(self) -> bool:
-        """Whether anybody can ask."""
+        """Whether a retry can be requested."""
         return self._tries is not None
 
     def new(self) -> Sequence[TryAsked]:

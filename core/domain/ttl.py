@@ -33,7 +33,7 @@ class Severity(Enum):
 
 
 class Behind(Enum):
-    """Which of a slot's two points lies further back."""
+    """Which of a slot's two points is the older one."""
 
     LIVE = "live"
     DURABLE = "durable"

@@ -59,7 +59,7 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
 
 
 def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
-    """SINK OLDER where the slot stands beyond the progress row while a job runs, or None.
+    """Return SINK OLDER where the slot is beyond the progress row while a job runs, or None.
 
     The slot follows the row, so this means that the sink fell back to an older copy of itself: what lies between may
     be purged, and an empty read would look like nothing to do (model: loss after 17 moves without this rule).
@@ -72,7 +72,7 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
 
 
 def purged(status: SlotStatus, row: Position) -> Trouble | None:
-    """SLOT LOST where the binlog begins behind a lane's position; or None, as where a server does not tell."""
+    """Return SLOT LOST where the binlog begins after a lane's position; else None, also where unknown."""
     if status.oldest is None or not status.oldest > row:
         return None
     sentence = f"{status.shard.name}: the job's position is {row.text}, the binlog begins at {status.oldest.shown}"

@@ -57,7 +57,7 @@ class _Threads:
     living: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     def all(self, now: Mapping[int, tuple[float, float]]) -> tuple[float | None, float | None]:
-        """Seconds that they ran and waited until now; None where no thread tells."""
+        """Seconds that they ran and waited until now; None where unknown."""
         for thread, (ran, waited) in self.living.items():
             if thread not in now or now[thread][0] < ran:
                 self.ended = self.ended[0] + ran, self.ended[1] + waited

@@ -1,6 +1,6 @@
 """Recognising, waiting for and ending processes by what was recorded about them at their start, never by their name.
 
-A kill by command line once hit processes that belonged to somebody else. So a process counts as ours only if its
+A kill by command line once hit processes of another user. So a process counts as ours only if its
 pid, its start (ticks since that boot, which no clock change moves) and its session are the recorded ones; and the
 members of its session only while that session is provably still the recorded one.
 """

@@ -207,7 +207,7 @@ def probe(
                 answers = asks.ask(_login(entry), found, jobs, left, progress, patience.begin)
         except BaseException:
             for one in left:
-                tell(f"left behind: {one.table} ({one.why}); cure: {one.cure}")
+                tell(f"left behind: {one.table} ({one.why}); fix: {one.cure}")
             if not left:
                 progress("ended early; no probe object is left")
             raise

@@ -88,7 +88,7 @@ class AlertFile:
         return holder_of(self._folder, KIND, SENDER_LOCK)
 
     def is_sending(self) -> bool:
-        """Whether somebody gives notifications to the command now."""
+        """Whether a process gives notifications to the command now."""
         return self._folder.is_locked(KIND, SENDER_LOCK)
 
 

@@ -18,7 +18,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def full(path: Path, certain: bool = False) -> str:
-    """Which disk is full, in words, or "" where it has room; `certain` where a write has been refused for that.
+    """Name the full disk, or "" where it has space; `certain` where a write has failed for that.
 
     >>> full(Path("/proc/self"), certain=True).startswith("the disk at /proc accepts no more data")
     True
@@ -35,7 +35,7 @@ def full(path: Path, certain: bool = False) -> str:
 
 
 def read_only(path: Path) -> str:
-    """Which file system is read-only, in words, or "" where it takes writes (statvfs(3): ST_RDONLY).
+    """Name the read-only file system, or "" where it accepts writes (statvfs(3): ST_RDONLY).
 
     >>> read_only(Path("/proc/self"))
     ''

@@ -172,7 +172,7 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def try_lock(self, job: str, what: str) -> FolderLock | None:
-        """The lock `what` of a job, or None while somebody else holds it; it ends with its holder's life."""
+        """Return the lock `what` of a job, or None while another process holds it; it ends with its holder."""
         descriptor = self.append(self.lock_file(job, what))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,7 +182,7 @@ class StateFolder:
         return FolderLock(descriptor)
 
     def is_locked(self, job: str, what: str) -> bool:
-        """Whether somebody holds the lock `what` of a job now; makes no file."""
+        """Whether a process holds the lock `what` of a job now; creates no file."""
         try:
             descriptor = self.open_to_read(self.lock_file(job, what))
         except (OSError, StateError):
@@ -272,7 +272,7 @@ def _create(path: Path, group: str) -> None:
 
 
 def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
-    """Raise StateError where somebody who is neither us nor root, or of the team, could change what is in it."""
+    """Raise StateError where a user other than this one, root and the team could change its content."""
     end = parts[-1]
     what = f"state folder {end.path}"
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
