@@ -1,11 +1,11 @@
-"""What can go wrong, as classes: the kind decides (in `slotkeeper.core.retry`) what is done about it.
+"""Errors as classes: the kind decides (in `slotkeeper.core.retry`) how they are handled.
 
-Raise an error with what failed, on what, why, and what to do next; do not log it and go on.
+Raise an error with what failed, on what, why, and what to do next; do not log it and continue.
 
 Every argument but the message is optional and `kind` is a class attribute, so that the errors survive
 pickling between processes; `__cause__` does not survive it, which is why its type and place are copied.
 
-`ErrorValues` is the one way of an error across processes: as plain values, so that a task never raises.
+`ErrorValues` carries an error across processes as plain values, so that a task never raises.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ErrorKind(Enum):
 
 
 class SlotkeeperError(Exception):
-    """Base of all errors that we raise on purpose.
+    """Base of all errors that Slotkeeper raises on purpose.
 
     `hint` is what to do next; `code` is the driver's own (an SQLSTATE, an errno) where there is one;
     `where` names the side that failed: "source", "sink" or "" where it is neither.
@@ -46,9 +46,9 @@ class SlotkeeperError(Exception):
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
     table = ""
-    """The source table that it is about, where the code that raised it or passed it on knew."""
+    """The source table, where the code that raised or passed the error knew it."""
     timed_out = False
-    """Whether our own limit ended what was asked; set by the code that knows the server's codes."""
+    """Whether Slotkeeper's own limit ended the request; set by the code that knows the server's codes."""
     no_more = ""
     """Why no further try is made, where tries have ended: a reason, where the hint is an act."""
 
@@ -66,14 +66,14 @@ class SlotkeeperError(Exception):
 
     @property
     def silent(self) -> bool:
-        """Whether the server said nothing until our own limit, not even that one of its own has ended the statement.
+        """Whether the server did not answer within Slotkeeper's own limit, not even with a limit of its own.
 
         A narrower question gets no answer either. The code is of SQLSTATE's class 08, a lost connection.
         """
         return self.timed_out and self.code.startswith("08")
 
     def after_limit(self, timed_out: bool = True) -> Self:
-        """The same error, with whether our own limit ended what was asked."""
+        """Set whether Slotkeeper's own limit ended the request; return the error."""
         self.timed_out = timed_out
         return self
 
@@ -85,7 +85,7 @@ class ConfigError(SlotkeeperError):
 
 
 class Unreachable(SlotkeeperError):
-    """Nobody answers, or the server is restarting or read-only for now; passes by itself."""
+    """No server answers, or it is restarting or read-only for now; passes by itself."""
 
     kind = ErrorKind.TRANSIENT
 
@@ -97,31 +97,31 @@ class Busy(SlotkeeperError):
 
 
 class AccessRefused(SlotkeeperError):
-    """A login or a privilege was refused; tried twice at most, never to lock an account."""
+    """A rejected login or privilege; tried twice at most, so that no account gets locked."""
 
     kind = ErrorKind.ACCESS
 
 
 class LoginRefused(AccessRefused):
-    """A password was refused: a start tries it twice, a running job waits until its reference says another one."""
+    """A rejected password: a start tries it twice, a running job waits until its reference has another one."""
 
     kind = ErrorKind.LOGIN
 
 
 class SecretUnread(ConfigError):
-    """The reference of a password says nothing for now; a running job waits as for a refused one."""
+    """A password reference without a value for now; a running job waits as for a rejected one."""
 
     kind = ErrorKind.LOGIN
 
 
 class TooLarge(SlotkeeperError):
-    """A step ran out of time, disk or memory: to be tried again at half its width."""
+    """A step ran out of time, disk or memory: retried at half its width."""
 
     kind = ErrorKind.OVERSIZE
 
 
 class RowRefused(SlotkeeperError):
-    """The sink refuses a row's values; the message never carries the values."""
+    """The sink rejects a row's values; the message never has the values."""
 
     kind = ErrorKind.DATA
 
@@ -143,19 +143,19 @@ class Superseded(SlotkeeperError):
 
 
 class Unclassified(SlotkeeperError):
-    """A failure that no table of ours names; tried ten times, then FAILED."""
+    """A failure that no table of codes names; tried ten times, then FAILED."""
 
     kind = ErrorKind.UNKNOWN
 
 
 class Defect(SlotkeeperError):
-    """A broken invariant of our own; never tried again."""
+    """A broken invariant of Slotkeeper; never retried."""
 
     kind = ErrorKind.DEFECT
 
 
 class TroubleName(Enum):
-    """Names of trouble that only a person may resolve (design section 2)."""
+    """Names of trouble that only a person can resolve (design section 2)."""
 
     SLOT_LOST = "SLOT LOST"
     SLOT_MOVED = "SLOT MOVED"
@@ -170,7 +170,7 @@ class TroubleName(Enum):
 
 
 class Trouble(SlotkeeperError):
-    """One of the named troubles; the job stops and says so, it never skips on its own."""
+    """One of the named troubles; the job stops and reports it, it never skips changes on its own."""
 
     kind = ErrorKind.OPERATOR
 
@@ -192,15 +192,15 @@ class Trouble(SlotkeeperError):
 
 
 class TopologyTrouble(Trouble):
-    """The set of DNs is not the one that the progress rows name."""
+    """The source's DNs are not those of the progress rows."""
 
     kind = ErrorKind.TOPOLOGY
 
 
 def classed(error: BaseException) -> SlotkeeperError:
-    """The error itself where it is one of ours, else an Unclassified that names its type, and its place as the cause.
+    """Return a SlotkeeperError itself, else an Unclassified that names its type, with its place as the cause.
 
-    What a foreign exception says may be a row's values or a secret, so no word of it is repeated.
+    A foreign exception's text may hold a row's values or a secret, so it is not repeated.
     """
     if isinstance(error, SlotkeeperError):
         return error
@@ -208,7 +208,7 @@ def classed(error: BaseException) -> SlotkeeperError:
 
 
 def origin(error: BaseException | None) -> str:
-    """Types and places of an exception and of what caused it, without a word of what they say; "" for None.
+    """Return types and places of an exception and its causes, without their texts; "" for None.
 
     >>> origin(ValueError("secret"))
     'ValueError'

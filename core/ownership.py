@@ -1,15 +1,15 @@
-"""Files that we obey, read only where nobody but us and root could have written them.
+"""Read trusted files only where no user but this one and root could have written them.
 
-A user who can change a file that we obey (a configuration names commands) decides what runs as us. The rule
-(`complaint`) is the one of sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder above it
-belong to us or to root and nobody else may write them. As in Kupsch and Miller, "How to Open a File and Not Get Hacked"
-(2008), the links on the way count too, and a folder with the sticky bit, such as /tmp, may be anybody's to write,
+A user who can change a trusted file (a configuration names commands) decides what runs as this user. The rule
+(`complaint`) is that of sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder above it belong
+to this user or to root, and no other user can write them. As in Kupsch and Miller, "How to Open a File and Not Get
+Hacked" (2008), links on the path count too, and a folder with the sticky bit, such as /tmp, can be writable by all,
 because only the owner of an entry can rename it there (unlink(2)). An access list shows in the group's bits, whose mask
 it sets (acl(5)).
 
-The path is followed name by name, links included, and what is read is what was looked at: the file is opened without
-following anything, and judged and read by that descriptor. Nobody else can change what lies between, since every
-folder on the way was found to be ours or root's.
+The path is followed name by name, links included. The file is opened without following links, then checked and read by
+that descriptor, so the checked file is the file that is read. No other user can change the path in between: every
+folder on it belongs to this user or to root.
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ def complaint(what: str, parts: Sequence[Part], us: int, team: Team | None = Non
     trusted = {us, ROOT} | (team.members if team else frozenset())
     *above, end = parts
     for part in above:
-        subject = f"{what} lies {'behind the link' if part.kind is Kind.LINK else 'below'} {part.path}, which"
+        subject = f"{what} is {'behind the link' if part.kind is Kind.LINK else 'below'} {part.path}, which"
         if part.uid not in trusted:
             return _foreign(subject, part, us)
         if _open_to_others(part, team) and not part.mode & stat.S_ISVTX:
-            text = f"{subject} can be written by others (mode {part.mode:04o})"
+            text = f"{subject} is writable by other users (mode {part.mode:04o})"
             if _is_volume(part):
                 return Complaint(text, _in_an_init_container(f"chmod +t {part.path}"))
-            return Complaint(text, f"chmod go-w {part.path}, or move it to a folder of yours")
+            return Complaint(text, f"chmod go-w {part.path}, or move it to your own folder")
     if end.uid not in trusted:
         return _foreign(what, end, us)
     if _open_to_others(end, team):
-        text = f"{what} can be written by others (mode {end.mode:04o})"
+        text = f"{what} is writable by other users (mode {end.mode:04o})"
         if _is_volume(end) and us != ROOT:
             return Complaint(text, _in_an_init_container(f"chmod {TEAM_MODE:o} {end.path}"))
         team_hint = f"chmod 700 {end.path} (or 2770 with a team's group)"
@@ -123,9 +123,9 @@ def _in_an_init_container(command: str) -> str:
 
 def _foreign(subject: str, part: Part, us: int) -> Complaint:
     if us == ROOT:
-        text = f"{subject} belongs to another user ({part.owner}), and we run as root"
+        text = f"{subject} belongs to another user ({part.owner}), and this command runs as root"
         return Complaint(text, f"run as that user (`sudo -u ...`, a container's --user), or: chown root {part.path}")
-    return Complaint(f"{subject} belongs to another user ({part.owner})", "use one of your own, or of root")
+    return Complaint(f"{subject} belongs to another user ({part.owner})", "use your own, or root's")
 
 
 LINKS_MOST = 40
@@ -138,15 +138,15 @@ class NotOurs(Refused):
 
 
 def read(path: Path, what: str, most: int) -> bytes:
-    """At most so many bytes of a regular file that nobody else can change; `what` names it in messages.
+    """Read at most `most` bytes of a regular file that no other user can change; `what` names it in messages.
 
-    Raises NotOurs where others could, OSError where it cannot be read, ValueError where the path has a NUL.
+    Raises NotOurs where another user could change it, OSError where it cannot be read, ValueError for a NUL.
     """
     *above, end = follow(path)
     if end.kind is Kind.FOLDER:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if end.kind is Kind.OTHER:
-        raise NotOurs(f"{what} is no regular file", "name a file; a FIFO or a device is none")
+        raise NotOurs(f"{what} is not a regular file", "name a regular file, not a FIFO or a device")
     # O_NONBLOCK: a user who could put a FIFO there must not make us wait for its writer
     descriptor = os.open(end.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
@@ -183,7 +183,7 @@ def check(path: Path, what: str) -> Complaint | None:
     """What is wrong with a file without reading it, or None; raises OSError where it cannot be looked at."""
     parts = follow(path)
     if parts[-1].kind is not Kind.FILE:
-        return Complaint(f"{what} is no regular file", "name a file; a FIFO or a device is none")
+        return Complaint(f"{what} is not a regular file", "name a regular file, not a FIFO or a device")
     return complaint(what, parts, os.geteuid())
 
 

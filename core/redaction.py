@@ -1,4 +1,4 @@
-"""The one place that takes known secrets out of text: every error of ours, all that is printed, logged or stored
+"""The one place that takes known secrets out of text: every error, all that is printed, logged or stored
 passes it.
 
 The code that resolves a secret has its spellings remembered here, in this process's memory only. Pure but for that.

@@ -1,6 +1,6 @@
 """Every verb, declared once: the shell's command, the line of the menu, what `:` does, the last question, the outcome.
 
-To add one to a job that takes no more than a wait and a reason: a member here, and the function of its name in
+To add a job verb that takes no more than a wait and a reason: a member here, and the function of its name in
 `slotkeeper.core.launch.control`. Pure.
 """
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import JobFacts
     from slotkeeper.core.domain.report import JobStatus
 
-ELSEWHERE = "it may run on another machine: ask there"
-NOT_CONFIGURED = "this configuration has no such job"
+ELSEWHERE = "it may run on another host: use that host"
+NOT_CONFIGURED = "this configuration does not have this job"
 NEVER_STARTED = "it was never started"
 _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
 
@@ -41,7 +41,7 @@ class OfJob(NamedTuple):
     means: str = ""
     """What the last question says; nothing where it changes nothing and starts at once."""
     why_not: Callable[[JobState, bool], str] = lambda state, lives: ""
-    """Why a job in that state, whose process lives here or does not, cannot have it; nothing where it can."""
+    """Why a job in that state, with or without a process here, does not allow it; "" where it does."""
     before_first_start: str = NEVER_STARTED
     """The same of a job that was never started."""
     anywhere: bool = False
@@ -51,13 +51,13 @@ class OfJob(NamedTuple):
     many: bool = False
     """Whether several jobs can have it at once."""
     final: bool = False
-    """Whether there is no way back: a reason and the job's name are typed."""
+    """Whether it cannot be undone: a reason and the job's name are typed."""
     copies: bool = False
     """Whether a copy may follow, whose progress is shown."""
     command: tuple[str, ...] = ("jobs",)
-    """What stands before its name in the shell."""
+    """The words before its name in the shell."""
     help: str = ""
-    """What the shell's `--help` says, where the verb takes no more than a wait and a reason."""
+    """The shell's `--help`, where the verb takes no more than a wait and a reason."""
     reached: Callable[[JobStatus], bool] = lambda view: True
     """Whether its effect is seen, where the shell waits for it."""
 
@@ -76,9 +76,9 @@ class JobVerb(Enum):
     STOP = OfJob(
         name="stop",
         key="s",
-        label="stop: goes on later where it was, as long as its binlog is there",
-        typed="stop it: goes on later where it was",
-        means="its processes end; started again it goes on where it was, as long as its binlog is there",
+        label="stop: a later start resumes at its position, while the source retains the binlog",
+        typed="stop it: a later start resumes at its position",
+        means="its processes end; a later start resumes at its position, while the source retains the binlog",
         requested="STOPPED",
         why_not=lambda state, lives: "" if lives or state.is_open else f"it is {state.value}",
         many=True,
@@ -90,9 +90,9 @@ class JobVerb(Enum):
         name="start",
         key="g",
         label="start",
-        typed="start the job of this row, or those that are named",
-        means="goes on where the sink's progress rows stand; a job that never ran begins with its copy",
-        requested="a living process",
+        typed="start the job of this row, or the named jobs",
+        means="resumes from the sink's progress rows; a job that never ran starts with its copy",
+        requested="a running process",
         why_not=lambda state, lives: (
             f"it is {state.value}"
             if lives
@@ -109,7 +109,7 @@ class JobVerb(Enum):
         label="restart with the configuration as it is now",
         typed="restart it with the configuration as it is now",
         means="its processes end, then it starts with the configuration as it is now",
-        requested="a living process",
+        requested="a running process",
         why_not=lambda state, lives: "CANCELLED is final" if state is JobState.CANCELLED else "",
         configured=True,
         copies=True,
@@ -118,9 +118,9 @@ class JobVerb(Enum):
         name="pause",
         key="p",
         bound="pause or resume",
-        label="pause: its process lives and applies nothing",
-        typed="its process lives and applies nothing",
-        means="its process lives and applies nothing; what it has not read may expire at the source",
+        label="pause: its process keeps running and applies nothing",
+        typed="its process keeps running and applies nothing",
+        means="its process keeps running and applies nothing; unread changes may expire at the source",
         requested="PAUSED",
         why_not=lambda state, lives: (
             f"it is {state.value}: no process"
@@ -138,7 +138,7 @@ class JobVerb(Enum):
         key="p",
         label="resume",
         typed="it applies again",
-        means="it applies again from where it is",
+        means="it applies again from its position",
         requested="not PAUSED",
         why_not=lambda state, lives: (
             f"it is {state.value}: no process"
@@ -155,22 +155,22 @@ class JobVerb(Enum):
         name="retry",
         key="t",
         bound="try now",
-        label="try now: what waits for its next try, or its next poll",
-        means="what waits is tried at once; the try counts as any other, and a refused login waits its time",
-        requested="a try at once",
+        label="try now: retry or poll at once what waits",
+        means="it retries at once; this retry counts like any other, and a rejected login still waits its time",
+        requested="an immediate retry",
         why_not=lambda state, lives: (
-            "" if lives and state is not JobState.PAUSED else f"it is {state.value}: it tries nothing"
+            "" if lives and state is not JobState.PAUSED else f"it is {state.value}: it retries nothing"
         ),
         many=True,
     )
     DRAIN = OfJob(
         name="drain",
         key="d",
-        label="drain: wait until nothing is unread; changes nothing",
-        typed="wait until nothing is unread; changes nothing",
+        label="drain: wait until all changes are read; changes nothing",
+        typed="wait until all changes are read; changes nothing",
         requested="drained",
         why_not=lambda state, lives: (
-            "" if lives and state in _STREAMING else f"it is {state.value}: only a job that follows can drain"
+            "" if lives and state in _STREAMING else f"it is {state.value}: only a streaming job can drain"
         ),
         configured=True,
     )
@@ -188,12 +188,12 @@ class JobVerb(Enum):
     CANCEL = OfJob(
         name="cancel",
         key="c",
-        label="cancel for good: can never be started again",
-        typed="for good: it can never be started again",
-        means="FINAL: it can never be started again under this name; slot and rows stay as they are",
+        label="cancel: it can never be started again",
+        typed="final: it can never be started again",
+        means="FINAL: it can never be started again under this name; slot and rows do not change",
         requested="CANCELLED",
         why_not=lambda state, lives: (
-            "a process of it lives: stop it first" if lives else _refused(state, JobEvent.CANCELLED)
+            "a process of it is running: stop it first" if lives else _refused(state, JobEvent.CANCELLED)
         ),
         final=True,
     )
@@ -244,14 +244,14 @@ class SlotVerb(Enum):
         "plan the undo of its last reset: restores positions, not rows",
     )  # fmt: skip
     REGISTER = OfSlot(
-        "register", "f", "register full-sync point: skips what is unread",
-        "register a full-sync point: skips what is unread",
+        "register", "f", "confirm up to a full-sync point: skips unread changes",
+        "confirm up to a full-sync point: skips unread changes",
     )  # fmt: skip
     DROP = OfSlot("drop", "d", "drop", "drop it")
     CREATE = OfSlot("create", "c", "create", "create it")
     PREFLIGHT = OfSlot(
-        "preflight", "p", "preflight: may I VACUUM, scale out, alter? changes nothing",
-        "may a VACUUM FULL, scaling out or an ALTER begin?",
+        "preflight", "p", "preflight: can a VACUUM FULL, scale-out or ALTER start now? changes nothing",
+        "can a VACUUM FULL, scale-out or ALTER start now?",
     )  # fmt: skip
     HISTORY = OfSlot("history")
 
@@ -282,17 +282,17 @@ class EntryVerb(Enum):
     """The verbs of rows in quarantine; their values are the words of the shell."""
 
     REPLAY = OfEntry(
-        "replay", "r", "R", "write into the target; what is still refused stays here",
+        "replay", "r", "R", "write into the target; rows that are rejected again stay here",
         (
-            "each row is written into the target as the job writes, while no step of the job runs on its DN",
-            "a row that is still refused stays here with its reason; one that is over by then is left alone",
+            "writes each row into the target as the job does, while no step of the job runs on its DN",
+            "a row that is rejected again stays here with its reason; an ended entry is not touched",
         ),
     )  # fmt: skip
     DISCARD = OfEntry(
-        "discard", "d", "D", "give up for good; the target never gets it",
+        "discard", "d", "D", "final; the target never gets it",
         (
             "FINAL: the target never gets these rows, and lacks them until a later change of their keys",
-            "nothing is read or written at the source; the entries stay in the table as discarded",
+            "the source is neither read nor written; the entries stay in the table as discarded",
         ),
         final=True,
     )  # fmt: skip

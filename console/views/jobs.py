@@ -97,7 +97,7 @@ HEAT_CELLS = 8
 
 
 def parts(jobs: Iterable[JobFacts]) -> set[str]:
-    """What the jobs' lanes read, as far as it was told."""
+    """What the jobs' lanes read, as far as reported."""
     return {one.report.part for one in jobs if one.report is not None}
 
 
@@ -107,7 +107,7 @@ def part_in(job: JobFacts) -> str:
 
 
 def units(jobs: Iterable[JobFacts]) -> set[str]:
-    """What the jobs' sources count, as far as it was told."""
+    """What the jobs' sources count, as far as reported."""
     return {one.report.unit for one in jobs if one.report is not None and one.report.unit}
 
 
@@ -301,7 +301,7 @@ def in_sync(job: JobFacts) -> float | None:
 
 
 def worst_dn(job: JobFacts, worst: str | None) -> str:
-    """The `worst_lane` of a job as it is shown; `?` where one cannot be told, `-` where there is none yet."""
+    """The `worst_lane` of a job as it is shown; `?` where unknown, `-` where there is none yet."""
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
     return UNKNOWN if worst is None else safe(worst, 40)
@@ -313,9 +313,9 @@ def worst_dn(job: JobFacts, worst: str | None) -> str:
 def what_is_wrong(job: JobFacts) -> str:
     """The problem of a job in one sentence."""
     if job.level in FAULTS:
-        return safe(job.wrong or "it is in trouble and does not say why", 400)
+        return safe(job.wrong or "a problem without a recorded reason", 400)
     if job.state is JobState.RUNNING:
-        return "nothing; it follows its source"
+        return "No problem: it follows its source"
     return "nothing" + (f": {safe(job.wrong, 400)}" if job.wrong else "")
 
 
@@ -325,22 +325,22 @@ def what_is_safe(job: JobFacts) -> str:
         return safe(f"{job.safe} ({job.faults[0].code})" if job.faults else job.safe, TYPED)
     name = safe(job.name, 80)
     if job.refused:
-        return "correct the configuration: `slotkeeper config check` says what is wrong; then start it"
+        return "`slotkeeper config check` names the errors; then correct them; then start the job"
     if job.only_quarantined:
-        return f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
+        return f"`slotkeeper errors list {name}` (key E) shows the rows; then correct the target; then replay them"
     if job.state is None or job.state in RESETTABLE:
-        return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
+        return f"`slotkeeper jobs start {name}` resumes from the sink's progress rows"
     if job.state is JobState.PAUSED and job.alive:
-        return f"`slotkeeper jobs resume {name}` lets it apply again from where it is"
+        return f"`slotkeeper jobs resume {name}` continues from its position"
     if job.level in FAULTS:
         return f"wait, or read `slotkeeper jobs show {name}`; nothing is skipped"
     return "nothing"
 
 
 def acts(job: JobFacts) -> list[str]:
-    """What is safe to do, then the act of each further fault, in the order in which the faults are told.
+    """The safe act, then the act of each further fault, in the order of the faults.
 
-    An act is its fault's own: what cures one does nothing about another.
+    An act is its fault's own: it does not fix another.
     """
     others = dict.fromkeys(safe(f"{one.do} ({one.code})", TYPED) for one in job.faults[1:] if one.do)
     first = what_is_safe(job)

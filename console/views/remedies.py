@@ -1,7 +1,7 @@
-"""What is known about a kind of trouble: what it means and what can be done, the way that loses least first. Pure.
+"""Options for each kind of trouble: what it means and what to do, the option that loses least first. Pure.
 
-The names of trouble and their safe ways are `slotkeeper.core.domain.start`'s, what a server refuses and the act that
-ends it `slotkeeper.core.judgement.servers`'s.
+`slotkeeper.core.domain.start` has the names of trouble and their safe acts, `slotkeeper.core.judgement.servers` a
+server's rejections and their acts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, cause_of, filled
 
 
 class Loss(IntEnum):
-    """What a way out loses; the order is the order in which ways are offered."""
+    """What an option loses; options are listed in this order."""
 
     NOTHING = 0
     TIME = 1
@@ -27,13 +27,13 @@ class Loss(IntEnum):
 
     @property
     def words(self) -> str:
-        """In words."""
-        return ("loses nothing", "copies everything again", "loses what is unread", "loses these rows")[self]
+        """The loss as text."""
+        return ("loses nothing", "copies everything again", "loses unread changes", "loses these rows")[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way out; `do` names a command where there is one, JOB, TABLE and SLOT standing for the names."""
+    """One option; `do` names its command, with JOB, TABLE and SLOT for the names."""
 
     do: str
     loses: Loss = Loss.NOTHING
@@ -41,25 +41,25 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A kind of error: its title, what it means, and the ways out."""
+    """A kind of error: its title, its meaning, and the options."""
 
     title: str
     means: str
     options: tuple[Option, ...]
     code: str = ""
-    """Of a server's refusal: SK- and four digits."""
+    """Of a server's rejection: SK- and four digits."""
 
 
 _SNAPSHOT = Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME)
 _VERIFY = Option("`slotkeeper verify JOB` names the keys that differ")
 _DOCTOR = Option("`slotkeeper doctor` checks servers, logins and privileges")
-_START = Option("cure it, then `slotkeeper jobs start JOB`: it goes on where the sink stands")
-_WAIT = Option("wait: it is tried again, the position stays and nothing is skipped")
-_POLL = Option("`slotkeeper errors list JOB`, or Enter on the line of 4 Errors: which rows, and why each was refused")
+_START = Option("fix it, then `slotkeeper jobs start JOB`: it resumes from the sink's progress rows")
+_WAIT = Option("wait: retrying automatically, position held, nothing skipped")
+_POLL = Option("`slotkeeper errors list JOB`, or Enter in 4 Errors, shows the rows and why each was rejected")
 _REPLAY = Option(
-    "cure the target, then `slotkeeper errors replay JOB --all --reason TEXT`: what is still bad stays quarantined"
+    "correct the target, then `slotkeeper errors replay JOB --all --reason TEXT`: rows that still fail stay quarantined"
 )
-_DISCARD = Option("`slotkeeper errors discard JOB ID`: the target never gets the row, until its key changes", Loss.ROWS)
+_DISCARD = Option("`slotkeeper errors discard JOB ID`: the target lacks the row until its key changes", Loss.ROWS)
 
 
 def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
@@ -68,18 +68,18 @@ def _trouble(name: TroubleName, means: str, *first: Option) -> Remedy:
 
 _TROUBLES = {
     TroubleName.SLOT_LOST: _trouble(
-        TroubleName.SLOT_LOST, "the source dropped what the slot had not read: the target misses changes"
+        TroubleName.SLOT_LOST, "the source dropped changes that the slot had not read: the target lacks them"
     ),
     TroubleName.SLOT_MOVED: _trouble(
         TroubleName.SLOT_MOVED,
-        "the slot is not where the sink's rows have it: the sink was restored to an older copy, or another program"
-        " confirms this slot; what lies between may be gone",
-        Option("find out whether the sink was restored, and bring the newer copy back"),
+        "the slot is not at the position of the sink's progress rows: the sink was restored to an older copy, or"
+        " another program confirms this slot; changes between the two positions may be lost",
+        Option("find out whether the sink was restored, and restore the newer copy"),
         Option("find the other consumer: `slotkeeper slots show TABLE SLOT`"),
     ),
     TroubleName.PROGRESS_LOST: Remedy(
         f"{TroubleName.PROGRESS_LOST.value}: {SAFE[TroubleName.PROGRESS_LOST]}",
-        "the slot has points and the sink no progress rows: where to go on is not known",
+        "the slot has points and the sink no progress rows: the position to resume from is unknown",
         (
             Option("restore slotkeeper_progress from a backup of the sink, then `slotkeeper jobs start JOB`"),
             Option(
@@ -89,12 +89,12 @@ _TROUBLES = {
     ),
     TroubleName.SOURCE_OLDER: _trouble(
         TroubleName.SOURCE_OLDER,
-        "the source's newest point lies below ours, as after a restore of the source",
+        "the source's newest point is before the job's position, as after a restore of the source",
         Option("find out whether the source was restored"),
     ),
     TroubleName.POSITIONS_DIFFER: _trouble(
         TroubleName.POSITIONS_DIFFER,
-        "our place in the binlog is of another life of it: what lies between cannot be told",
+        "the job's position belongs to another history of the binlog: the changes between are unknown",
         Option("find out whether the source was rebuilt or failed over"),
     ),
     TroubleName.SINK_OLDER: _trouble(
@@ -104,54 +104,59 @@ _TROUBLES = {
     ),
     TroubleName.TARGET_CHANGED: _trouble(
         TroubleName.TARGET_CHANGED,
-        "another session emptied, exchanged or altered the target: rows may be missing or wrong, also after it is"
-        " reverted; only a snapshot restores them",
+        "another session emptied, exchanged or altered the target: rows may be missing or wrong, also after a revert;"
+        " only a snapshot restores them",
         Option("find the session that changed the target in the sink's log, and revert what it altered"),
     ),
     TroubleName.SCHEMA_CHANGED: _trouble(
         TroubleName.SCHEMA_CHANGED,
-        "the source table was altered or made again",
-        Option('type the statements that the job names at the sink; on_schema_change = "resnapshot" does so by itself'),
+        "the source table was altered or created again",
+        Option(
+            'run at the sink the statements that the job names; on_schema_change = "resnapshot" does so automatically'
+        ),
     ),
     TroubleName.TOPOLOGY_CHANGED: _trouble(
-        TroubleName.TOPOLOGY_CHANGED, "the DNs are not the ones that the progress rows name"
+        TroubleName.TOPOLOGY_CHANGED, "the source's DNs are not those of the progress rows"
     ),
     TroubleName.QUARANTINE_FULL: Remedy(
         f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
-        "more rows than quarantine_limit do not fit the target: it is rather the target that is wrong than the rows",
+        "more rows than quarantine_limit do not fit the target: the target is probably wrong, not the rows",
         (
             _POLL,
             _REPLAY,
-            Option("then `slotkeeper jobs start JOB`: the step that did not fit is taken again"),
-            Option("raise quarantine_limit where so many bad rows are to be expected"),
+            Option("then `slotkeeper jobs start JOB`: the job retries the step that did not fit"),
+            Option("raise quarantine_limit if you expect this number of bad rows"),
             _DISCARD,
         ),
     ),
 }
 QUARANTINED_ROWS = Remedy(
     "rows are in quarantine",
-    "the target refused these rows and lacks them; all others are applied, and a later change of a key ends its entry",
+    "the target rejected these rows and lacks them; all others are applied, and a later change of a key ends its entry",
     (_POLL, _REPLAY, _DISCARD),
 )
 
 _OPEN = Remedy(
     "a start waits for open transactions",
-    "what they wrote before recording began is in no binlog and in no copy yet; nothing is skipped",
+    "changes that they wrote before recording began are in no binlog and in no copy yet; nothing is skipped",
     (
-        Option("wait: the start goes on by itself once they have ended"),
-        Option("end it: the start names where an administrator sees it"),
+        Option("wait: the start continues automatically once they have ended"),
+        Option("end them: the start names where an administrator sees them"),
         Option("let the login see all sessions: `slotkeeper doctor` prints the GRANT"),
         Option("raise `wait` in [jobs.JOB], then `slotkeeper jobs start JOB`"),
     ),
 )
 _MASKED = Remedy(
-    "rows or values may be hidden from us",
-    "row security or a redaction policy would let the copy and the comparison miss rows, without an error",
-    (Option("take it off the table, or use a login that it does not concern: `slotkeeper doctor` prints how"), _START),
+    "rows or values may be hidden from this login",
+    "with row security or a redaction policy, copy and comparison could miss rows without an error",
+    (
+        Option("remove it from the table, or use a login that it does not affect: `slotkeeper doctor` prints how"),
+        _START,
+    ),
 )
 _COPY_LOST = Remedy(
-    "a copy cannot go on",
-    "the target, its shadow or the way of the copy is gone: what was copied with it has to be copied anew",
+    "a copy cannot continue",
+    "the target, its shadow table or the record of the copy is missing: its rows have to be copied again",
     (
         Option(
             "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace where the target has rows",
@@ -161,14 +166,14 @@ _COPY_LOST = Remedy(
 )
 _TAKEN = Remedy(
     "the target belongs to another job",
-    "two jobs would overwrite each other's rows, so that one of them stays away",
+    "two jobs would overwrite each other's rows, so only one of them can run",
     (Option("find that job and stop or cancel it, or choose another target"), _VERIFY),
 )
 _FILLED = Remedy(
     "the target is not empty",
-    "a first copy would mix its rows with those that are there",
+    "a first copy would mix its rows with the rows in the target",
     (
-        Option("if the job ran before, its progress rows are lost: do not empty the target, restore them"),
+        Option("if the job ran before, its progress rows are lost: do not empty the target, restore the progress rows"),
         Option('set on_existing = "replace" or "merge" in [jobs.JOB], then `slotkeeper jobs start JOB`', Loss.TIME),
     ),
 )
@@ -176,54 +181,55 @@ _GTM = Remedy(
     "the cluster's order of transactions is not certain",
     "without one sync point per transaction and DN, in order, changes could be lost or applied in the wrong order",
     (
-        Option("`slotkeeper doctor --probe SOURCE` finds out and records it (gtm-lite)"),
-        Option("an administrator sets gtm_option to gtm, and restarts the cluster"),
+        Option("`slotkeeper doctor --probe SOURCE` tests it and records the result (gtm-lite)"),
+        Option("ask an administrator to set gtm_option to gtm and to restart the cluster"),
     ),
 )
 _CRASH = Remedy(
-    "the driver ended by itself",
-    "its supervisor starts it again with growing pauses, and gives up after 5 crashes in 10 minutes",
+    "the driver crashed",
+    "its supervisor restarts it with growing pauses; after 5 crashes in 10 minutes the job fails",
     (Option("read the log: `slotkeeper jobs logs JOB`; SIGKILL is most often the kernel out of memory"), _START),
 )
 _RESET = Remedy(
     "a reset is unfinished",
-    "a slot that is half moved is not followed",
+    "no job reads a slot whose reset is unfinished",
     (Option("`slotkeeper slots reset --resume TABLE SLOT` finishes it or rolls it back"),),
 )
 _LEASE = Remedy(
-    "somebody else has the lease",
+    "another run has the lease",
     "another run of this job, or a reset, holds it",
-    (_WAIT, Option("stop it there; `slotkeeper jobs start JOB --take-over` ends a holder that is gone")),
+    (_WAIT, Option("stop it there; `slotkeeper jobs start JOB --take-over` ends a holder that no longer runs")),
 )
 _STRANGER = Remedy(
-    "somebody else has the lease's lock",
-    "a session that is no job of ours took a lock of the same number; it can change nothing of ours",
+    "another session has the lease's lock",
+    "a session that belongs to no job took a lock of the same number; it cannot change the job's data",
     (
-        Option("have its user or an administrator end it: the message names it"),
-        Option("`slotkeeper jobs start JOB --take-over` goes on without it: each step is fenced by the progress rows"),
+        Option("ask its user or an administrator to end it: the message names it"),
+        Option("`slotkeeper jobs start JOB --take-over` continues without it: the progress rows fence each step"),
     ),
 )
 _STRANGERS_TARGET = Remedy(
-    "somebody else has the target's lock",
-    "a session that is no job of ours took it; nothing passes this lock, because no fence is behind it",
-    (Option("have its user or an administrator end it: the message names it"), _START),
+    "another session has the target's lock",
+    "a session that belongs to no job took it; no option passes this lock, because no fence protects the target",
+    (Option("ask its user or an administrator to end it: the message names it"), _START),
 )
 UNKNOWN_KIND = Remedy(
-    "not a kind that is known here",
-    "the message is all there is",
+    "not a known kind of error",
+    "only the message is known",
     (Option("`slotkeeper jobs logs JOB` shows what came before it"), _DOCTOR),
 )
 
 _THEN = dict.fromkeys(("SK-11", "SK-15", "SK-16", "SK-18"), _START)
-"""What follows an act, by what is wrong: a job that has ended by it is started, any other tries again by itself."""
+"""The option after an act: start a job that has ended; any other job retries automatically."""
 _CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
     (r"driver ended", _CRASH),
-    (r"waiting for (an unlisted transaction|transactions) that|an open transaction may exist", _OPEN),
+    (r"waiting for (an unlisted transaction|a transaction|transactions) that|open transaction may exist", _OPEN),
+    (r"cannot see all sessions", _OPEN),
     (r"row(-level)? security|redaction policy", _MASKED),
     (r"target \S.* does not exist: take|unfinished copy", _COPY_LOST),
-    (r"target \S.* belongs to (no job|nobody)", _STRANGERS_TARGET),
+    (r"target \S.* belongs to (no job|nobody|an unknown session)", _STRANGERS_TARGET),
     (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),
     (r"gtm_option|enable_gtm_free", _GTM),
@@ -236,14 +242,14 @@ _NAMES = re.compile(r"\b(?:JOB|TABLE|SLOT)\b")
 
 
 def remedy_for(code: str, message: str) -> Remedy:
-    """The remedy of an error with this code (an SQLSTATE, a signal, the name of a problem) and message.
+    """Return the remedy of an error by its code (an SQLSTATE, a signal, the name of a problem) and message.
 
     >>> remedy_for("57P01", "source dws1: terminating connection").title
     'session ended by an administrator'
     >>> remedy_for("", "SLOT LOST: dn_1: gone").options[0].do
     '`slotkeeper verify JOB` names the keys that differ'
     >>> remedy_for("", "?").title
-    'not a kind that is known here'
+    'not a known kind of error'
     """
     for name, remedy in _TROUBLES.items():
         if code == name.value or message.startswith(name.value):
@@ -264,29 +270,29 @@ def remedy_for(code: str, message: str) -> Remedy:
 
 
 def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """The ways out, the one that loses least first."""
+    """Return the options, the one that loses least first."""
     return tuple(sorted(options, key=lambda one: one.loses))
 
 
 def with_act(do: str, known: tuple[Option, ...]) -> tuple[Option, ...]:
-    """The judgement's act with what it loses, then what else is known, without a shorter form of the act's reset.
+    """Return the judgement's act with its loss, then the known options without a shorter form of the act's reset.
 
     >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (_SNAPSHOT,))]
     [<Loss.TIME: 1>]
     """
-    anew = "--to snapshot"
+    snapshot = "--to snapshot"
     act = (Option(do, Loss.TIME if "snapshot" in do else Loss.NOTHING),) if do else ()
-    return tuple(dict.fromkeys((*act, *(one for one in known if not (anew in do and anew in one.do)))))
+    return tuple(dict.fromkeys((*act, *(one for one in known if not (snapshot in do and snapshot in one.do)))))
 
 
 def numbered(options: tuple[Option, ...], job: str, table: str = "", slot: str = "") -> list[str]:
-    """The ways out with the names put in, each with its number and what it loses, the one that loses least first."""
+    """Return the options with names filled in, each with its number and loss, the one that loses least first."""
     found = enumerate(ranked(options), 1)
     return [f"{number}  {named(each.do, job, table, slot)} ({each.loses.words})" for number, each in found]
 
 
 def named(text: str, job: str, table: str = "", slot: str = "") -> str:
-    """A way out with the names put in, as a shell takes them back; a name that is not known leaves its word.
+    """Fill in an option's names, quoted for a shell; an unknown name leaves its placeholder.
 
     >>> named("slotkeeper slots drop TABLE SLOT", "orders_rt", "ods.MY SLOT", "s")
     "slotkeeper slots drop 'ods.MY SLOT' s"

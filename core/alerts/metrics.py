@@ -26,7 +26,7 @@ Samples = Iterable[tuple[Labels, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name without the prefix, what it means, and its samples; None is no sample."""
+    """One metric: its name without the prefix, its meaning, and its samples; None is not exported."""
 
     name: str
     help: str
@@ -43,15 +43,17 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
     counted = Counter((one.rule, one.job, one.severity.value) for one in faults)
     names = ("rule", "job", "severity")
     yield Metric("faults", "Faults that hold now.", [(_labels(names, key), n) for key, n in sorted(counted.items())])
-    yield Metric("evaluation_timestamp_seconds", "When this was judged.", [((), facts.now.timestamp())])
-    yield Metric("state_folder_free_bytes", "Room on the state folder's disk.", [((), facts.machine.free)])
-    yield Metric("job_state", "1 for the state that a job is in.", [
+    yield Metric("evaluation_timestamp_seconds", "When these faults were evaluated.", [((), facts.now.timestamp())])
+    yield Metric("state_folder_free_bytes", "Free space on the state folder's disk.", [((), facts.machine.free)])
+    yield Metric("job_state", "1 for the job's current state.", [
         (_labels(("job", "state"), (one.view.name, state.value)), one.view.state is state)
         for one in facts.jobs for state in JobState
     ])  # fmt: skip
     jobs = [(_labels(("job",), (one.view.name,)), one) for one in facts.jobs]
-    yield Metric("job_up", "1 where a process of the job lives here.", [(key, one.view.lives) for key, one in jobs])
-    yield Metric("report_age_seconds", "How long ago its driver reported.", [
+    yield Metric(
+        "job_up", "1 where a process of the job is running here.", [(key, one.view.lives) for key, one in jobs]
+    )
+    yield Metric("report_age_seconds", "Seconds since its driver reported.", [
         (key, None if (at := one.view.reported_at) is None else elapsed(at, facts.now)) for key, one in jobs
     ])  # fmt: skip
     ages = [(key, [elapsed(at, facts.now) for at in one.crashes]) for key, one in jobs]
@@ -70,7 +72,7 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
         )
         for slot in facts.slots
     ]
-    yield Metric("slot_left_seconds", "What is left of a slot's TTL if nobody registers.", left)
+    yield Metric("slot_left_seconds", "Seconds left of a slot's TTL unless it is confirmed.", left)
 
 
 def _lanes(facts: Facts) -> Iterator[Metric]:
@@ -80,7 +82,7 @@ def _lanes(facts: Facts) -> Iterator[Metric]:
         if one.view.state.has_process
         for lane, lag in one.lags.items()
     ]
-    yield Metric("lane_lag_seconds", "How far a lane is behind its source; absent where nobody can tell.", lags)
+    yield Metric("lane_lag_seconds", "How far a lane is behind its source; absent where unknown.", lags)
     behind = [
         (_labels(("job", "lane"), (one.view.name, lane.name)), lane.known_behind)
         for one in facts.jobs

@@ -1,4 +1,4 @@
-"""When a fault is told, told again, and told to be over; what waits for the alert command; the JSON that it gets. Pure.
+"""When an alert is sent, repeated and cleared; the queue of the alert command; the JSON that it gets. Pure.
 
 docs/alerts.md has the schema of the JSON.
 """
@@ -60,7 +60,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is remembered from now on, what is to be told, and the keys of what has ended."""
+    """The new records, the notifications to send, and the keys of ended faults."""
 
     firing: Remembered
     notifications: tuple[Notification, ...] = ()
@@ -77,10 +77,10 @@ def evaluate(
 ) -> Evaluation:
     """One evaluation, `gap` in seconds.
 
-    A fault is told when it begins, at once when it grows worse, and again each time the gap has passed; one that
-    somebody acknowledged or silenced is not. One that was told is told to be cleared, once, when a judgement lacks it.
-    One that comes back sooner than the gap after its last telling is told when the gap has passed. `judged` says which
-    faults this judgement could have found: others are neither told nor ended.
+    An alert is sent when a fault begins, at once when it becomes worse, and again after each gap; an acknowledged or
+    silenced one is not. Once a judgement lacks a sent fault, its end is sent once. A fault that returns within the gap
+    after its last alert is sent when the gap has passed. `judged` says which
+    faults this judgement could have found: others are neither sent nor ended.
     """
     found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # of one key the worst stays
     firing = dict(before)
@@ -101,7 +101,7 @@ def evaluate(
 def _seen(
     fault: Fault, before: Firing | None, ack: Ack | None, gap: float, now: datetime
 ) -> tuple[Firing, Kind | None]:
-    """A fault that holds: what is remembered of it, and whether it is told."""
+    """A current fault: its record, and whether it is sent."""
     if before is None or before.over:
         kept = Firing(fault, fault.since or now, None if before is None else before.sent_at)
     else:
@@ -128,22 +128,22 @@ def standing(firing: Remembered) -> Iterator[Firing]:
 def a_test(now: datetime) -> Notification:
     """A notification that is labelled as a test, of no fault."""
     fault = Fault(
-        "test", Party.PERSON, "a test", Severity.WARNING, "somebody asked for a test notification", "nothing is wrong",
-        "nothing: this is a TEST",
+        "test", Party.PERSON, "a test", Severity.WARNING, "a user requested a test notification", "no problem",
+        "No action needed: this is a TEST",
     )  # fmt: skip
     return Notification(Kind.TEST, fault, now, now.astimezone(timezone.utc))
 
 
 MOST = 500
-"""So many wait at most; the oldest go first, which newer ones about the same things may have overtaken."""
+"""The most waiting notifications; the oldest are dropped first, which newer ones may supersede."""
 FIRST_WAIT, LONGEST_WAIT = 10.0, 300.0
 OF_THE_COMMAND = "alert_command_fails"
-"""The rule of a command that fails: what it could not be told it is not told."""
+"""The rule of a failing command: it gets no notification of its own failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A notification that the command has not taken; `begun`: it was started with it, and may have told it."""
+    """A notification that the command has not accepted; `begun`: it was started with it, and may have sent it."""
 
     notification: Notification
     begun: bool = False
@@ -171,7 +171,7 @@ class AlertState:
 def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> tuple[Waiting, ...]:
     """The outbox with further notifications: of what was not sent yet, only the newest is kept.
 
-    A fault that ended before anybody was told that it began is not told at all.
+    A fault that ended before its start was sent is not sent at all.
     """
     found = list(outbox)
     for one in notifications:
@@ -208,7 +208,7 @@ def may_try(failure: Failure | None, now: datetime) -> bool:
 
 
 SCHEMA = 1
-"""Raised where a key is renamed or taken away; a further key is no other schema."""
+"""Raised where a key is renamed or removed; a further key does not change the schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,7 +304,7 @@ def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> 
     try:
         return slot(name)
     except BadValue:
-        what = f"[{dotted(path)}] has no slot, and its own name is no slot name"
+        what = f"[{dotted(path)}] has no slot, and its own name is not a slot name"
         raise reading.error(path, what, 'set slot = "..." of letters, digits, _ and $') from None
 
 
@@ -430,7 +430,7 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
 def _only_on_a_cluster(
     reading: Reading, path: Path, given: Mapping[str, Any], master: Master, secret: SecretRef
 ) -> None:
-    """A standalone cluster has a secret and an interpreter of its own; anything on this machine takes ours."""
+    """A standalone cluster has a secret and an interpreter of its own; anything on this host takes ours."""
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:
             what = f"{dotted(path)}.master is a standalone cluster, and no secret of it is given"

@@ -31,7 +31,7 @@ _Options = TypeVar("_Options", BinlogOptions, SinkOptions, SyncOptions, RetryOpt
 
 @dataclass(slots=True)
 class Reading:
-    """A configuration while it is being read: the raw tree, where its parts stand, and what was read so far."""
+    """A configuration while it is being read: the raw tree, the origins of its parts, and the values so far."""
 
     file: FilePath
     tree: Table
@@ -186,7 +186,7 @@ def unknown_key(
         hint = f"use {word}_file, {word}_env or {word}_command"
         return reading.error(here, f"{shown} in {place} is refused: secrets only by reference", hint)
     if spelled != name and spelled in known:
-        return reading.error(here, f"unknown key {shown} in {place}; it is spelled {spelled} here")
+        return reading.error(here, f"unknown key {shown} in {place}; it is written {spelled} here")
     near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.6)
     if near:
         return reading.error(here, f"unknown key {shown} in {place}; did you mean {near[0]}?")

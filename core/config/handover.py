@@ -1,7 +1,7 @@
 """How a secret that a variable of the environment holds reaches a child: not by the child's environment.
 
 A variable that a configuration names as a secret (`password_env`, `secret_env`) is left out of what every child gets.
-A child of ours that may need it gets a file instead that is in no folder (`memfd_create(2)`): inherited as a descriptor
+A child process that may need it gets a file instead that is in no folder (`memfd_create(2)`): inherited as a descriptor
 by our own programs, and named `/proc/<pid>/fd/<n>` for Spark's workers, which the JVM starts and to which it passes no
 descriptor. The kernel lets only the same user open that (`proc(5)`: PTRACE_MODE_READ_FSCREDS, as for a process's
 memory), and only while its owner lives.
@@ -71,7 +71,7 @@ def passed() -> Iterator[Passed]:
 
 
 def for_workers() -> dict[str, str]:
-    """What to add to the environment of a JVM whose workers resolve secrets on this machine, as long as we live."""
+    """What to add to the environment of a JVM whose workers resolve secrets on this host, as long as we live."""
     found = _found()
     if not found:
         return {}
@@ -93,7 +93,7 @@ def _found() -> dict[str, str]:
 
 
 def _receive() -> None:
-    """Take over what our parent left for us, once; what is no such file counts as nothing."""
+    """Take over the parent's file, once; any other file counts as none."""
     place = os.environ.pop(VARIABLE, "")
     if not place:
         return

@@ -40,16 +40,16 @@ class _Required:
 
 REQUIRED = _Required()
 CAMEL, SAME = "camelCase", "snake_case"
-"""A vendor's name that is the key's in camelCase, or the same."""
+"""The vendor's name is the key in camelCase, or the key itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a table; the text below it is its meaning, as `docs/parameters.md` has it."""
+    """One key of a table; the docstring below a key is its meaning in `docs/parameters.md`."""
 
     read: Reader | None = None
     default: object = None
-    """As it is written in a file, REQUIRED, or None where nothing applies when it is not set."""
+    """As written in a file, REQUIRED, or None where an unset key has no effect."""
     unit: str = ""
     documented: str = ""
     """The vendor's name."""
@@ -88,7 +88,7 @@ def section(*tables: type, of: Mapping[str, object] = MappingProxyType({})) -> d
 
 
 def no_meaning(because: str, default: object = None, unit: str = "", documented: str = CAMEL) -> Key:
-    """A parameter of the vendor that has nothing to act on here; refused by name with the reason."""
+    """A parameter of the vendor without an effect here; rejected with an error that names it and the reason."""
     return Key(None, default, unit, documented, because=because)
 
 
@@ -98,7 +98,7 @@ def vendor(read: Reader, unit: str = "", default: object = None) -> Key:
 
 
 def snake(name: str) -> str:
-    """The snake_case spelling of a camelCase name.
+    """Return a camelCase name in snake_case.
 
     >>> snake("binlogBatchReadSize"), snake("sink.parallelism")
     ('binlog_batch_read_size', 'sink_parallelism')
@@ -107,7 +107,7 @@ def snake(name: str) -> str:
 
 
 def camel(name: str) -> str:
-    """The camelCase spelling of a snake_case name.
+    """Return a snake_case name in camelCase.
 
     >>> camel("binlog_batch_read_size")
     'binlogBatchReadSize'
@@ -125,7 +125,7 @@ class _Place:
     host = Key(values.host, REQUIRED)
     """host name, address, or folder of a Unix socket"""
     port = Key(_PORT, REQUIRED)
-    """TCP port (a DWS listens on 8000, a Hologres on 80)"""
+    """TCP port (DWS listens on 8000, Hologres on 80)"""
     database = Key(values.text(63), REQUIRED)
     """database to connect to"""
 
@@ -134,34 +134,34 @@ class _Login:
     user = Key(values.text(63), REQUIRED)
     """role to log in as"""
     password_file = Key(_TEXT)
-    """file that holds the password; relative to this file's folder; one newline at its end is dropped"""
+    """file with the password; relative to this file's folder; one trailing newline is dropped"""
     password_env = Key(values.env_name)
-    """environment variable that holds the password"""
+    """environment variable with the password"""
     password_command = Key(_TEXT, private=True)
     """command that prints the password; run without a shell, at most 10 s"""
 
 
 class _Tls:
     sslmode = Key(values.choice(*MODES))
-    """how far TLS is insisted on: disable, allow, prefer, require, verify-ca or verify-full, the one that is safe; not
-    set: require, for a host that is this machine prefer; a job of PROD needs it written where it is not the safe one"""
+    """required TLS: disable, allow, prefer, require, verify-ca or verify-full, the safe mode; not set: require, and
+    prefer for this host; a job of PROD needs it set where it is not the safe mode"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the authority that the server's is of; relative to this file's folder"""
+    """file with the certificate of the server's certificate authority; relative to this file's folder"""
     sslcert = Key(_TEXT)
     """file with a client's certificate, on each host that connects"""
     sslkey = Key(_TEXT)
     """file with its key, of mode 0600"""
     sslpassword_file = Key(_TEXT)
-    """file that holds the password of an encrypted key"""
+    """file with the password of an encrypted key"""
     sslpassword_env = Key(values.env_name)
-    """environment variable that holds it"""
+    """environment variable with that password"""
     sslpassword_command = Key(_TEXT, private=True)
-    """command that prints it; run as password_command"""
+    """command that prints that password; run like password_command"""
 
 
 class _Connecting:
     connect_timeout = Key(values.duration(2_000, 300_000), "10s", "ms")
-    """limit of one try to connect"""
+    """limit of one attempt to connect"""
 
 
 class _Mysql:
@@ -210,15 +210,15 @@ class _Doris:
 
 class _DorisLine:
     backends = Key(values.hosts)
-    """further hosts to which the FE may send a load, and so the password, as "host" or "host:port"; the FE's own host
-    always may. Without a port: the HttpPort of SHOW BACKENDS; 8040 where this login may not see it"""
+    """further hosts to which the FE can redirect a load, and so the password, as "host" or "host:port"; the FE's own
+    host is always allowed. Without a port: the HttpPort of SHOW BACKENDS; 8040 where this login cannot see it"""
     sslmode = Key(values.choice("disable", "require", "verify-ca", SAFEST), SAFEST)
-    """how far TLS is insisted on, for loads and queries alike: disable, require, verify-ca or verify-full"""
+    """required TLS, for loads and queries: disable, require, verify-ca or verify-full"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the authority that those of FE and BE are of; not set: the system's authorities;
+    """file with the certificate of the authority of FE and BE; not set: the system's authorities;
     relative to this file's folder"""
     compression = Key(values.choice("none", "gzip"), "none")
-    """how loads are packed: none, or gzip, which a BE takes for JSON from 3.0.5 on"""
+    """compression of loads: none, or gzip, which a BE accepts for JSON from 3.0.5 on"""
 
 
 _OF_ENDPOINT = ("host", "port", "database", "user", "http_port", "backends", "compression")
@@ -232,7 +232,7 @@ def _place(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class KindKeys:
-    """The keys that say where a kind of server is, and what they are of an `Endpoint`."""
+    """The keys of a server's address by kind of server, and their fields of an `Endpoint`."""
 
     keys: Section
     endpoint: Callable[[Mapping[str, Any]], dict[str, Any]] = _place
@@ -246,13 +246,13 @@ DORIS = KindKeys(
     lambda given: _place(given) | {"database": f"{given['host']}:{given['http_port']}"},
 )
 SERVERS = {"server": SERVER, "mysql": MYSQL, "doris": DORIS}
-"""What says where a server is, by the name that the traits of its kind have (`server_keys`)."""
+"""The address keys of a server, by the name in the traits of its kind (`server_keys`)."""
 
 
 class _Source:
     dialect = Key(values.one_of(sources.KINDS), REQUIRED)
-    """what kind of source: dws, mysql, hologres, or hologres_slot, which is one whose server keeps the position of a
-    slot, as versions before 2.1 do where they stream"""
+    """kind of source: dws, mysql, hologres, or hologres_slot: a Hologres whose server keeps the position of a slot, as
+    versions before 2.1 do for streams"""
 
 
 class _Label:
@@ -262,15 +262,15 @@ class _Label:
 
 class _Sink:
     kind = Key(values.one_of(sinks.KINDS), REQUIRED)
-    """what kind of sink: postgres; dws, whose statements are tried on PostgreSQL only; doris or hologres, which are
-    tried on a stand-in only"""
+    """kind of sink: postgres; dws, whose statements are tested on PostgreSQL only; doris or hologres, which are tested
+    on a stand-in only"""
 
 
 class _Progress:
     progress_schema = Key(values.identifier)
     """schema of slotkeeper_progress, slotkeeper_chunks and slotkeeper_quarantine"""
     progress_store = Key(_NAME)
-    """name of the [sinks.X] that keeps the progress rows of one that keeps none itself: a doris or a hologres needs
+    """name of the [sinks.X] that stores the progress rows of a sink that stores none itself: doris and hologres need
     one"""
 
 
@@ -279,7 +279,7 @@ SINK = {**section(_Sink), **SERVER.keys, **section(_Progress, of=defaults(JobSpe
 
 
 def at(section: Section, server: KindKeys) -> Section:
-    """The keys of a `[sources.X]` or `[sinks.X]` that says by these where it is."""
+    """The keys of a `[sources.X]` or `[sinks.X]` with these address keys."""
     if server is SERVER:
         return section
     return {name: key for name, key in section.items() if name not in SERVER.keys} | dict(server.keys)
@@ -293,10 +293,10 @@ class _Job:
     slot = Key(values.slot)
     """slot of the source table; default: the job's name"""
     start = Key(values.start)
-    """where a new job starts: `initial` (a copy), `latest`, `earliest` (of a hologres), a time with its offset, or a
+    """where a new job starts: `initial` (a copy), `latest`, `earliest` (for hologres), a time with its offset, or a
     point for each DN"""
     on_existing = Key(values.choice("refuse", "replace", "merge"))
-    """what a copy does with a target that is not empty"""
+    """how a copy treats a target that is not empty"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE), STOP)
     """a source table with other columns: `stop` names the statements for the target and the reset; `resnapshot` runs
     them and copies the table again"""
@@ -306,18 +306,18 @@ class _Job:
 
 class _Channel:
     from_ = Key(values.table, REQUIRED)
-    """source table, schema.table; any name without a period or a double quote, as it is written"""
+    """source table, schema.table; any name without a period or a double quote, exactly as written"""
     into = Key(values.target, REQUIRED)
-    """target table, schema.table; names are taken as they are written, the first dot parts them; none of
+    """target table, schema.table; names are used exactly as written, the first dot separates them; not
     `slotkeeper_...` or `...__slotkeeper_copy`"""
     create_target = Key(values.boolean)
-    """make the target table where a copy begins and finds none: the mirrored columns with their types (a domain's
+    """create the target table where a copy starts without one: the mirrored columns with their types (a domain's
     base), the collations that the sink knows, NOT NULL, and the key; no identities, generated columns, defaults or
     other constraints"""
     columns = Key(values.mapping)
     """source column = target column; only these are mirrored, the key's among them; not set: all, by name"""
     where = Key(values.row_filter)
-    """row filter: a condition over the source's columns, asked of each row as it is after a change"""
+    """row filter: a condition over the source's columns, evaluated for each row after a change"""
     keys_never_change = Key(values.boolean)
     """promise that no primary key is ever updated; `binlog_ignore_update_before` needs it"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE))
@@ -335,16 +335,16 @@ class _Retry:
     wait_jitter = Key(values.duration(0, values.DAY), unit="ms")
     """random part added to each long wait"""
     give_up_after = Key(_TIME, unit="ms")
-    """FAILED after this long without a success; not set: never, for causes that pass by themselves"""
+    """FAILED after this time without a success; not set: never, for causes that pass by themselves"""
 
 
 class _Spark:
     master = Key(values.master)
-    """where tasks run: `local[N]` (places), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
+    """where tasks run: `local[N]` (slots), `local-cluster[workers,cores,MiB]` or `spark://host:port`"""
     secret_file = Key(_TEXT)
-    """file that holds a standalone cluster's `spark.authenticate.secret`; relative to this file's folder"""
+    """file with a standalone cluster's `spark.authenticate.secret`; relative to this file's folder"""
     secret_env = Key(values.env_name)
-    """environment variable that holds that secret"""
+    """environment variable with that secret"""
     secret_command = Key(_TEXT, private=True)
     """command that prints that secret; run without a shell, at most 10 s"""
     python = Key(_TEXT)
@@ -374,7 +374,7 @@ SPARK_SETTINGS = {
     "spark.network.timeout": "",
     "spark.rpc.askTimeout": "",
 }
-"""What `[jobs.X.spark] settings` may hold: where and how large, never secrets, class paths or code to run.
+"""The allowed keys of `[jobs.X.spark] settings`: location and size, never secrets, class paths or code to run.
 
 The value of a name is what its user has to know, or "". Spark 4.3 rejects a log folder that does not exist
 (`EventLogFileWriter.requireLogBaseDirAsDirectory`).
@@ -383,7 +383,7 @@ The value of a name is what its user has to know, or "". Spark 4.3 rejects a log
 
 class _Logging:
     level = Key(because="the lines of a job's log have no levels, and none of them is left out")
-    """least severe level that is logged"""
+    """least severe logged level"""
 
 
 class _State:
@@ -393,34 +393,34 @@ class _State:
 
 class _Alerts:
     lag_warning = Key(_TIME, unit="ms")
-    """a job whose furthest DN is so far behind its source is a warning"""
+    """warning: the lag of a job's slowest DN"""
     lag_critical = Key(_TIME, unit="ms")
-    """from so far on it is critical"""
+    """critical: the same lag"""
     stuck_critical = Key(_TIME, unit="ms")
-    """what is tried again for so long (a server, a DN, a lock) is critical"""
+    """critical: how long the job retries (a server, a DN, a lock)"""
     silent_warning = Key(_TIME, unit="ms")
-    """a driver that lives and reports nothing for so long is a warning"""
+    """warning: how long a running driver does not report"""
     silent_critical = Key(_TIME, unit="ms")
-    """from so long on it is critical"""
+    """critical: the same time without a report"""
     crashes = Key(_TIME, unit="ms")
-    """two crashes of a driver within this time are told as a loop"""
+    """two crashes of a driver within this time are reported as a loop"""
     disk_free = Key(values.memory(1, 16_777_216), unit="MiB")
-    """less room than this on the state folder's disk is a warning"""
+    """warning: less free space on the state folder's disk"""
     verify_age = Key(values.duration(60_000, 52 * values.WEEK), unit="ms")
-    """a running job whose last `verify` is older is a warning; not set: its age is nobody's concern"""
+    """warning: an older last `verify` of a running job; not set: any age"""
     gap = Key(values.duration(1_000, values.WEEK), unit="ms")
-    """least time between two tellings of one alert"""
+    """least time between two notifications of one alert"""
     command = Key(values.command, private=True)
     """command that gets each alert as JSON on its standard input ([alerts](alerts.md)); run without a shell"""
     command_timeout = Key(values.duration(1_000, values.DAY // 24), unit="ms")
-    """it is killed, with all that it started, after so long"""
+    """time limit of the command; then it and its child processes are killed"""
     metrics_file = Key(_TEXT)
-    """file that gets the figures as OpenMetrics text ([alerts](alerts.md)); relative to this file's folder"""
+    """file for metrics as OpenMetrics text ([alerts](alerts.md)); relative to this file's folder"""
 
 
 LOGGING, STATE = section(_Logging), section(_State)
 CONSOLE: Section = {}
-"""Nothing can be set here yet; the table may stand in the file."""
+"""No key can be set here yet; the table is allowed in the file."""
 _SECONDS = {**defaults(Limits), **defaults(AlertOptions)}
 _MS = {name: int(seconds * 1_000) for name, seconds in _SECONDS.items() if isinstance(seconds, float)}
 ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"})

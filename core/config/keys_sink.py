@@ -20,10 +20,10 @@ class _SinkOptions:
     auto_flush_max_interval = vendor(values.duration(1, values.DAY), "ms")
     """time after which a step commits"""
     max_flush_retry_times = vendor(values.whole(1, 1_000))
-    """tries of a quick series at the sink in total; wait n is 1 s x n"""
+    """attempts of a quick series at the sink in total; wait n is 1 s x n"""
     write_mode = vendor(values.choice(*UPSERT_MODES, *UPDATE_MODES))
-    """auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update what is
-    there; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE"""
+    """auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update existing
+    rows; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE"""
     conflict_strategy = vendor(values.choice(*CONFLICT_STRATEGIES))
     """on a key that exists: update sets the mirrored columns, replace makes all others NULL, ignore keeps the row"""
     copy_write_batch_size = vendor(values.whole(1, 10_000_000), "rows")
@@ -34,30 +34,30 @@ class _SinkOptions:
     ignore_delete = vendor(values.boolean)
     """drop deletes"""
     ignore_null_when_update = vendor(values.boolean)
-    """leave columns of an existing row alone whose new value is NULL; only with conflict_strategy = "update" """
+    """keep columns of an existing row whose new value is NULL; only with conflict_strategy = "update" """
     connection_size = vendor(values.only(1, "a lane has one writer, or changes of one key could pass each other"))
-    """writers of one lane: 1, which keeps the order of writes; lanes write beside each other anyway"""
+    """writers of one lane: 1, which keeps the order of writes; lanes write in parallel anyway"""
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
-    """age at which a worker's connection to the sink is closed and opened anew"""
+    """age at which a worker's connection to the sink is closed and reopened"""
     connection_max_use_time_threshold = vendor(values.whole(1, 31_536_000), "s")
     """the same under its name from connector 2.1.0.2 on; set one of them"""
     on_bad_row = Key(values.choice(*ON_BAD_ROW))
-    """ours: what becomes of a row that the target refuses (SQLSTATE classes 22 and 23, or a name in a value that the
-    sink lacks): stop ends the job as FAILED; quarantine keeps the row apart and goes on with the others"""
+    """Slotkeeper's own: how a row that the target rejects is treated (SQLSTATE classes 22 and 23, or a name in a value
+    that the sink lacks): stop ends the job as FAILED; quarantine stores the row apart and continues with the others"""
     quarantine_limit = Key(values.whole(1, 100_000), unit="rows")
-    """ours: rows of a table that may be in quarantine at once; with one more the job ends as FAILED, QUARANTINE FULL"""
+    """Slotkeeper's own: the most rows of a table in quarantine; with one more the job ends FAILED, QUARANTINE FULL"""
     optimistic_step = Key(values.boolean)
-    """ours: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts, without sorting
-    it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is taken again in
-    the general way"""
-    connection_max_idle_ms = no_meaning("a lane's session stays while its worker lives, and ends with it", 60_000, "ms")
+    """Slotkeeper's own: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts,
+    without sorting it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is
+    taken again in the general way"""
+    connection_max_idle_ms = no_meaning("a lane's session stays while its worker runs, and ends with it", 60_000, "ms")
     """idle time after which a connection is closed"""
     metadata_cache_seconds = no_meaning("the table's columns are compared in every look, not remembered", 180, "s")
     """how long columns are remembered"""
     copy_mode = no_meaning("rows travel as COPY text, which carries every character", "CSV")
     """format of COPY"""
     create_temp_table_mode = no_meaning("the staging table has numbered columns and no key, made in one way", "AS")
-    """how the temporary table is made"""
+    """how the temporary table is created"""
     number_as_epoch_ms_for_datetime = no_meaning("values are mirrored as they are, never converted", False)
     """read numbers as milliseconds of a date"""
     string_to_datetime_format = no_meaning("values are mirrored as they are, never converted")
@@ -68,7 +68,7 @@ class _SinkOptions:
     """writers at once"""
     print_data_pk = no_meaning("values of rows are never logged, but for the key of one at which a job stops", False)
     """log the keys of rows"""
-    log_switch = no_meaning("there is no vendor's client; a job's own log is always written", False)
+    log_switch = no_meaning("no vendor's client is used; a job's own log is always written", False)
     """log of the client"""
     log_table = no_meaning("values of rows are never logged")
     """table whose rows are logged"""
@@ -77,7 +77,7 @@ class _SinkOptions:
     unique_keys = no_meaning("the key is the image of the source's primary key")
     """columns of the key"""
     compare_field = no_meaning("the binlog's own order says which change is newer")
-    """column that says which row is newer"""
+    """column that decides which row is newer"""
 
 
 SINK_OPTIONS = section(_SinkOptions, of=defaults(SinkOptions))
@@ -170,7 +170,7 @@ NEWER_NAMES = {
     "dws.client.jdbc.username": "user of [sinks.X]",
     "dws.client.jdbc.password": "password_file, password_env or password_command of [sinks.X]",
     "dws.client.jdbc.max.use-time": "connection_max_use_time_seconds",
-    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker lives",
+    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker runs",
     "dws.client.write.mode": "write_mode",
     "dws.client.write.auto-flush-size": "auto_flush_batch_size",
     "dws.client.write.auto-flush-max-interval": "auto_flush_max_interval",

@@ -23,7 +23,7 @@ _LIMIT = values.duration(1, values.WEEK)
 
 
 class _Binlog:
-    """Those of a DWS.
+    """The keys of DWS.
 
     Defaults, units and meanings: "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and the connector's
     further pool options.
@@ -52,18 +52,18 @@ class _Binlog:
     new_system_value = vendor(values.boolean)
     """use the new names of the system columns; false for older kernels"""
     connection_socket_timeout = vendor(values.duration(0, values.WEEK), "ms")
-    """client limit of a connection's answers; 0: none"""
+    """client limit for an answer; 0: none"""
     binlog_sync_point_size = vendor(values.whole(1, 1_000_000_000), "sync points")
     """sync points of one incremental range (DWS 9.1.0.200 and later)"""
     binlog_parallel_num = vendor(values.whole(1, 64))
-    """lanes of one task that are read at once, where there are fewer places than DNs; they share the pool"""
+    """lanes that one task reads at once, where there are fewer Spark slots than DNs; they share the pool"""
     connection_pool_size = vendor(values.whole(2, 1_000))
-    """source connections that tasks read through at once, whatever the number of Spark's places; the driver holds [some
+    """source connections that tasks use at once, whatever the number of Spark's slots; the driver holds [some
     more](delivery.md), which do not grow with tables"""
     need_redistribution = vendor(values.boolean)
     """adopt a changed set of DNs where that is safe; false for kernels that do not redistribute with a binlog"""
     check_node_change_interval = vendor(values.duration(100, values.DAY), "ms")
-    """interval of looking for changed DNs; only with need_redistribution"""
+    """interval of checks for changed DNs; only with need_redistribution"""
     binlog_ignore_update_before = vendor(values.boolean)
     """leave B rows at the server, deletes carry the key only (DWS 9.1.0.200 and later); needs `keys_never_change`"""
     binlog_start_time = vendor(values.start_time)
@@ -77,14 +77,14 @@ class _Binlog:
     """name of the pool"""
     connection_pool_timeout = no_meaning("a task waits for a place of Spark", unit="ms")
     """limit of the wait for a connection"""
-    connection_max_use_count = no_meaning("a session lives as long as its job's epoch")
+    connection_max_use_count = no_meaning("a session lasts as long as its job's epoch")
     """uses of a connection"""
     need_connection_pool_monitor = no_meaning("each task has a session of its own")
     """monitor the pool"""
     connection_pool_monitor_period = no_meaning("each task has a session of its own", unit="ms")
     """interval of that monitor"""
     connection_time_out = no_meaning("it is the source's connect_timeout", unit="ms")
-    """limit of one try to connect"""
+    """limit of one attempt to connect"""
 
 
 _DEFAULTS = defaults(BinlogOptions)
@@ -117,15 +117,15 @@ class _Own:
     binlog_read_batch_size = vendor(values.whole(1, 1_000_000), "records")
     """binlog records read in a page, or at most in a message of the stream"""
     binlog_heart_beat_interval_ms = vendor(values.whole(-1, values.DAY), "ms")
-    """an idle shard's progress row says this often up to which time of the server nothing else was there; -1: eight
+    """interval at which an idle shard's progress row records the server time up to which it has read all; -1: eight
     times in a binlog.ttl"""
     binlog_ignore_delete = vendor(values.boolean)
-    """leave deletes (event type 2) out"""
+    """ignore deletes (event type 2)"""
     binlog_ignore_before_update = vendor(values.boolean)
-    """leave the rows before an update (event type 3) out"""
+    """ignore the rows before an update (event type 3)"""
     retry_count = vendor(values.whole(1, 1_000), default=3)
-    """tries after an error at the source before the long waits begin, the first one among them; counted anew after a
-    success"""
+    """attempts after an error at the source before the long waits begin, the first one included; a success resets the
+    count"""
     binlog_start_up_mode = vendor(values.choice(*START_MODES))
     """where a new job starts: `initial` (a copy, then the binlog), `earliest_offset`, or `timestamp` with `start_time`;
     the same as the job's `start`, set one of them"""
@@ -133,10 +133,10 @@ class _Own:
     """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same as the job's `start`, set one
     of them"""
     start_lsn = vendor(values.start_lsn)
-    """LSN behind which to read, of all shards (`"10516"`) or by shard (`"shard_0=10516, shard_1=99"`); not together
+    """LSN after which to read, of all shards (`"10516"`) or by shard (`"shard_0=10516, shard_1=99"`); not together
     with `start_time`, where Hologres itself lets the LSN win"""
     cdc_mode = vendor(values.only_true, default=True)
-    """each record takes effect as what it is; false, which appends every image as a row, is refused"""
+    """each record takes effect as its own type; false, which appends every image as a row, is rejected"""
     read_by = Key(values.choice(*READ_BY))
     """how changes come: `sql`, or `stream`, the binlog's own over PostgreSQL's replication protocol (Hologres 2.1 and
     later, without a slot), which is what the connector calls `sdkMode` `jdbc`; where a range ends is asked by SQL
@@ -150,7 +150,7 @@ class _Own:
 
 OWN = section(_Own, of=_DEFAULTS)
 HOLOGRES: Section = {name: BINLOG[name] for name in _SHARED} | dict(OWN)
-"""All of a hologres; what every source has is as for a DWS."""
+"""All keys of hologres; the common keys are as for DWS."""
 
 
 def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) -> None:
@@ -222,22 +222,22 @@ class _Sync:
     """
 
     sync_commit_interval_second = Key(values.whole(1, 86_400), unit="s", documented=SAME)
-    """how long a step reads on before it is committed; set it or sink_options.auto_flush_max_interval"""
+    """how long a step reads before it commits; set it or sink_options.auto_flush_max_interval"""
     min_sync_commit_size = Key(values.whole(1, 10_000_000), unit="rows", documented=SAME)
-    """rows with which a step is committed; one that is at the binlog's end never waits for more; set it or
+    """rows after which a step commits; a step at the binlog's end never waits for more; set it or
     sink_options.auto_flush_batch_size"""
     min_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """bytes of events with which a range ends, and a step where it has enough rows"""
+    """bytes of events after which a range ends, and a step where it has enough rows"""
     max_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """bytes of events that a step has at most; a transaction is never split: a larger one is a step alone; at least
+    """most bytes of events of a step; a transaction is never split: a larger one is its own step; at least
     min_bytes_sync_commit"""
     stream_read_timeout = Key(values.duration(5_000, 3_600_000), unit="ms")
-    """how long the binlog's stream may stay silent before the source ends it and reconnects; a server that is well
-    sends a heartbeat every second"""
+    """how long the binlog's stream can be silent before the source ends it and reconnects; a healthy server sends a
+    heartbeat every second"""
     max_sync_task_threads_num = no_meaning(
         "tasks run at a time are Spark's: set master in [jobs.X.spark]", 10, documented=SAME
     )
-    """threads that load, of all jobs"""
+    """load threads of all jobs"""
 
 
 SYNC = section(_Sync, of=defaults(SyncOptions))

@@ -63,9 +63,9 @@ def find(path: Path | None, env: Mapping[str, str]) -> Path:
     try:
         found.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise NoConfig(f"there is no configuration: {safe(found)} does not exist", _START_HINT) from None
+        raise NoConfig(f"configuration {safe(found)} does not exist", _START_HINT) from None
     except (OSError, ValueError):
-        pass  # it may be there: whoever reads it says what refuses it
+        pass  # it may exist: reading it reports the reason
     return found
 
 
@@ -162,13 +162,13 @@ def text_of(file: Path) -> str:
     try:
         raw = ownership.read(file, f"configuration {shown}", SIZE_MAX + 1)
     except ownership.NotOurs as error:
-        raise ConfigError(f"{error.message}: its commands would run as us", error.hint) from None
+        raise ConfigError(f"{error.message}: its commands would run as this user", error.hint) from None
     except FileNotFoundError:
-        raise ConfigError(f"{shown}: there is no such file", _START_HINT) from None
+        raise ConfigError(f"{shown}: the file does not exist", _START_HINT) from None
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror or type(error).__name__}") from None
     except ValueError:  # a NUL in the path
-        raise ConfigError(f"{shown}: is no path of a file") from None
+        raise ConfigError(f"{shown}: is not a file path") from None
     if len(raw) > SIZE_MAX:
         raise ConfigError(f"{shown}: is larger than 1 MiB, which no configuration is")
     try:

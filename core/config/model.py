@@ -136,7 +136,7 @@ def _plain(kind: str, word: str) -> str:
 
 
 class NoConfig(ConfigError):
-    """There is no configuration file where one is looked for by default; the console offers the demo then."""
+    """The default configuration file does not exist; the console offers the demo then."""
 
 
 class Layer(Enum):

@@ -203,7 +203,7 @@ def _from_command(ref: SecretRef) -> str:
         raise SecretUnread(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
     if code:
         # its own words are not repeated: they may hold the secret
-        raise SecretUnread(f"{where} ended with status {code}", "run the command by hand to see why")
+        raise SecretUnread(f"{where} ended with status {code}", "run the command yourself to see why")
     return _line(written, where)
 
 

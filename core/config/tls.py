@@ -104,7 +104,7 @@ def _complaint(name: str, path: str) -> str:
     except OSError as error:
         return f"{shown}: {error.strerror or 'cannot be read'}"
     if name == "sslrootcert":
-        return f"{other.text}: whoever can change it says which server is believed; {other.hint}" if other else ""
+        return f"{other.text}: a user who can change it decides which server is trusted; {other.hint}" if other else ""
     if name != "sslkey":
         return ""
     allowed = stat.S_IRWXG | stat.S_IRWXO if found.st_uid else stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO

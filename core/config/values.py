@@ -174,7 +174,7 @@ def start_time(value: object) -> str:
 
 
 def start_lsn(value: object) -> str:
-    """LSNs behind which to read, as the job's `start` spells them: one for all shards, or by shard."""
+    """LSNs after which to read, written as in the job's `start`: one for all shards, or by shard."""
     written = str(value) if isinstance(value, int) and not isinstance(value, bool) else str(text()(value)).strip()
     if re.fullmatch(r"\d{1,19}", written):
         return f"{EVERY_DN}={written}"
@@ -276,7 +276,7 @@ def target(value: object) -> str:
             raise BadValue("must be schema.table without quotes: each name is taken as it is written")
         _refuse_long(part)
     if own.startswith("slotkeeper_") or own.endswith("__slotkeeper_copy"):
-        raise BadValue("must not be named like a table of ours: slotkeeper_..., or ...__slotkeeper_copy")
+        raise BadValue("must not be named like a table of Slotkeeper: slotkeeper_..., or ...__slotkeeper_copy")
     return name
 
 

@@ -1,9 +1,9 @@
-"""The audit: who did what to which thing, why, and what was seen afterwards; each line chained to the one before.
+"""The audit: who did what to which object, why, and the observed result; each line chained to the one before. Pure.
 
 An action that changes something writes two lines under one `action_id`: the intent before, the outcome after. Each
-line names the hash of the one before it, so that none can go or change unseen. A hash is SHA-256 of a line's bytes,
-which are canonical JSON (keys sorted, ASCII, no blanks). A file that starts over names the last hash of the file
-before it. A line that was cut (a crash, a full disk) is no link: the next one names the last whole line. Values only.
+line names the hash of the one before it, so that a removed or changed line shows. A hash is SHA-256 of a line's bytes,
+which are canonical JSON (keys sorted, ASCII, no blanks). The first line of a new file names the last hash of the file
+before it. A cut line (a crash, a full disk) is not a link: the next line names the last whole one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class AuditLine:
     outcome: str = ""
     """How it ended; empty before."""
     result: Mapping[str, str] = field(default_factory=dict)
-    """What was asked or seen, by DN or by name; each: in words."""
+    """What was requested or observed, by DN or by name; each: as text."""
 
     @property
     def said(self) -> str:
@@ -141,7 +141,7 @@ class AuditLine:
         at, actor, phase, result = (values.pop(name) for name in ("at", "actor", "phase", "result"))
         moment = datetime.fromisoformat(at)
         if moment.tzinfo is None or not isinstance(result, dict):
-            raise TypeError("a time without an offset, or a result that is no object")
+            raise TypeError("a time without an offset, or a result that is not an object")
         if not all(isinstance(one, str) for one in (*values.values(), *result, *result.values())):
             raise TypeError("a line is made of texts")
         return cls(moment, Actor.parse(actor), phase=Phase(phase), result=result, **values)
@@ -167,7 +167,7 @@ class Link:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """Its file and line."""
         return f"{self.file}:{self.number}"
 
 
@@ -226,7 +226,7 @@ def digest(raw: bytes) -> str:
 
 
 def link_of(file: str, number: int, raw: bytes) -> Link:
-    """A line as it was read; anything that is no line of ours is damaged, whatever it is."""
+    """A line as it was read; any other content is damaged."""
     try:
         values = json.loads(raw)
         before = values.pop(_BEFORE, None)
@@ -253,7 +253,7 @@ def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
         if link.before is None:
             unlinked.append(link)
             if last is not None and last.before is not None:
-                broken.append(f"{link.place} names no line before it: it was not written by this program")
+                broken.append(f"{link.place} names no line before it: Slotkeeper did not write it")
             elif link.line.actor.uid is not None:
                 broken.append(f"{link.place} names no line before it: its hash was removed")
         elif fault := _fault(link, last, rotated_out):
@@ -274,11 +274,11 @@ def seal(links: Iterable[Link]) -> str:
 
 def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
     if last is None:
-        return "" if rotated_out or link.before == FIRST else f"{link.place}: the lines before it are gone"
+        return "" if rotated_out or link.before == FIRST else f"{link.place}: the lines before it are missing"
     if link.before == last.digest:
         return ""
     here, before = link.place, last.place
-    return f"{here} does not follow {before}: one of them was changed, or a line between them removed or added"
+    return f"{here} does not follow {before}: one of them was changed, or a line between them was removed or added"
 
 
 def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
@@ -293,9 +293,9 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
         found += 1
         newest = max(newest, place.get(one.head, -1))
         if one.head not in place:
-            missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is not here as it was written")
+            missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is missing or was changed after it was written")
     if older and newest < 0:  # files that were dropped in order leave later lines, which have heads too
-        what = f"none of {older + found} copied lines is here: the files were replaced, or no copy was made lately"
+        what = f"none of {older + found} copied lines exists: the files were replaced, or no copy was made recently"
         missing.append(what)
     return Compared(found, tuple(missing), len(place) - 1 - newest, older)
 

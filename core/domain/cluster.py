@@ -35,7 +35,7 @@ class MasterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A Spark master: `capacity` are the places that its text names, None where this machine or the cluster says it.
+    """A Spark master: `capacity` are the places that its text names, None where this host or the cluster says it.
 
     A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) of a standalone cluster's
     masters, of which one leads.
@@ -70,12 +70,12 @@ class Master:
         if plain.startswith("spark://"):
             return cls(plain, MasterKind.STANDALONE, places=_places(plain))
         if found := _UNTRIED.match(plain):
-            raise ValueError(f"is not supported on {found[1]}, where jobs were never tried; use {_FORMS}")
+            raise ValueError(f"is not supported on {found[1]}, where jobs are not tested; use {_FORMS}")
         raise ValueError(f"must be a Spark master such as {_FORMS}")
 
     @property
     def here(self) -> bool:
-        """Whether everything runs on this machine, so that only loopback addresses are needed."""
+        """Whether everything runs on this host, so that only loopback addresses are needed."""
         return self.kind is not MasterKind.STANDALONE
 
     @property
@@ -108,7 +108,7 @@ class SessionLife:
     empty: float = 0.0
 
     def after(self, seconds: float, executors: int | None) -> SessionLife:
-        """The same so many seconds later; `executors` are those registered by now, None without an answer.
+        """Return the state some seconds later; `executors`: registered ones, None without an answer.
 
         >>> SessionLife(silent=9.0).after(2.0, 3), SessionLife(empty=9.0).after(2.0, 0)
         (SessionLife(silent=0.0, empty=0.0), SessionLife(silent=0.0, empty=11.0))

@@ -43,7 +43,7 @@ class Ordered:
 
     @classmethod
     def parse(cls, text: str) -> Ordered:
-        """From the rows; what is no order (the way of a copy that has begun) orders nothing."""
+        """Parse from the rows; any other text (the method of a started copy) orders nothing."""
         if text.startswith(_NEXT):
             return cls(way=text.removeprefix(_NEXT))
         if text.startswith(_PLAN):
@@ -64,9 +64,9 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A copy that replaces rows, and who has agreed to it; `name` is "" until somebody has, `at` is since 1970.
+    """A copy that replaces rows, and the user who consented; `name` is "" before that, `at` is since 1970.
 
-    `replaces` says in words what is replaced. `alone`: the job has no other table, so that it cannot start without.
+    `replaces` describes what is replaced. `alone`: the job has no other table, so that it cannot start without.
     """
 
     plan: str

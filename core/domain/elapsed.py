@@ -1,7 +1,7 @@
 """How long ago something was by a clock that people set, and how long a wait continues while it sees progress. Pure.
 
-Which clock decides what stands in docs/clocks.md: durations that decide go by a monotonic clock wherever one process
-sees both ends. What is left is told from times that another process wrote, on the same host; unknown where the clock
+docs/clocks.md has which clock decides what: durations that decide go by a monotonic clock wherever one process
+sees both ends. The rest is computed from times that another process wrote, on the same host; unknown where the clock
 was set back since. A clock alone ends starts on a busy host that need nothing but time, so a wait lasts while it sees
 progress, and ten minutes without any; `slotkeeper.core.launch.view` samples.
 """
@@ -22,7 +22,7 @@ def elapsed(at: float, now: float) -> float | None: ...
 @overload
 def elapsed(at: datetime, now: datetime) -> float | None: ...
 def elapsed(at: float | datetime, now: float | datetime) -> float | None:
-    """Seconds from `at` to `now`, at least 0; None where `at` lies ahead, so that nobody can tell.
+    """Seconds from `at` to `now`, at least 0; None where `at` is in the future: then it is unknown.
 
     >>> elapsed(100.0, 160.0), elapsed(100.0, 99.0), elapsed(3_600.0, 0.0)
     (60.0, 0.0, None)
@@ -33,7 +33,7 @@ def elapsed(at: float | datetime, now: float | datetime) -> float | None:
 
 
 def is_older(at: datetime, now: datetime, seconds: float) -> bool:
-    """Whether it was longer ago than that, or nobody can tell."""
+    """Whether it was longer ago than that, or that is unknown."""
     past = elapsed(at, now)
     return past is None or past > seconds
 
@@ -58,7 +58,7 @@ class Signs:
 
 
 class Progress:
-    """One wait: when it saw progress last, by the clock that the caller hands in (monotonic seconds)."""
+    """One wait: when it saw progress last, by the caller's clock (monotonic seconds)."""
 
     def __init__(self, now: float, limit: float = STALLED_SECONDS) -> None:
         self.began, self.limit = now, limit

@@ -74,7 +74,7 @@ class Endpoint:
 
     @property
     def place(self) -> str:
-        """The endpoint in words, without anything secret.
+        """The endpoint as text, without a secret.
 
         >>> Endpoint("dws1", "h", 8000, "gaussdb", "etl").place
         'dws1 (h:8000/gaussdb as etl)'
@@ -151,13 +151,13 @@ INSISTING = frozenset(MODES[3:])
 VERIFYING = frozenset(MODES[4:])
 """The modes that look at the server's certificate, for which they need an authority's."""
 SAFEST = MODES[-1]
-_OPEN = "passwords' hashes and rows may go over the line unencrypted"
+_OPEN = "password hashes and rows can travel unencrypted"
 _LEFT_OPEN = {
     "disable": _OPEN,
     "allow": _OPEN,
     "prefer": _OPEN,
-    "require": "the line is encrypted, but whoever answers at that address is taken for the server",
-    "verify-ca": "any server with a certificate of that authority is taken for this one",
+    "require": "the connection is encrypted, but any server at that address is accepted",
+    "verify-ca": "any server with a certificate of that authority is accepted",
 }
 _CURE = 'cure: sslmode = "verify-full", with the authority\'s certificate as sslrootcert'
 
@@ -176,7 +176,7 @@ def socket_folder(host: str) -> bool:
 
 
 def loopback(host: str) -> bool:
-    """Whether a host as it is written is this machine; a name other than localhost may lead anywhere.
+    """Whether a host as it is written is this host; a name other than localhost may lead anywhere.
 
     >>> [loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "/run/postgresql")]
     [True, True, True, True, True]
@@ -202,7 +202,7 @@ def default_mode(host: str) -> str:
 
 
 def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
-    """The endpoint at an address that its server names: what was good enough on this machine is not on the way there.
+    """The endpoint at an address that its server names: what was good enough on this host is not on the way there.
 
     >>> moved(Endpoint("m", "localhost", 1, "d", "u"), "10.0.0.7", 8000).sslmode
     'require'
@@ -214,7 +214,7 @@ def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
 
 
 def weakness(endpoint: Endpoint) -> str:
-    """What an endpoint's sslmode leaves open, and the cure; empty where nothing, and on this machine.
+    """Describe the risk of an endpoint's sslmode, with its fix; "" without one, and on this host.
 
     >>> weakness(Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"))
     ''
@@ -231,14 +231,15 @@ def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
     """What `doctor` says about a session's line.
 
     >>> line_finding("sink m", Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"), Line("TLSv1.3", "AES")).text
-    'the line is TLSv1.3 with AES; sslmode = "verify-full": the certificate is verified, and names h'
+    'the connection uses TLSv1.3 with AES; sslmode = "verify-full": the certificate is verified, and names h'
     """
-    said = f"the line is {line.protocol} with {line.cipher}" if line.protocol else "the line is not encrypted"
+    uses = f"uses {line.protocol} with {line.cipher}" if line.protocol else "is not encrypted"
+    said = f"the connection {uses}"
     if endpoint.sslmode in VERIFYING and line.protocol:
         names = f", and names {endpoint.host}" if endpoint.sslmode == SAFEST else ""
         said = f'{said}; sslmode = "{endpoint.sslmode}": the certificate is verified{names}'
     if loopback(endpoint.host):
-        return Finding(place, Level.OK, f"{said}; it stays on this machine")
+        return Finding(place, Level.OK, f"{said}; it stays on this host")
     weak = weakness(endpoint)
     if endpoint.sslmode in VERIFYING:
         return Finding(place, Level.WARN if weak else Level.OK, f"{said}; {weak.partition(': ')[2]}" if weak else said)

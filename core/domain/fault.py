@@ -34,7 +34,7 @@ class Party(Enum):
     SLOT = "slot"
     TABLE = "table"
     PROCESS = "process"
-    """A process of ours."""
+    """A process of Slotkeeper."""
     MACHINE = "machine"
     """This machine: its disk, its clock, our files on it."""
     PERSON = "person"
@@ -105,61 +105,60 @@ RULES = {
     "alerts_stuck": Rule("SK-2007", Urgency.THREATENS, 1),
     "alert_command_fails": Rule("SK-2008", Urgency.THREATENS, 1),
 }
-"""All of them; `docs/alerts.md` says when each begins and ends."""
+"""All rules; `docs/alerts.md` describes when each begins and ends."""
 _COUNTED = ("rows_quarantined",)
-"""Rules of which somebody who has seen three has not seen four."""
+"""Rules whose acknowledgement covers only that number of rows."""
 FEW = 40
-"""Characters of an effect that has room beside its cause in a terminal of 80 columns."""
+"""The most characters of an effect beside its cause on 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is wrong now."""
+    """A current problem."""
 
     rule: str
     """A key of a fixed list (`slotkeeper docs alerts`)."""
     party: Party
-    """Whose it is."""
+    """The party that causes it."""
     name: str
-    """The party in words ("sink mart", "dn_2")."""
+    """The party's name ("sink mart", "dn_2")."""
     severity: Severity
-    """How bad; unknown prevents a judgement."""
+    """Its severity; unknown: a judgement is not possible."""
     cause: str
-    """The server's own words where there are any."""
+    """The problem, with the server's own text where it gave one."""
     effect: str = ""
-    """What it delays or loses, and when; empty where nothing is said."""
+    """The impact: what it delays or loses, and when; empty where unknown."""
     do: str = ""
-    """What is safe to do, empty where nothing needs to be done."""
+    """The safe action, empty where no action is needed."""
     since: datetime | None = None
-    """Since when; null: nobody noted it."""
+    """Since when; null: not recorded."""
     job: TextOrNull = ""
-    """The job's name; null: it is of the machine, or of a source as a whole."""
+    """The job's name; null: of this host, or of a whole source."""
     table: TextOrNull = ""
-    """The schema.table at the source; null: it is of nothing of that kind."""
+    """The schema.table at the source; null: not of a table."""
     thing: TextOrNull = ""
-    """A DN, a slot or another thing that tells faults of one rule and job apart; null: it is of nothing of that
-    kind."""
+    """A DN, a slot or another object that distinguishes faults of one rule and job; null: none."""
     value: TextOrNull = ""
-    """What was measured; null: nothing was."""
+    """The measured value; null: none."""
     limit: TextOrNull = ""
-    """What it was held against; null: it has no limit."""
+    """The limit of that value; null: none."""
     source: TextOrNull = ""
-    """The source of a slot that is no job's; null: it is of nothing of that kind."""
+    """The source of a slot that no configured job reads; null: not of such a slot."""
     code: str = ""
-    """SK- and four digits: what `slotkeeper docs messages` and the runbook call it."""
+    """SK- and four digits, as in `slotkeeper docs messages` and the runbook."""
 
     @property
     def key(self) -> str:
-        """What tells it from every other fault that holds now; the same as long as it lasts."""
+        """Identifies it among all current faults; the same as long as it lasts."""
         named = (self.rule, self.job, self.table, self.thing)
         return "\x1f".join((*named, self.source) if self.source else named)
 
     @property
     def ack_keys(self) -> tuple[str, ...]:
-        """The keys of what may acknowledge it, wherever that was said: the first is for saying so now.
+        """The keys under which it can be acknowledged; the first is for a new acknowledgement.
 
-        Who has seen a warning has not seen it critical, and who has seen three has not seen four.
+        An acknowledged warning does not cover a critical fault, and three rows do not cover four.
         """
         number = self.value if self.rule in _COUNTED else ""
         as_bad = reversed(_ORDER[: _ORDER.index(self.severity) + 1])
@@ -167,13 +166,13 @@ class Fault:
 
     @property
     def id(self) -> str:
-        """Its key as one short word that can be typed."""
+        """Its key as a short identifier that can be typed."""
         import hashlib  # loads OpenSSL, which a console that only starts does not need
 
         return hashlib.sha256(self.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
     def said(self, now: datetime) -> str:
-        """In one line: who, what, for how long, and what waits where a few words say it; `effect` has the rest.
+        """One line: name, cause, duration, and the effect where it is short; `effect` has the rest.
 
         >>> from datetime import timedelta, timezone
         >>> now = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -188,7 +187,7 @@ class Fault:
 
 
 def in_brief(seconds: float) -> str:
-    """How long something lasts, in its largest unit that is not 1.
+    """Format a duration in its largest unit that is not 1.
 
     >>> in_brief(0.4), in_brief(119), in_brief(7_300), in_brief(200_000)
     ('0 s', '119 s', '121 min', '55 h')
@@ -199,13 +198,13 @@ def in_brief(seconds: float) -> str:
 
 
 def coded(fault: Fault) -> Fault:
-    """The fault with the code of its rule, where it has no narrower one."""
+    """Return the fault with its rule's code, where it has no narrower one."""
     return fault if fault.code else replace(fault, code=RULES[fault.rule].code)
 
 
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """The worst first; of these what blocks a job before what delays it, a cause before its consequences, and then the
-    newest: an older fault is known already.
+    """Sort: the worst first; of one severity faults that block a job before those that delay it, causes before their
+    consequences, then the newest, because an older fault is known already.
     """
 
     def place(one: Fault) -> tuple[int, int, int, float, str]:
@@ -217,18 +216,18 @@ def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def is_worse(one: Severity, other: Severity) -> bool:
-    """Whether the first matters more."""
+    """Whether the first severity is worse."""
     return _ORDER.index(one) < _ORDER.index(other)
 
 
 def worst(faults: Iterable[Fault]) -> Severity | None:
-    """The severity that matters most; None where nothing is wrong."""
+    """Return the worst severity; None without faults."""
     return min((one.severity for one in faults), key=_ORDER.index, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Who said so, when and why; `until` is None for an acknowledgement, which holds as long as the alert does."""
+    """Who acknowledged, when and why; `until` is None for an acknowledgement that lasts as long as its alert."""
 
     by: str
     at: datetime
@@ -237,14 +236,14 @@ class Ack:
 
 
 def ack_in(acks: Mapping[str, Ack], keys: Iterable[str]) -> Ack | None:
-    """The first acknowledgement under one of these keys."""
+    """Return the first acknowledgement under one of these keys."""
     return next((acks[key] for key in keys if key in acks), None)
 
 
 def is_quiet(ack: Ack | None, now: datetime, since: datetime | None = None) -> bool:
-    """Whether an alert with this acknowledgement needs nobody now; a clock that was set back ends a silence.
+    """Whether this acknowledgement mutes its alert now; a clock that was set back ends a silence.
 
-    `since` is when the alert began, where that is known: what began after somebody acknowledged it is another one.
+    `since` is when the alert began, where that is known: an alert that began after the acknowledgement is another one.
     """
     if ack is None:
         return False

@@ -36,7 +36,7 @@ class Finding:
 
 
 def clock_apart(clock: float, before: float, after: float) -> float:
-    """By how many seconds a server's clock is ahead of ours at least (below 0: behind); all three since 1970.
+    """Return by how many seconds a server's clock is at least ahead of this host's (below 0: behind); times since 1970.
 
     What the question itself took is doubt, and counts for equal clocks.
 
@@ -56,7 +56,7 @@ def clock_finding(place: str, clock: float, before: float, after: float) -> Find
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """`what` is a sentence that names the thing; `cure` is a statement, or what to do where no statement does it."""
+    """`what` is a sentence that names the object; `cure` is a statement, or an act where no statement does it."""
 
     what: str
     cure: str
@@ -67,7 +67,7 @@ class Objection:
         return f"{self.what}; cure: {self.cure}"
 
 
-INHERITED = "has tables that inherit from it: their rows are read as its own, and may have its keys"
+INHERITED = "has child tables: their rows are read as its own, and can have its keys"
 """What is said of a table that is not partitioned and has children all the same, at either end."""
 
 

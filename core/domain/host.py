@@ -130,7 +130,7 @@ class HostReport:
 
 
 def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
-    """The shares over the last so many seconds, the oldest sample first; None where there are not two.
+    """Return the shares over the last seconds, the oldest sample first; None without two samples.
 
     The window begins with the newest sample that is old enough, else with the oldest, and for a counter that was not
     known then with the first that has it. A counter that became smaller is of another process than before: unknown.

@@ -1,4 +1,4 @@
-"""What a person asks of a source outside any job, and what was found: a peek at binlog rows, a probe. Values."""
+"""Queries at a source outside any job, and their results: a peek at binlog rows, a probe. Values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import TableIdentity
 
 ROWS = 200
-"""How many rows a peek shows where nothing else is asked for."""
+"""The default number of rows of a peek."""
 
 MOST_ROWS = 10_000
 
@@ -27,14 +27,14 @@ class ChangeRow:
 
     @property
     def key(self) -> str:
-        """What tells it from every other row of its DN: several may end at one position."""
+        """Identifies it among all rows of its DN: several can end at one position."""
         first, second = self.position.pair
         return f"{first}/{second}"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which rows are wanted: event types, and key values as the server spells them; empty is all."""
+    """The selected rows: event types, and key values as the server writes them; empty selects all."""
 
     kinds: tuple[str, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows after a position (None: from the first on) up to a place, at most so many; `late` says that time is up."""
+    """Rows after a position (None: from the first on) up to a position, at most `most`; `late`: the time is up."""
 
     after: Position | None
     up_to: Position | None
@@ -52,9 +52,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """Rows that were found, how far was searched (None: nothing was), and whether that is all that was asked for.
+    """The rows found, the position up to which was searched (None: nothing), and whether that is the whole range.
 
-    `stopped` says where a search that ran out of time stood.
+    `stopped` is the position of a search that ran out of time.
     """
 
     rows: tuple[ChangeRow, ...]
@@ -65,9 +65,9 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What somebody wants to see: rows of a DN after a position, or its newest ones where `after` is None.
+    """A requested peek: rows of a DN after a position, or its newest ones where `after` is None.
 
-    `slot` and `time` are other ways to say where to begin; `dn` is empty for the one where the slot lies furthest back.
+    `slot` and `time` are other ways to name the start; `dn` is empty for the DN with the slot's oldest position.
     """
 
     dn: str = ""
@@ -81,10 +81,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was found on one DN, in the order of the stream.
+    """The rows of one DN, in the order of the stream.
 
     `begun` is the position after which rows were asked for (None: the newest), `searched` the place up to which all
-    was looked at, `on` where the next peek goes on. `whole` is whether the range was searched to its end; `notes` say
+    was looked at, `on` where the next peek continues. `whole` is whether the range was searched to its end; `notes` say
     what is not as asked for.
     """
 
@@ -104,7 +104,7 @@ class Page:
 
 
 class Reader(Enum):
-    """Whether our reader is right under an answer."""
+    """Whether Slotkeeper's reader is correct under an answer."""
 
     RIGHT = "right"
     WRONG = "WRONG"
@@ -113,9 +113,9 @@ class Reader(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`asks` is the question, `rule` why the reader is right whatever the answer, or what it needs.
+    """`asks` is the question, `rule` why the reader is correct under any answer, or what it needs.
 
-    `documented` is the answer that the vendor's pages give in words or by example; "" where they give none.
+    `documented` is the answer of the vendor's pages, by text or example; "" where they give none.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """A decision: `answer` None is "not told", `because` says why it is not, or why the reader is not right."""
+    """A decision: `answer` None is unknown; `because`: why it is unknown, or why the reader is not correct."""
 
     answer: str | None
     right: bool = True
@@ -135,7 +135,7 @@ class ProbeFinding:
 
     @property
     def reader(self) -> Reader:
-        """What the answer says about our reader."""
+        """Whether the reader is correct under the answer."""
         if self.answer is None:
             return Reader.UNKNOWN
         return Reader.RIGHT if self.right else Reader.WRONG
@@ -143,7 +143,7 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with what was told and the calls that showed it, in a few words each."""
+    """A question with its answer and the calls that showed it, in short."""
 
     question: Question
     finding: ProbeFinding
@@ -171,40 +171,40 @@ class Left:
     table: str
     """Its name."""
     why: str
-    """Why it is there."""
+    """Why it exists."""
     cure: str
     """The statement that drops it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """What a probe would do."""
+    """The plan of a probe."""
 
     source: str
     """The source's name."""
     place: str
-    """The source in words."""
+    """The source, as text."""
     server: str
     """The server's version."""
     stand_in: bool
     """Whether it is the stand-in of the tests and the demo."""
     schema: str
-    """Where the scratch tables are made."""
+    """The schema of the scratch tables."""
     table: str
     """The scratch table."""
     prod: bool
-    """Whether the source is PROD, which asks for typed consent."""
+    """Whether the source is PROD, which requires typed consent."""
     statements: tuple[str, ...]
-    """What is sent; each: a statement."""
+    """The statements that it sends; each: a statement."""
     others: tuple[Left, ...] = ()
     """Tables of other probes."""
     points: str = ""
-    """How the server makes sync points, as its gtm_option says, or empty."""
+    """How the server creates sync points, by its gtm_option, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a probe found; `left` are its own tables that could not be dropped."""
+    """The results of a probe; `left` are its own tables that could not be dropped."""
 
     plan: ProbePlan
     at: datetime
@@ -216,7 +216,7 @@ class Report:
 
     @property
     def wrong(self) -> list[Answer]:
-        """The answers under which our reader is not right."""
+        """The answers under which the reader is not correct."""
         return [one for one in self.answers if one.finding.reader is Reader.WRONG]
 
     @property
@@ -225,7 +225,7 @@ class Report:
         return f"{len(self.answers)} questions, reader right: {not self.wrong}"
 
     def as_json(self) -> dict[str, object]:
-        """The report as it is printed and kept; times are UTC, nothing in it is secret."""
+        """The report as it is printed and stored; times are UTC, it has no secret."""
         plan = self.plan
         return {
             "format": 1,

@@ -1,8 +1,8 @@
-"""The states of a job and of its tables, and how they follow each other; `docs/states.md` draws it. Pure.
+"""The states of a job and of its tables, and their transitions; `docs/states.md` draws them. Pure.
 
-A state is what is, the desired state what a person wants: the driver and its supervisor bring the first to the second.
-An error that passes by itself is no state: the job stays what it is and its reason says "retrying n, next in s". A
-table that stops alone has a state of its own; the job is RUNNING as long as one of its tables is.
+The driver and its supervisor bring the state to the desired state, which a person sets. An error that passes by itself
+changes no state: the reason shows "retrying n, next in s". A table that stops alone has its own state; the job is
+RUNNING as long as one of its tables is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotkeeper.core.errors import Refused, TroubleName
 
 
 class JobState(Enum):
-    """What a job is doing; the values are what people see."""
+    """The state of a job; the values are shown."""
 
     PENDING = "PENDING"
     SNAPSHOT = "SNAPSHOT"
@@ -32,18 +32,18 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
     AWAITS_COPY = "AWAITS COPY"
-    """A reset has emptied its progress rows: its next start copies, and where that replaces rows needs a consent."""
+    """A reset has emptied its progress rows: its next start copies, and needs a consent where it replaces rows."""
     DEAD = "DEAD"
-    """Seen, never stored: it is meant to have a driver, and neither that nor its supervisor lives."""
+    """Observed, never stored: it should have a driver, but neither a driver nor a supervisor is running."""
 
     @property
     def has_process(self) -> bool:
-        """Whether a job in this state is meant to have a living driver."""
+        """Whether a job in this state should have a running driver."""
         return self in WITH_PROCESS
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has recorded the end of the job's newest run, though its processes may be gone."""
+        """Whether no end of the job's newest run is recorded, though its processes may have exited."""
         return self in WITH_PROCESS or self is JobState.DEAD
 
 
@@ -69,7 +69,7 @@ class JobEvent(Enum):
 
 
 class WantedState(Enum):
-    """What a person wants of a job; kept in the state store and obeyed by its driver within 10 s."""
+    """The desired state of a job; stored in the state store, and applied by its driver within 10 s."""
 
     RUN = "run"
     PAUSE = "pause"
@@ -79,8 +79,8 @@ class WantedState(Enum):
 _S = JobState
 _STREAMING = (_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP, _S.RUNNING)
 WITH_PROCESS = frozenset({*_STREAMING, _S.PAUSED})
-"""States in which a driver is meant to live; the others are left by a person only."""
-_AT_REST = (_S.STOPPED, _S.FAILED, _S.FINISHED, _S.AWAITS_COPY)
+"""States in which a driver should be running; only a person ends the other states."""
+_ENDED = (_S.STOPPED, _S.FAILED, _S.FINISHED, _S.AWAITS_COPY)
 
 RESETTABLE = (_S.STOPPED, _S.FAILED, _S.AWAITS_COPY)
 """States in which a slot of the job can be reset."""
@@ -95,7 +95,7 @@ def _all(states: tuple[JobState, ...] | frozenset[JobState], after: JobState) ->
 
 
 _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
-    JobEvent.START: _all((*_AT_REST, _S.DEAD), _S.PENDING),
+    JobEvent.START: _all((*_ENDED, _S.DEAD), _S.PENDING),
     JobEvent.BEGAN: _all(WITH_PROCESS, _S.PENDING),
     JobEvent.COPY_BEGAN: _all((_S.PENDING, _S.SNAPSHOT), _S.SNAPSHOT),
     JobEvent.COPY_DONE: _all((_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP), _S.CATCHING_UP),
@@ -110,31 +110,31 @@ _AFTER: dict[JobEvent, dict[JobState, JobState]] = {
     JobEvent.FINISHED: _all((_S.PENDING, _S.SNAPSHOT, _S.FINISHED), _S.FINISHED),
     JobEvent.RESET: _all(RESETTABLE, _S.STOPPED),
     JobEvent.AWAITS_COPY: _all((*WITH_PROCESS, *RESETTABLE), _S.AWAITS_COPY),
-    JobEvent.CANCELLED: _all(_AT_REST, _S.CANCELLED),
+    JobEvent.CANCELLED: _all(_ENDED, _S.CANCELLED),
 }
 
 _WHY: dict[JobEvent, str] = {
-    JobEvent.START: "it is not at rest; `slotkeeper jobs restart` stops and starts it",
-    JobEvent.BEGAN: "only a job that was started has a driver",
-    JobEvent.COPY_BEGAN: "a copy begins at a job's start only",
-    JobEvent.COPY_DONE: "no copy is going on",
-    JobEvent.CAUGHT_UP: "its copy is not done, or it does not stream",
+    JobEvent.START: "it is not stopped; `slotkeeper jobs restart` stops and starts it",
+    JobEvent.BEGAN: "only a started job has a driver",
+    JobEvent.COPY_BEGAN: "a copy starts only with its job",
+    JobEvent.COPY_DONE: "no copy is under way",
+    JobEvent.CAUGHT_UP: "its copy is not complete, or it does not stream",
     JobEvent.PAUSED: "it has no process; pausing needs a running job",
     JobEvent.RESUMED: "it has no process; `slotkeeper jobs start` starts it",
     JobEvent.CRASHED: "it has no driver that could crash",
     JobEvent.STOPPED: "it has no process to stop",
     JobEvent.SUPERSEDED: "it has no process that another start could replace",
-    JobEvent.GONE: "it is not meant to have a process",
+    JobEvent.GONE: "it should not have a process",
     JobEvent.FAILED: "it has no process that could fail",
-    JobEvent.FINISHED: "only a full copy without a stream (`binlog = false`) comes to an end",
-    JobEvent.RESET: "slots are reset while their job is STOPPED, FAILED or AWAITS COPY; stop it first",
+    JobEvent.FINISHED: "only a full copy without a stream (`binlog = false`) finishes",
+    JobEvent.RESET: "a slot can be reset while its job is STOPPED, FAILED or AWAITS COPY; stop it first",
     JobEvent.AWAITS_COPY: "it has no copy to wait for",
-    JobEvent.CANCELLED: "a job is cancelled at rest; stop it first",
+    JobEvent.CANCELLED: "only a stopped job can be cancelled; stop it first",
 }
 
 
 def transition(state: JobState, event: JobEvent) -> JobState:
-    """The state after an event; raises Refused with one sentence where the event cannot happen in that state.
+    """Return the state after an event; raises Refused with one sentence where that state does not allow the event.
 
     >>> transition(JobState.SNAPSHOT, JobEvent.COPY_DONE)
     <JobState.CATCHING_UP: 'CATCHING UP'>
@@ -143,19 +143,19 @@ def transition(state: JobState, event: JobEvent) -> JobState:
     if after is not None:
         return after
     why = "CANCELLED is final" if state is JobState.CANCELLED else _WHY[event]
-    raise Refused(f"a job that is {state.value} does not take the event '{event.value}': {why}")
+    raise Refused(f"a {state.value} job does not accept the event '{event.value}': {why}")
 
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
-    """What a person wants of one table; `turn` grows with every start that is asked for, so that two are not one."""
+    """The desired state of one table; `turn` grows with each requested start, so that two requests differ."""
 
     wanted: WantedState = WantedState.RUN
     turn: int = 0
 
 
 AS_THE_JOB = TableWanted()
-"""Of a table of which nobody has wanted anything: it goes as the job does."""
+"""Of a table without its own desired state: it follows the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,36 +167,36 @@ class TableReport:
     target: str
     """The schema.table at the sink."""
     state: Annotated[str, JobState]
-    """What it is doing (`slotkeeper docs states`)."""
+    """Its state (`slotkeeper docs states`)."""
     reason: str = ""
-    """Why, for people; empty where there is nothing to say."""
+    """The reason, as text; empty where there is none."""
     trouble: str = ""
     """A name of trouble (`slotkeeper docs states`), empty where there is none."""
     safe: str = ""
-    """What is safe to do, empty where nothing needs to be done."""
+    """The safe act, empty where no action is needed."""
     since: MomentOrNone = None
-    """Since when it is in this state; null: nobody noted it."""
+    """Since when it is in this state; null: not recorded."""
 
     @property
     def rests(self) -> bool:
-        """Whether nothing of it goes on."""
+        """Whether it has stopped and only a person starts it again."""
         return self.state in RESTING
 
 
 RESTING = (JobState.FAILED.value, JobState.AWAITS_COPY.value, JobState.STOPPED.value)
 _AMISS = (JobState.FAILED, JobState.AWAITS_COPY, JobState.STOPPED, JobState.PAUSED)
-"""States that a table is in by itself, the worst first."""
+"""States that a table can have on its own, the worst first."""
 
 
 def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
-    """The tables that do not go on, the worst first; none where all are paused, because then their job is."""
+    """Return the tables that have stopped, the worst first; none where all are paused: then their job is."""
     known = list(tables)
     found = [one for state in _AMISS for one in known if one.state == state.value]
     return [] if all(one.state == JobState.PAUSED.value for one in known) else found
 
 
 def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterable[TableReport], table: str) -> bool:
-    """Whether a table, or its whole job, has FAILED because the source had dropped what its slot had not read.
+    """Whether a table, or its whole job, has FAILED because the source dropped changes that its slot had not read.
 
     >>> failed = TableReport("ods.b", "m.b", "FAILED", trouble="SLOT LOST")
     >>> [slot_lost(JobState.RUNNING, "", "", (failed,), one) for one in ("ods.a", "ods.b")]
@@ -212,25 +212,25 @@ def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterabl
 
 
 def to_do(job: str, table: TableReport) -> str:
-    """What is safe to do about a table that does not go on, with the command that brings it back alone.
+    """Return the safe act for a stopped table, with the command that starts it alone.
 
-    >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="cure it, then `slotkeeper jobs start orders`"))
-    'cure it, then `slotkeeper jobs start orders --table ods.a`'
+    >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="fix it, then `slotkeeper jobs start orders`"))
+    'fix it, then `slotkeeper jobs start orders --table ods.a`'
     >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="check the password"))
-    'by hand: check the password; then `slotkeeper jobs start orders --table ods.a`'
+    'check the password; then `slotkeeper jobs start orders --table ods.a`'
     >>> to_do("orders", TableReport("ods.a", "m.a", "PAUSED"))
-    '`slotkeeper jobs resume orders --table ods.a` lets it go on'
+    '`slotkeeper jobs resume orders --table ods.a` continues from its position'
     """
     alone = f"{typed(job)} --table {typed(table.source_table)}"
     if table.state == JobState.PAUSED.value:
-        return f"`slotkeeper jobs resume {alone}` lets it go on"
+        return f"`slotkeeper jobs resume {alone}` continues from its position"
     if not table.safe:
-        return f"`slotkeeper jobs start {alone}` goes on where it stood"
+        return f"`slotkeeper jobs start {alone}` continues from its position"
     return started_alone(until_started(table.safe, job), job, table.source_table)
 
 
 def started_alone(text: str, job: str, source_table: str) -> str:
-    """A sentence with commands that start a job, which start one table of it instead.
+    """Return a text in which commands that start a job start one table of it instead.
 
     >>> started_alone("slotkeeper jobs start orders", "orders", "ods.a")
     'slotkeeper jobs start orders --table ods.a'
@@ -241,7 +241,7 @@ def started_alone(text: str, job: str, source_table: str) -> str:
 
 
 def said_of(tables: Iterable[TableReport]) -> str:
-    """What there is to say of tables that do not go on, the worst first; nothing where all do.
+    """Describe the stopped tables, the worst first; "" where none has stopped.
 
     >>> said_of([TableReport("ods.a", "m.a", "RUNNING"), TableReport("ods.b", "m.b", "FAILED", "SLOT LOST")])
     '1 of 2 tables FAILED: ods.b: SLOT LOST'

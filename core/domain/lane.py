@@ -1,4 +1,4 @@
-"""The lanes of a job as the driver knows them: how due lanes are dealt to tasks, and how far behind each is. Pure.
+"""The lanes of a job in the driver: the assignment of due lanes to tasks, and the lag of each. Pure.
 
 Each lane is a frozen record; the loop replaces it. A lane that has applied everything up to P has applied all that was
 there when the source's latest was P: that moment is its lag ago. Between two statuses the latest position is taken to
@@ -22,7 +22,7 @@ from slotkeeper.core.errors import Trouble, TroubleName
 
 
 class Activity(Enum):
-    """What a lane is doing right now; the values are shown."""
+    """The activity of a lane; the values are shown."""
 
     IDLE = "idle"
     DUE = "due"
@@ -35,14 +35,14 @@ class Activity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of a lane's work since its driver began, by the side that was waited for."""
+    """Seconds of a lane's work since its driver started, by the side that it waited for."""
 
     read: float = 0.0
     write: float = 0.0
     register: float = 0.0
 
     def more(self, read: float = 0.0, write: float = 0.0, register: float = 0.0) -> Spent:
-        """The sums with these added."""
+        """Return the sums with these added."""
         return Spent(self.read + read, self.write + write, self.register + register)
 
 
@@ -54,7 +54,7 @@ class Lane:
     """One lane: times are monotonic seconds.
 
     `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
-    may be tried again; `not_before` when no call of it can be on its way any more, whoever asks for a try; `changes`
+    may be tried again; `not_before` when no call of it can be on its way any more, whatever requests a retry; `changes`
     and `repeats` are those of its progress row, as it was last read; `alone` after a failure or an overrun; `task` the
     number of the task that it is in; `cancelled` counts its own tasks that were, less one for each that ended in the
     time that every task has: a step of it takes longer; `has_more` where rows still came when its last task reached its
@@ -101,38 +101,38 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """What the lane is called within its job: its DN, or its label."""
+        """The lane's name within its job: its DN, or its label."""
         return self.label or self.key.shard
 
     @property
     def unregistered(self) -> bool:
-        """Whether its position is not what the source was told last."""
+        """Whether its position is not confirmed at the source yet."""
         return self.registered.at(self.position) != self.registered
 
     @property
     def nothing_waits(self) -> bool:
-        """Whether no row was found up to the newest place that the source has told."""
+        """Whether no row follows up to the source's newest reported position."""
         return self.latest is not None and self.checked is not None and self.checked >= self.latest
 
     @property
     def has_later(self) -> bool:
-        """Whether the source has told of something beyond its position."""
+        """Whether the source has reported a position beyond its own."""
         return self.latest is not None and self.latest > self.position
 
     @property
     def answered(self) -> Lane:
-        """The same with nothing wrong: its DN has answered, or a step of it has succeeded."""
+        """Return the lane without errors: its DN has answered, or one of its steps has succeeded."""
         return replace(self, history=NO_HISTORY, error="", side="", code="", silent_since=None, silent="")
 
     @property
     def retry(self) -> str:
-        """The retry in words, without the seconds left; it stands until one has succeeded."""
+        """The retry as text, without the seconds left; it stays until one has succeeded."""
         return f"retrying {self.history.failures}" if self.error and self.history.failures else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A task under way: which lanes, when it ought to end, and when it was dealt."""
+    """A running task: its lanes, its deadline, and when it was assigned."""
 
     number: int
     lanes: tuple[str, ...]
@@ -148,7 +148,7 @@ class Assignment:
         return f"task-{self.number}"
 
     def session(self, prefix: str) -> str:
-        """What its sessions at the store go by; "" without a prefix.
+        """The name of its sessions at the store; "" without a prefix.
 
         >>> Assignment(31, ("dn_1",), 3.0, False).session("slotkeeper/orders/7.3f9a2c.")
         'slotkeeper/orders/7.3f9a2c.1f'
@@ -157,7 +157,7 @@ class Assignment:
 
 
 def due(lane: Lane, now: float) -> Lane:
-    """The lane, due from now on."""
+    """Return the lane, due from now on."""
     return replace(lane, activity=Activity.DUE, since=now)
 
 
@@ -170,11 +170,11 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
 
 
 MOST_DOUBLINGS = 6
-"""An overrun task gets 64 times its time at most: beyond that the limits of its own sessions have ended what hangs."""
+"""The most times its time limit of an overrun task: beyond it, its sessions' own limits have ended a hang."""
 
 
 def times(cancelled: int) -> int:
-    """How many times as long as the first one an overrun task is given, after so many that were cancelled.
+    """The factor of an overrun task's time limit, after a number of cancelled tasks.
 
     A step that takes longer than one is given would be cancelled again and again: it cannot be told from one that
     hangs, but each try finds out about twice as much.
@@ -186,7 +186,7 @@ def times(cancelled: int) -> int:
 
 
 FEWEST = 16
-"""So many lanes a task may have wherever as many are due: as if no other task could run."""
+"""The most lanes of a task where that many are due: as if no other task could run."""
 
 
 def assign(
@@ -198,7 +198,7 @@ def assign(
     seconds: float,
     most: int = 1_000_000,
 ) -> list[Assignment]:
-    """Assign due lanes to as many tasks as may begin, the lane that has waited longest first.
+    """Assign due lanes to as many tasks as can start, the lane that has waited longest first.
 
     No more tasks than the capacity; a lane that failed or overran gets one of its own, and such lanes take at most all
     of the capacity but one. An overrun task counts until it has ended. A task gets no more than its share of many
@@ -224,7 +224,7 @@ def assign(
 
 
 FRESH_SECONDS = 15.0
-"""A lane at its latest lags by 0 while the source has told that latest within this time: idle lanes look no oftener."""
+"""Seconds within which a lane at its reported latest position lags by 0: idle lanes query no more often."""
 _CLOSE, _HOUR = 600.0, 3_600.0
 _GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
 _THIN_EVERY = 60
@@ -234,8 +234,8 @@ _THIN_EVERY = 60
 class Lags:
     """The lags of a job's lanes at one moment, in seconds: `known` by lane, None where unknown.
 
-    `least` is by lane of unknown lag what it lags by at least: so long it has been watched, without coming to where its
-    source was at first.
+    `least`: the least lag of a lane of unknown lag, the time for which it has not reached its source's first observed
+    position.
     """
 
     known: Mapping[str, float | None] = field(default_factory=dict)
@@ -255,9 +255,9 @@ class Curve:
         return len(self._times)
 
     def see(self, at: float, latest: int) -> None:
-        """At that moment (seconds of any clock) this was latest.
+        """Add the latest position at a moment (seconds of any clock).
 
-        A latest that falls begins a new curve, and so does a clock that was set back: no lag is told across it.
+        A latest that falls begins a new curve, and so does a clock that was set back: no lag is computed across it.
         """
         if self._times and elapsed(self._times[-1], at) is None:
             self._times, self._latest = [], []
@@ -275,7 +275,7 @@ class Curve:
             self._thin(at)
 
     def lag(self, point: int, now: float) -> float | None:
-        """How far a lane that has applied everything up to `point` is behind, in seconds.
+        """Return the lag in seconds of a lane that has applied everything up to `point`.
 
         >>> curve = Curve()
         >>> for at, latest in ((0.0, 100), (5.0, 140), (10.0, 180)): curve.see(at, latest)
@@ -305,7 +305,7 @@ class Curve:
         return max(0.0, now - self._times[0]) if self._times else 0.0
 
     def _thin(self, now: float) -> None:
-        """Leave pairs out: what is left tells the same, only less closely."""
+        """Drop pairs: the rest has the same meaning, less precisely."""
         times: list[float] = []
         latest: list[int] = []
         for at, point in zip(reversed(self._times), reversed(self._latest), strict=True):
@@ -318,7 +318,7 @@ class Curve:
 
 
 MARGIN = 60.0
-"""Seconds kept clear of the TTL, at most a tenth of it: what is judged now is read a little later."""
+"""A safety margin in seconds before the TTL, at most a tenth of it: a checked change is read a little later."""
 
 
 class RecordTtls:
@@ -327,7 +327,7 @@ class RecordTtls:
     DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A
     lane that has applied everything up to P may miss one only where P was latest longer than that ago.
 
-    `ttls` are in seconds by source table; `curves` by lane outlive this: a job that is resumed goes on with them.
+    `ttls` are in seconds by source table; `curves` by lane outlive this: a resumed job continues with them.
     """
 
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
@@ -354,5 +354,6 @@ class RecordTtls:
         behind = curve.at_least(here.pair[0], now)
         if behind < ttl - min(MARGIN, ttl / 10):
             return None
-        what = f"{lane.name} is {behind:.0f} s behind, and records of this table are deleted after {ttl} s, read or not"
+        deletes = f"the source deletes records of this table after {ttl} s, read or not"
+        what = f"{lane.name} is {behind:.0f} s behind, and {deletes}"
         return trouble(TroubleName.SLOT_LOST, what)

@@ -1,4 +1,4 @@
-"""What a job without a process has told: the last that is known, which no text puts in the present tense. Pure."""
+"""The last known report of a job without a process, which no text puts in the present tense. Pure."""
 
 from __future__ import annotations
 

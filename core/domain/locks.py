@@ -1,10 +1,10 @@
-"""Who has a lock that we want, who of us waits, and whether a list of sessions is whole: values and words. Pure.
+"""Lock waits of a job's sessions at the sink: holders, waiters, completeness of a session list, and their texts. Pure.
 
-PostgreSQL, "pg_stat_activity": of another login's session the view gives user and application name, and for the rest
-NULL and '<insufficient privilege>' to whoever is no member of pg_read_all_stats; None is what our login is not shown.
-DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, and PG_LOCKS those of one coordinator (CN). So a
-list counts as whole only where that is proven. No view tells since when a lock is had: it is said since when its
-session is there. Moments of a wait are seconds since 1970 by this host's clock, made of ages by the server's.
+PostgreSQL, "pg_stat_activity": a login outside pg_read_all_stats sees user and application name of another login's
+session, and NULL or '<insufficient privilege>' for the rest; None stands for a value that the login cannot see. DWS,
+PG_STAT_ACTIVITY: an ordinary login sees only its own sessions, and PG_LOCKS those of one coordinator (CN). A list
+counts as complete only where that is proven. No view has the time at which a lock was granted: texts name the start
+of its session. Times of a wait are seconds since 1970 by this host's clock, computed from ages by the server's.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from typing import Annotated
 
 from slotkeeper.core.domain.fault import in_brief
 from slotkeeper.core.domain.field import Moment, MomentOrNone, Positive, SignedOrNone
-from slotkeeper.core.domain.remedy import BY_HAND, OR
+from slotkeeper.core.domain.remedy import OR, THEN
 from slotkeeper.core.domain.text import many, safe, typed
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a login can see: `coordinators` by the cluster's catalog (None: not told), `everyone` only where a right to
-    all users' sessions is proven, `across` where the list of all coordinators' sessions could be read."""
+    """What a login can see.
+
+    `coordinators`: their number by the cluster's catalog (None: unknown). `everyone`: the login has a proven right to
+    all users' sessions. `across`: the list of all coordinators' sessions was readable.
+    """
 
     coordinators: int | None
     everyone: bool
@@ -32,36 +35,36 @@ class Sight:
 
     @property
     def all_coordinators(self) -> bool:
-        """Whether no session is left out because it is connected elsewhere; enough for sessions of our own login."""
+        """Whether the list has the sessions of all coordinators; enough for the sessions of the same login."""
         return self.across or self.coordinators == 1
 
     @property
     def whole(self) -> bool:
-        """Whether every session of the cluster is seen."""
+        """Whether the list has every session of the cluster."""
         return self.everyone and self.all_coordinators
 
     @property
     def lacks(self) -> str:
-        """What is not seen, in words; nothing where the list is whole.
+        """Describe the sessions that this login cannot see; "" where the list is complete.
 
         >>> Sight(2, False, False).lacks
-        "other logins' sessions and those of 2 coordinators cannot all be seen"
+        'cannot see all sessions of other logins and of 2 coordinators'
         """
         where = "another coordinator" if self.coordinators is None else f"{self.coordinators} coordinators"
-        parts = [] if self.everyone else ["other logins' sessions"]
-        parts += [] if self.all_coordinators else [f"those of {where}"]
-        return f"{' and '.join(parts)} cannot all be seen" if parts else ""
+        parts = [] if self.everyone else ["of other logins"]
+        parts += [] if self.all_coordinators else [f"of {where}"]
+        return f"cannot see all sessions {' and '.join(parts)}" if parts else ""
 
 
 HIDDEN = "hidden"
 PREFIX = "slotkeeper/"
-"""What the names of all sessions of jobs begin with; anybody may take such a name."""
-UNSEEN = "a session that is not shown here: it has just ended, or another coordinator of the server has it"
+"""The prefix of the names of all job sessions; any session can take such a name."""
+UNSEEN = "a session that this login cannot see: it has just ended, or it is on another coordinator"
 _SHORT = 80
 _COMMENT = r"/\*(?:[^*/]+|\*(?!/)|/(?!\*))*(?:\*/|.*)|--[^\n]*"
-"""One with another inside it ends at the statement's end: PostgreSQL nests comments, MySQL does not."""
+"""A comment inside a comment extends to the statement's end: PostgreSQL nests comments, MySQL does not."""
 _TEXT = r"{0}(?:[^{0}\\]+|{0}{0}|\\[^{0}])*(?:{0}|\\.*|\Z)"
-"""One with a backslash before a quote likewise: whether that ends the text depends on the server's settings."""
+"""A backslash before a quote likewise: whether the quote ends the literal depends on the server's settings."""
 _SINGLE = _TEXT.format("'")
 _LITERALS = re.compile(
     rf'(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<no>{_COMMENT})|\$(\w*)\$.*?(?:\$\3\$|\Z)|{_SINGLE}', re.DOTALL
@@ -73,10 +76,10 @@ _OF_MYSQL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LockOwner:
-    """A session that has a lock, as our login is shown it; None is what it is not shown.
+    """A session that holds a lock; None for a value that the login cannot see.
 
-    `pid` is None for a prepared transaction, `since` the login of the session by the server's clock, `seconds` how long
-    ago that was by the same clock. `rows`: it has the lock of our progress rows beside it, as only a job of them takes.
+    `pid` is None for a prepared transaction. `since` is the session's start by the server's clock, `seconds` its age by
+    the same clock. `rows`: it also holds the lock of the progress rows, which only their job takes.
     """
 
     pid: int | None
@@ -89,12 +92,12 @@ class LockOwner:
 
     @property
     def job(self) -> str:
-        """The job that the session's name says, else nothing."""
+        """The job in the session's name, else ""."""
         return job_named(self.application or "")
 
     @property
     def text(self) -> str:
-        """The session in words, each part that is not shown as `hidden`.
+        """Describe the session; a part that the login cannot see is `hidden`.
 
         >>> LockOwner(4711, "eve", "psql", None, None, "SELECT pg_advisory_lock(7)").text
         'session psql, user eve, pid 4711, connected since hidden, last statement SELECT pg_advisory_lock(7)'
@@ -112,8 +115,9 @@ class LockOwner:
 
 
 def without_literals(statement: str, of_mysql: bool = False) -> str:
-    """A statement on one line, at most 80 characters of it, without comments, nor what stands in quotes: it may be a
-    secret. A quote within a comment or a name opens no text, and one of MySQL may stand between double quotes.
+    """Return a statement on one line of at most 80 characters, without comments and literals.
+
+    A literal may be a secret. A quote within a comment or a name opens no literal; MySQL allows double quotes.
 
     >>> without_literals("ALTER ROLE eve\\n  PASSWORD 'it''s me' VALID UNTIL $$x$$")
     "ALTER ROLE eve PASSWORD '...' VALID UNTIL '...'"
@@ -128,61 +132,61 @@ def without_literals(statement: str, of_mysql: bool = False) -> str:
 
 
 def explain_lease(place: str, owners: Sequence[LockOwner], by_rows: str) -> str:
-    """Why a lease cannot be had: `place` is the slot in words, `by_rows` who ran its job last by the progress rows.
+    """Explain who holds a lease: `place` names the slot, `by_rows` the last run of its job by the progress rows.
 
     >>> explain_lease("ods.orders slot s", [LockOwner(7, "eve", "psql", None, None, None)], "")
-    'the lease of ods.orders slot s is held: by no job of ours, but session psql, user eve, pid 7, connected since \
+    'the lease of ods.orders slot s is held: by no job, but session psql, user eve, pid 7, connected since \
 hidden, last statement hidden'
     """
     what = f"the lease of {place} is held: "
-    last = f"; by the progress rows the last to run was {by_rows}" if by_rows else ""
+    last = f"; by the progress rows the last run was {by_rows}" if by_rows else ""
     if not owners:
         return f"{what}by {UNSEEN}{last}"
     more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
     if is_stranger(owners):
-        return f"{what}by no job of ours, but {owners[0].text}{more}{last}"
+        return f"{what}by no job, but {owners[0].text}{more}{last}"
     return f"{what}{by_rows or f'by job {safe(owners[0].job, _SHORT)}'} ({owners[0].text}){more}"
 
 
 def explain_writer(owner: LockOwner, other_schema: bool) -> str:
-    """Whose a target is by its lock; `other_schema`: the progress rows here know no job of it."""
+    """Explain who owns a target by its lock; `other_schema`: these progress rows have no job of it."""
     if not owner.job:
         return f"no job: its lock is held by {owner.text}"
     return f"job {safe(owner.job, _SHORT)}{' of another progress schema' if other_schema else ''} ({owner.text})"
 
 
 def is_stranger(owners: Sequence[LockOwner]) -> bool:
-    """Whether a lock is held, and by nobody who says that he is a job."""
+    """Whether a lock is held, but by no session with a job's name or locks."""
     return not any(one.rows or one.job for one in owners)
 
 
 def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> str:
-    """What to do about it, for the job that wants it; `passed_by` is how another than a job takes the lease over."""
+    """Return the act for a job that waits for a lease; `passed_by`: how a command other than a start takes it over."""
     passes = passed_by or f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"
     if not is_stranger(owners):
         return f"stop that job, or {passes}"
-    return f"{end_it(owners)}; {passes} goes on without it: the progress rows fence each step"
+    return f"{end_it(owners)}; {passes} continues without it: the progress rows fence each step"
 
 
 def target_cure(owners: Sequence[LockOwner]) -> str:
-    """What to do about a target's lock; nothing passes that one, because no fence is behind it."""
+    """Return the act for a target's lock; no option passes this lock, because no fence protects the target."""
     if not is_stranger(owners):
-        return "one target takes one job: choose another target, or stop that job"
-    return f"{end_it(owners)}; no --take-over passes this lock: no fence is behind it"
+        return "choose another target, or stop that job: one target takes one job"
+    return f"{end_it(owners)}; --take-over does not pass this lock: no fence protects the target"
 
 
 def end_it(owners: Sequence[LockOwner]) -> str:
-    """How a session that is no job's is ended."""
+    """Return the act that ends a session which belongs to no job."""
     if not owners or owners[0].pid is None:
-        return "have whoever has it give it up"
+        return "ask its owner to release the lock"
     since = None if owners[0].since is None else owners[0].since.timestamp()
-    return f"have its user or an administrator of the server run `{ending(owners[0].pid, since)}`"
+    return f"ask its user, or an administrator of the server, to run `{ending(owners[0].pid, since)}`"
 
 
 def ending(pid: int, began: float | None) -> str:
-    """The statement that ends a session, and none that has its pid later: who reads it may do so hours after that.
+    """Return the statement that ends a session, but no later session with its pid: it may be run hours later.
 
     >>> ending(7, 90.5), ending(7, None)
     ("SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < '1970-01-01 00:01:31Z'", \
@@ -196,56 +200,55 @@ def ending(pid: int, began: float | None) -> str:
 
 
 AGES_DIFFER = 1.0
-"""Seconds by which a moment may be measured later than it was before."""
+"""Seconds by which two measurements of one time may differ."""
 SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
-"""What `slotkeeper.core.wiring.worker.session_name` makes of a job's name of more than 19 characters."""
+"""The form of a job's name of more than 19 characters in `slotkeeper.core.wiring.worker.session_name`."""
 _NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
-"""Anybody may call a session so, and what is in front of the second slash stands in acts: nothing but a job's name."""
-NEVER = "slotkeeper ends no session of others by itself"
+"""Any session can take such a name, and acts repeat the part before the second slash: only a job's name matches."""
+NEVER = "Slotkeeper ends no other user's session by itself"
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A session, or a prepared transaction, that is in front of one of ours."""
+    """A session, or a prepared transaction, that a job's session waits for."""
 
     pid: Annotated[int | None, 1]
     """Its pid at the server; null: a prepared transaction."""
     user: str | None = None
-    """Its login, empty for a process of the server's own (a vacuum by itself); null: not shown to our login."""
+    """Its login, empty for a process of the server (an autovacuum); null: not shown to the job's login."""
     application: str | None = None
-    """Its name; null: not shown to our login."""
+    """Its name; null: not shown to the job's login."""
     state: str | None = None
-    """What it does, as the server says; null: not shown to our login."""
+    """Its state as the server reports it; null: not shown to the job's login."""
     since: MomentOrNone = None
-    """When its transaction began; null: not shown to our login."""
+    """When its transaction began; null: not shown to the job's login."""
     statement: str | None = None
-    """Its statement; null: not shown to our login."""
+    """Its statement; null: not shown to the job's login."""
     waits: bool = False
-    """Whether it waits for a lock itself, and has none that keeps us out but its place in the queue, or waits
-    elsewhere."""
+    """Whether it waits for a lock itself, and blocks the job only by its position in the queue, or waits elsewhere."""
     transaction: str = ""
-    """What tells it from a later one of its session."""
+    """Distinguishes it from a later transaction of its session."""
     gid: str = ""
     """The name of a prepared transaction, or empty."""
     node: str = ""
-    """The node of a DWS whose lock it is, or empty."""
+    """The DWS node of its lock, or empty."""
     query: SignedOrNone = None
-    """The number of its query, where the server (a DWS) numbers them; null: none was told."""
+    """The number of its query, where the server (DWS) numbers queries; null: unknown."""
     began: MomentOrNone = None
-    """When its session began, by its server's clock; null: not shown to our login."""
+    """When its session began, by its server's clock; null: not shown to the job's login."""
 
     def is_session_of(self, other: Blocker) -> bool:
-        """Whether both are one session: a DWS has a pid of it per node, and one query."""
+        """Whether both are one session: on DWS it has one query, and a pid on each node."""
         return self.query == other.query if self.query and other.query else self.pid == other.pid
 
     @property
     def job(self) -> str:
-        """The job that the session's name says, else nothing; anybody may take such a name."""
+        """The job in the session's name, else ""; any session can take such a name."""
         return job_named(self.application or "")
 
     @property
     def name(self) -> str:
-        """Who it is, in words.
+        """Describe the session.
 
         >>> Blocker(4711, "eve", "psql").name, Blocker(8, "", "").name, Blocker(None, "eve", gid="left").name
         ('pid 4711, user eve, psql', 'pid 8, a process of the server', "prepared transaction 'left' of user eve")
@@ -260,65 +263,65 @@ class Blocker:
         return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
 
     def doing(self, now: float | None) -> str:
-        """What it does, for how long unless `now` is None, and its statement without literals.
+        """Describe its state, for how long unless `now` is None, and its statement without literals.
 
         >>> Blocker(1, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders").doing(100.0)
         'idle in transaction for 58 s: LOCK TABLE mart.orders'
         >>> Blocker(1, "eve", "psql").doing(100.0)
-        'its state and statement are hidden from our login'
+        'its state and statement are hidden from this login'
         """
         lasts = "" if self.since is None or now is None else f" for {in_brief(max(0.0, now - self.since))}"
         if self.pid is None:
             return f"prepared{lasts}"
         if self.state is None and self.statement is None:
-            return f"its state and statement are {HIDDEN} from our login" + (f", there{lasts}" if lasts else "")
+            return f"its state and statement are {HIDDEN} from this login" + (f", connected{lasts}" if lasts else "")
         said = HIDDEN if self.statement is None else without_literals(self.statement) or "none"
         return f"{safe(self.state, _SHORT) if self.state else f'state {HIDDEN}'}{lasts}: {said}"
 
 
 @dataclass(frozen=True, slots=True)
 class LockWait:
-    """A session of ours that waits for a lock."""
+    """A job's session that waits for a lock."""
 
     pid: Positive
-    """Our session's pid at the server."""
+    """The job session's pid at the server."""
     session: str
-    """Our session's name at the server."""
+    """The job session's name at the server."""
     thing: str
-    """What it waits for, in words ("mart.orders", "a row of mart.orders")."""
+    """What it waits for ("mart.orders", "a row of mart.orders")."""
     mode: str
-    """The lock that it wants, as the server names it."""
+    """The lock mode that it requests, as the server names it."""
     since: Moment
-    """When it was first seen waiting for the same one in front, over all its attempts."""
+    """When it was first seen waiting for the same blocker, over all its attempts."""
     statement: str | None = None
-    """Its statement; null: not shown to our login."""
+    """Its statement; null: not shown to the job's login."""
     blockers: tuple[Blocker, ...] = ()
-    """Who is in front, those first that wait for nobody."""
+    """The sessions that block it, first those that do not wait themselves."""
     waits: bool = True
-    """Whether it waits at this moment, and not between two attempts, while what was in front is still there."""
+    """Whether it waits now; false: it is between two attempts, and its blocker is still there."""
     more: int = 0
-    """How many more are in front, which `blockers` does not list."""
+    """How many more sessions block it, which `blockers` does not list."""
 
     @property
     def job(self) -> str:
-        """Whose session it is."""
+        """The job of the session."""
         return job_named(self.session)
 
     @property
     def root(self) -> Blocker | None:
-        """Who has to go on or give up, for everybody behind to go on; None where nobody is shown."""
+        """The blocker that has to finish before all others can continue; None where none is visible."""
         return self.blockers[0] if self.blockers else None
 
     @property
     def key(self) -> tuple[str, int | None, str]:
-        """The same as long as the same one is in front of us at the same thing."""
+        """Equal as long as the same session blocks the job at the same object."""
         root = self.root
         return (self.thing, root.pid if root else None, root.transaction or root.gid if root else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One thing that is locked, by one session: `cause` and `do` in words, `since` when, `sessions` how many wait."""
+    """One locked object and its blocker; `cause` and `do` are texts, `since` seconds, `sessions` the waiters."""
 
     thing: str
     pid: int | None
@@ -329,7 +332,7 @@ class Locked:
 
 
 def job_named(session: str) -> str:
-    """The job in a session's name; nothing where the name is none of ours.
+    """Return the job in a session's name; "" where it is not a job session's name.
 
     >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("slotkeeper/`x`/7")
     ('orders', 'orders', '')
@@ -339,7 +342,7 @@ def job_named(session: str) -> str:
 
 
 def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[LockWait, ...]:
-    """What is seen now, each since when it was first seen: a new attempt of ours does not begin it anew.
+    """Return the current waits, each with the time when it was first seen: a new attempt does not restart it.
 
     >>> first = LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 10.0, blockers=(Blocker(7),))
     >>> [one.since for one in continued([first], [replace(first, pid=2, since=40.0)])]
@@ -350,16 +353,16 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
         began[one.key] = min(one.since, began.get(one.key, one.since))
     found = []
     for one in seen:
-        # the same number as before for the same moment: ages measured twice differ by what the way took
+        # the same number for the same time: two measured ages differ by the network's latency
         since = began.get(one.key, one.since)
         found.append(replace(one, since=one.since if since > one.since + AGES_DIFFER else since))
     return tuple(found)
 
 
 def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked, ...]:
-    """What is locked and by whom, the longest first: one for each thing and who is in front of all at it.
+    """Return one entry per locked object and first blocker, the longest wait first.
 
-    Its cause says how long that one has been there only with `now`: of two times in a line one is taken for the other.
+    The cause has the blocker's duration only with `now`: a reader confuses two durations in one line.
     """
     grouped: dict[tuple[str, int | None, str], list[LockWait]] = {}
     for one in waits:
@@ -373,7 +376,7 @@ def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked,
 
 
 def cause(wait: LockWait, now: float | None) -> str:
-    """Who keeps us out, in one sentence; for how long it has been there unless `now` is None.
+    """Describe the blocker in one sentence; with its duration unless `now` is None.
 
     >>> eve = Blocker(4711, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders")
     >>> cause(LockWait(1, "slotkeeper/a/1", "mart.orders", "RowExclusiveLock", 90.0, blockers=(eve,)), 100.0)
@@ -388,43 +391,43 @@ def cause(wait: LockWait, now: float | None) -> str:
     if others:
         said += f"; and by {others[0].name}" + _more(others)
     if queued:
-        said += f"; in the queue before us: {queued[0].name}" + _more(queued)
-    return f"{said}; {many(wait.more, 'more session')} in front" if wait.more else said
+        said += f"; earlier in the queue: {queued[0].name}" + _more(queued)
+    return f"{said}; {many(wait.more, 'more session')} block it" if wait.more else said
 
 
 def to_do(wait: LockWait) -> str:
-    """What is safe to do, by whom, with the SQL to type.
+    """Return the act that ends the wait, with its actor and its SQL.
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
-    'by hand: have user eve commit or roll back; or as an administrator of the sink type \
-`SELECT pg_terminate_backend(7)`; slotkeeper ends no session of others by itself'
+    "Ask user eve to commit or roll back; or as an administrator of the sink, run \
+ `SELECT pg_terminate_backend(7)`; Slotkeeper ends no other user's session by itself"
     """
     roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
     if not roots:
-        return f"{BY_HAND}find the transaction by pg_locks on each coordinator and have it ended; {NEVER}"
+        return f"Find the transaction in pg_locks on each coordinator, and ask its user to end it; {NEVER}"
     return "; ".join([*dict.fromkeys(_end(one, wait.job) for one in roots), NEVER])
 
 
 def _end(one: Blocker, own: str) -> str:
     user = named_in_act(_shown(one.user))
     if one.pid is None:
-        ends = f"in this database of the sink, `ROLLBACK PREPARED {_text(one.gid)}`"
-        return f"{BY_HAND}ask user {user} whether it is wanted, who may COMMIT it{OR}type, {ends}"
+        ends = f"in this database of the sink, run `ROLLBACK PREPARED {_text(one.gid)}`"
+        return f"Ask user {user} to commit it, if it is still needed{OR}{ends}"
     if one.job and one.job == own:
-        # mostly a step that took too long and was given up: its server goes on with the statement all the same
-        return f"{BY_HAND}wait: it is this job's own session, whose statement runs{OR}find what makes that slow"
+        # usually an abandoned step that took too long: the server still runs its statement
+        return f"Wait: it is this job's own session, and its statement is running{OR}find what makes it slow"
     if one.job:
         named = typed(one.job)
         if SHORTENED.fullmatch(one.job):
-            wait = f"wait for the job whose sessions are called {named}, or pause it"
-            return f"{BY_HAND}{wait} (`slotkeeper jobs list` has its name)"
-        return f"{BY_HAND}wait for job {safe(one.job, _SHORT)}{OR}`slotkeeper jobs pause {named}`"
-    whose = f"have user {user} commit or roll back" if one.user != "" else "let the server's own process end"
-    return f"{BY_HAND}{whose}{OR}as an administrator of the sink type {ended_at(one)}"
+            full = f"`slotkeeper jobs list` shows the full name of the job whose sessions are called {named}"
+            return f"{full}{THEN}wait for that job, or pause it"
+        return f"Wait for job {safe(one.job, _SHORT)}{OR}`slotkeeper jobs pause {named}`"
+    whose = f"Ask user {user} to commit or roll back" if one.user != "" else "Wait for the server's own process to end"
+    return f"{whose}{OR}as an administrator of the sink, run {ended_at(one)}"
 
 
 def ended_at(one: Blocker) -> str:
-    """What an administrator types to end a session. The pid of one at a node of a DWS is no coordinator's."""
+    """Return what an administrator runs to end a session. On DWS the pid at a node is not the coordinator's pid."""
     if not (one.node or one.query):
         return f"`{ending(one.pid or 0, one.began)}`"
     columns, by, which = "coorname, pid", f"query_id = {one.query}", ""
@@ -436,8 +439,9 @@ def ended_at(one: Blocker) -> str:
 
 
 def _text(text: str) -> str:
-    """A literal of SQL for an act; what cannot be typed, or would end the act, by its number (PostgreSQL, "Lexical
-    Structure", Unicode escapes).
+    """Return an SQL literal for an act; a character that cannot be typed, or ends the act, as a Unicode escape.
+
+    Source: PostgreSQL, "Lexical Structure".
 
     >>> print(_text("o'k"), _text("a`b"))
     'o''k' U&'a\\+000060b'
@@ -449,7 +453,7 @@ def _text(text: str) -> str:
 
 
 def named_in_act(name: str) -> str:
-    """A name that others chose, for the text of an act: what stands in backquotes there is typed, and ";" divides it.
+    """Escape a name that another user chose: in an act, backquotes mark commands and ";" divides parts.
 
     >>> print(named_in_act("eve`; or `DROP TABLE x"))
     eve\\x60\\x3b or \\x60DROP TABLE x
@@ -458,7 +462,7 @@ def named_in_act(name: str) -> str:
 
 
 def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """Those first that wait for nobody, strangers before jobs of ours, the oldest first."""
+    """Sort: first those that do not wait, other users' sessions before job sessions, the oldest first."""
     return tuple(sorted(blockers, key=_place))
 
 

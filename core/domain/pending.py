@@ -38,7 +38,7 @@ def waits_for_others(table: TableReport) -> bool:
 
 
 def since_of(table: TableReport) -> datetime | None:
-    """Since when a table is in its state; None where nobody noted it."""
+    """Return since when a table is in its state; None where not recorded."""
     return None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
 
 

@@ -16,7 +16,7 @@ from slotkeeper.core.errors import Defect, Trouble, TroubleName
 
 
 class Order(Enum):
-    """How one position lies to another; UNKNOWN where it cannot be told."""
+    """The order of two positions; UNKNOWN where it is not defined."""
 
     BEFORE = -1
     SAME = 0
@@ -28,8 +28,8 @@ class Position(ABC):
     """Everything before it has been applied; which events that are is the dialect's to say.
 
     The order is partial: two positions that name a place less closely than each other are neither before nor after,
-    and are not equal by `==` for that. Comparing two of which nothing can be told raises Trouble (POSITIONS DIFFER).
-    A position may carry what its dialect needs to confirm it; that is no part of its text or its order. One that a
+    and are not equal by `==` for that. Comparing two without a known order raises Trouble (POSITIONS DIFFER).
+    A position may carry what its dialect needs to confirm it; that is not part of its text or its order. One that a
     server calls its newest may name its place less closely than those of a lane do.
     """
 
@@ -43,7 +43,7 @@ class Position(ABC):
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The form for people, at most about ten characters."""
+        """The displayed form, at most about ten characters."""
 
     @property
     @abstractmethod
@@ -70,12 +70,12 @@ class Position(ABC):
 
     @property
     def plain(self) -> str:
-        """In full for people: its text, without what only the core needs."""
+        """The full displayed form: its text, without what only the core needs."""
         return self.text
 
     @property
     def gtids_text(self) -> str:
-        """The transactions that are done there, as the server names them; "" where positions of its kind name none."""
+        """The transactions applied there, as the server names them; "" where positions of its kind name none."""
         return ""
 
     @property
@@ -93,11 +93,11 @@ class Position(ABC):
 
     @abstractmethod
     def order(self, other: Position) -> Order:
-        """How this lies to another position of the same lane."""
+        """Return the order of this and another position of the same lane."""
 
     @abstractmethod
     def ahead_of(self, other: Position) -> int | None:
-        """How far this lies beyond another, in the dialect's unit, at least 0; None where that cannot be told."""
+        """Return how far this is beyond another, in the dialect's unit, at least 0; None where unknown."""
 
     def __lt__(self, other: Position) -> bool:
         return _compared(self, other) is Order.BEFORE
@@ -115,20 +115,20 @@ class Position(ABC):
 def _compared(one: Position, other: Position) -> Order:
     found = one.order(other)
     if found is Order.UNKNOWN:
-        what = f"which comes first of {one.text} and {other.text} cannot be told: they are of two lives of the binlog"
+        what = f"the order of {one.text} and {other.text} is unknown: they belong to two histories of the binlog"
         raise Trouble(what, "verify the target, then take a new snapshot", name=TroubleName.POSITIONS_DIFFER)
     return found
 
 
 def further(one: Position | None, other: Position | None) -> Position | None:
-    """The later of two positions; the one that there is, where only one is known."""
+    """Return the later of two positions, or the only known one."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
 
 
 class Kept(ABC):
-    """What is kept for a slot on one DN. Two are equal where a server would show the same for them."""
+    """A slot's points on one DN. Two are equal where a server would show the same for them."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ class Kept(ABC):
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The form for people: what the server shows."""
+        """The displayed form: as the server shows it."""
 
     @property
     @abstractmethod
@@ -150,17 +150,17 @@ class Kept(ABC):
     @property
     @abstractmethod
     def missing(self) -> bool:
-        """Whether something that must be kept for a slot in use is not: then changes may be gone."""
+        """Whether a point of a slot in use is missing: then changes may be lost."""
 
     @property
     @abstractmethod
     def furthest(self) -> Position | None:
-        """The furthest place that was ever confirmed; None where nothing was."""
+        """The furthest confirmed position; None without one."""
 
     @property
     @abstractmethod
     def oldest(self) -> Position | None:
-        """The place from which on the server holds its binlog back; None where it does not."""
+        """The position from which on the server retains its binlog; None where it does not."""
 
     @property
     def shared(self) -> bool:
@@ -192,7 +192,7 @@ class Kept(ABC):
 
     @abstractmethod
     def behind(self, other: Kept) -> bool:
-        """Whether a part of this lies before the same part of another."""
+        """Whether a part of this is before the same part of another."""
 
     @abstractmethod
     def found(self, there: Kept) -> Kept:
@@ -209,7 +209,7 @@ class Kept(ABC):
 
 
 class OnePlace(Kept):
-    """What is kept is one place at most, which cannot be half moved; no binlog is held back for it."""
+    """At most one position per slot, which cannot be half moved; the server retains no binlog for it."""
 
     __slots__ = ()
     settled = True
@@ -231,7 +231,7 @@ class OnePlace(Kept):
 
 @dataclass(frozen=True, slots=True)
 class NothingKept(OnePlace):
-    """What a server keeps that keeps nothing for a job: its positions are in our progress rows alone."""
+    """For a server that keeps no positions: they are in the progress rows only."""
 
     text = "nothing"
     marks = ()
@@ -257,27 +257,27 @@ class NothingKept(OnePlace):
 
     @property
     def again(self) -> Position:
-        raise Defect("nothing is kept at the server, so nothing is confirmed once more")
+        raise Defect("the server keeps no position, so nothing is confirmed again")
 
 
 NOTHING_KEPT = NothingKept()
 
 
 def nothing_of(text: str) -> NothingKept:
-    """What is stored for nothing; raises ValueError for anything else."""
+    """Parse the stored form of no points; raises ValueError for any other text."""
     if text != NOTHING_KEPT.text:
-        raise ValueError(f"nothing is kept at the server, not {text!r}")
+        raise ValueError(f"the server keeps no position, not {text!r}")
     return NOTHING_KEPT
 
 
 class Positions(Protocol):
-    """A dialect's texts; reading raises ValueError for a damaged one, so that nothing is guessed at."""
+    """A dialect's texts; parsing raises ValueError for a damaged one, and never guesses."""
 
     unit: str
     """What `Position.ahead_of` counts, in the plural: "commits"."""
 
     name: str
-    """What a place is called: "sync point"."""
+    """The dialect's term for a position: "sync point"."""
 
     part: str
     """What a lane of a table reads, one of several or the only one: "DN"."""

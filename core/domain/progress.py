@@ -38,7 +38,7 @@ _LABEL = "label:"
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A range that was decided and is not settled: from the row's position to `end`, of so many rows.
+    """A decided, unsettled range: from the row's position to `end`, with its number of rows.
 
     `token` is what the sink gave for it when it was prepared; empty where the sink keeps nothing. Where `label` is
     there, the range was planned under it before it was sent, and `token` is the load that may be committed, empty where

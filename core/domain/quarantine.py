@@ -1,4 +1,4 @@
-"""A row that the target could not hold, as the quarantine keeps it, and what may become of it. Pure values."""
+"""A row that the target rejected, as the quarantine stores it, and its possible states. Pure values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from slotkeeper.core.domain.field import Positive, Signed
 from slotkeeper.core.domain.text import safe
 
 STOP, QUARANTINE = "stop", "quarantine"
-"""What a job does about a bad row, `on_bad_row`: fail with its error, or hold it and go on."""
+"""How a job handles a bad row, `on_bad_row`: fail with its error, or quarantine it and continue."""
 
 COPIED = "c"
 """The kind of a row that a copy read; the others are the binlog's: I, U, and B for the old half of a changed key."""
 EVERYWHERE = "*"
-"""The shard of a row whose DN is not known: a copy reads the table, not its DNs."""
+"""The shard of a row whose DN is unknown: a copy reads the table, not its DNs."""
 
 
 DAMAGED = "22021"
-"""SQLSTATE (character_not_in_repertoire) of a text that is kept with its bytes spelled out, and cannot be replayed."""
+"""SQLSTATE (character_not_in_repertoire) of a text that is stored with escaped bytes, and cannot be replayed."""
 
 
 class EntryState(Enum):
-    """What became of an entry; only a held one can still be replayed or discarded."""
+    """The state of an entry; only a held one can be replayed or discarded."""
 
     QUARANTINED = "quarantined"
     SUPERSEDED = "superseded"
@@ -35,7 +35,7 @@ class EntryState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
-    """A row that the target could not hold."""
+    """A row that the target rejected."""
 
     id: Positive
     """The entry's number."""
@@ -56,27 +56,27 @@ class QuarantineEntry:
     kind: str
     """One of I, U, B for the old half of a changed key, c copied."""
     key: tuple[str, ...]
-    """Its key, in one spelling per equal key; each: a value."""
+    """Its key, one form per equal key; each: a value."""
     sqlstate: str
-    """The server's SQLSTATE, or a word of ours for what no server said."""
+    """The server's SQLSTATE, or Slotkeeper's own code where no server gave one."""
     column: str
     """The column that the server named, or empty."""
     constraint: str
     """The constraint that the server named, or empty."""
     message: str
-    """The server's words."""
+    """The server's error text."""
     tries: int
-    """How often it was tried."""
+    """The number of attempts."""
     job: str
-    """The job that put it here."""
+    """The job that quarantined it."""
     run: str
     """That job's run."""
     epoch: int
     """That run's epoch."""
     quarantined_at: datetime
-    """When it was put here."""
+    """When it was quarantined."""
     state: EntryState
-    """What became of it."""
+    """Its state."""
     ended_at: datetime | None = None
     """When it ended; null: it has not."""
     ended_by: str = ""
@@ -105,7 +105,7 @@ class QuarantineEntry:
 
 
 def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
-    """A row's key as a person looks for it, each value cut where it is long; its values alone where no name is known.
+    """Format a row's key for a search, long values cut; values alone where no name is known.
 
     >>> key_in_words(("cust", "order_no"), ("3", "90001"))
     'cust = 3, order_no = 90001'
@@ -116,7 +116,7 @@ def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a server refuses a row, without its values; `column` where it names one."""
+    """Why a server rejects a row, without its values; `column` where it names one."""
 
     sqlstate: str
     column: str
@@ -125,9 +125,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RowLeftOut:
-    """A row to be kept in quarantine: where and as what it was read, its key, and its texts as the source wrote them.
+    """A row to quarantine: its position and type, its key, and its texts as the source wrote them.
 
-    A copied row has kind COPIED; its point and sequence say nothing.
+    A copied row has kind COPIED; its point and sequence have no meaning.
     """
 
     point: int
@@ -140,7 +140,7 @@ class RowLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a range or chunk does to the quarantine beside its target: rows that it leaves there, entries that it ends.
+    """What a range or chunk changes in the quarantine: rows that it adds, entries that it ends.
 
     `columns` are the target's, in the order of the texts; `touched` are the keys that the range changes: entries of
     these are superseded. `limit` is the most that a table may have.
@@ -158,7 +158,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries to list; an empty field wants all. Newest first: the next page is `before` its smallest id."""
+    """Which entries to list; an empty field selects all. Newest first: the next page is `before` its smallest id."""
 
     states: tuple[EntryState, ...] = (EntryState.QUARANTINED,)
     source: str = ""
@@ -222,7 +222,7 @@ NEARLY_FULL = 0.9
 
 
 def nearly_full(number: int, limit: int | None) -> bool:
-    """Whether so many rows in quarantine are near the limit; never where there is none.
+    """Whether this number of quarantined rows is near the limit; False without a limit.
 
     >>> nearly_full(89, 100), nearly_full(90, 100), nearly_full(90, None)
     (False, True, False)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from slotkeeper.core.domain.ttl import in_words
 
 WHERE_TO_ACT = "stop and start it in its Spark program"
-"""What whoever wants to act on a query does: it is no process of ours."""
+"""How to act on a query: its process is not Slotkeeper's."""
 WHERE_TO_START = "start it in its Spark program"
-"""The same, of a query that does not live."""
+"""The same for a query that is not running."""
 AFTER_A_MOVE = (
-    "a DataFrame query reads this slot: it does not go on from its checkpoint afterwards, and begins anew"
+    "a DataFrame query reads this slot: afterwards it cannot continue from its checkpoint, and starts over"
     " with a slot and a checkpoint of its own"
 )
 """What it means for a query that its slot is moved or dropped: nothing moves its checkpoint, which is Spark's."""
@@ -60,7 +60,7 @@ class QuerySeen:
     newest: Mapping[str, str] = field(default_factory=dict)
     """By DN, up to where something was unread when it was asked for that batch; each: a position."""
     behind: Mapping[str, int | None] = field(default_factory=dict)
-    """By DN, what lies between its position and that; each: in its unit; null: not known."""
+    """By DN, the distance from its position to that; each: in its unit; null: unknown."""
     unit: str = ""
     """What behind counts, by the source's dialect."""
     age: float | None = None
@@ -116,7 +116,8 @@ class QuerySeen:
         >>> QuerySeen(True, "job o run query-1 by me@h pid 7, last heard of 2 s ago", {}, id="9d1c").refusal
         'DataFrame query 9d1c reads its slot (job o run query-1 by me@h pid 7, last heard of 2 s ago)'
         """
-        return f"{self.called} {'reads its slot' if self.lives else 'has read its slot and does not live'} ({self.who})"
+        reads = "reads its slot" if self.lives else "has read its slot and is not running"
+        return f"{self.called} {reads} ({self.who})"
 
     @property
     def text(self) -> str:
@@ -126,7 +127,7 @@ class QuerySeen:
         >>> seen.text
         'DataFrame query ? reads it (job o run query-1); batch ?; committed up to dn_1 10145/-1; behind ?; checkpoint ?'
         """
-        reads = "reads it" if self.lives else "has read it and does not live"
+        reads = "reads it" if self.lives else "has read it and is not running"
         places = ", ".join(f"{name} {place}" for name, place in sorted(self.positions.items()))
         said = f"{self.progress}; committed up to {places}; {self.lag}; checkpoint {self.checkpoint or '?'}"
         return f"{self.called} {reads} ({self.who}); {said}"
@@ -136,9 +137,9 @@ class QuerySeen:
         """The same in a line, what matters first: a terminal of 80 columns has room for some 40 of it in `jobs list`.
 
         >>> QuerySeen(False, "", {}, id="9d1c").brief
-        'DataFrame query does not live, behind ?, batch ?: 9d1c'
+        'DataFrame query is not running, behind ?, batch ?: 9d1c'
         """
-        lives = "" if self.lives else " does not live"
+        lives = "" if self.lives else " is not running"
         return f"DataFrame query{lives}, {self.lag}, {self.progress}: {self.named}"
 
     @property

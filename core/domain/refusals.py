@@ -107,7 +107,7 @@ def of_line(text: str) -> bool:
 
 
 def tls_act(text: str, server: str = "the server") -> str:
-    """What to do about a line that `server` refused; "" where it is no such sentence."""
+    """What to do about a line that `server` refused; "" where no entry matches."""
     return next((act.replace("{server}", server) for words, act in _TLS if said(text, words)), "")
 
 
@@ -150,7 +150,7 @@ def cure(text: str) -> str:
     """What to do about a refused login.
 
     >>> cure("FATAL:  The account has been locked.")
-    'an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right'
+    'ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password'
     >>> cure("server does not support SSL, but SSL was required").partition(",")[0]
     'Enable TLS on the server'
     """
@@ -159,7 +159,7 @@ def cure(text: str) -> str:
     if said(text, (CLOSED,)):
         return "GRANT CONNECT ON DATABASE to this user: `slotkeeper doctor` prints all rights"
     if said(text, (LOCKED,)):
-        return "an administrator unlocks it (ALTER USER <user> ACCOUNT UNLOCK); then see that the password is right"
-    if said(text, PASSWORDS[:1]):  # PostgreSQL's words; a DWS says "login denied"
+        return "ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password"
+    if said(text, PASSWORDS[:1]):  # PostgreSQL's text; DWS reports "login denied"
         return REFERENCE
-    return f"{REFERENCE}; a DWS user needs an MD5 password for psycopg2 (see README)"
+    return f"{REFERENCE}; on DWS, the user needs an MD5 password for psycopg2 (see README)"

@@ -1,10 +1,9 @@
-"""What is safe to do, in words: what a person does by hand, and what is typed word for word. Pure.
+"""The text of an act: imperative parts in the order in which they are done. Pure.
 
-A remedy is done from its left to its right. Its parts are divided by "; then ", and by "; or " where the part behind is
-for those who cannot do the part before. A part that begins with "by hand: " is an act that no command of ours does, and
-says whose it is. What stands in backquotes is typed as it stands: what begins with `slotkeeper` into a shell, anything
-else into a session of an administrator at the server that the part names. TEXT in it stands for a reason, and no
-other word stands for anything.
+Parts are divided by "; then ", and by "; or " where the next part is for a reader who cannot do the one before it. A
+part with backquotes is typed exactly as shown: a command that begins with `slotkeeper` in a shell, any other in a
+session of an administrator at the server that the part names. TEXT in it stands for a reason; no other word is a
+placeholder. A part without backquotes is an act that no command of Slotkeeper does: a person does it.
 """
 
 from __future__ import annotations
@@ -16,43 +15,45 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.text import typed
 
-BY_HAND = "by hand: "
+NOTHING = "No action needed"
 THEN, OR = "; then ", "; or "
 _DIVIDED = re.compile(f"{THEN}|{OR}")
 _JOB = re.compile(r"(?<=\[jobs\.)JOB(?=[\].])|(?<![\w.\"'-])JOB(?![\w\"'-]|\.\w)")
-"""The word that stands for a job's name, and no part of the name of a table or a login ("ods"."JOB")."""
-
-
-def by_hand(act: str, *then: str) -> str:
-    """An act of a person, and what is done behind it.
-
-    >>> by_hand("free some space there", "`slotkeeper jobs start a`")
-    'by hand: free some space there; then `slotkeeper jobs start a`'
-    """
-    return THEN.join((f"{BY_HAND}{act}", *then))
+"""The placeholder of a job's name, and no part of the name of a table or a login ("ods"."JOB")."""
+_START = "`slotkeeper jobs start"
 
 
 def first_act(text: str) -> str:
-    """What a person has to do before anything that is typed helps; "" where nothing of the kind is said.
+    """The first part that a person does without a command, where a start comes only after it; else "".
 
-    >>> first_act("by hand: drop the constraint, or wait; then `slotkeeper jobs start a`"), first_act("`slotkeeper x`")
-    ('drop the constraint, or wait', '')
+    >>> first_act("Drop the constraint, or wait; then `slotkeeper jobs start a`"), first_act("`slotkeeper x`")
+    ('Drop the constraint, or wait', '')
+    >>> first_act("`slotkeeper x`; then drop it; then `slotkeeper jobs start a`"), first_act(f"{NOTHING}: retrying")
+    ('drop it', '')
     """
-    return _DIVIDED.split(text)[0].removeprefix(BY_HAND) if text.startswith(BY_HAND) else ""
+    if is_nothing(text):
+        return ""
+    before = _DIVIDED.split(text.partition(_START)[0].removesuffix(THEN))
+    return next((part for part in before if part and "`" not in part), "")
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a text says that no action is needed."""
+    return text.lower().startswith((NOTHING.lower(), "nothing"))
 
 
 def start(job: str) -> str:
-    """The command that starts a job."""
-    return f"`slotkeeper jobs start {typed(job)}`"
+    """Return the command that starts a job."""
+    return f"{_START} {typed(job)}`"
 
 
-def goes_on(job: str) -> str:
-    """The same for one that can go on at once."""
-    return f"{start(job)} goes on where the sink's progress rows stand"
+def resume(job: str) -> str:
+    """Return the command that starts a job which needs nothing else first."""
+    return f"{start(job)} resumes from the sink's progress rows"
 
 
 def for_job(text: str, job: str) -> str:
-    """A text that was written for any job, for this one.
+    """Return the text with the job's name for each JOB.
 
     >>> for_job("read `slotkeeper jobs logs JOB`", "my job")
     "read `slotkeeper jobs logs 'my job'`"
@@ -63,37 +64,36 @@ def for_job(text: str, job: str) -> str:
 
 
 def until_started(text: str, job: str) -> str:
-    """What is to be done about a job that has ended: what was said when it ended, and then its start.
+    """Return the act for a job that has ended: the act that its end named, then its start.
 
-    A cause that nobody has taken away ends it again, so that what names no command of ours is somebody's act.
+    The start comes last: the same cause would end the job again.
 
     >>> until_started("check user and password", "a")
-    'by hand: check user and password; then `slotkeeper jobs start a`'
+    'check user and password; then `slotkeeper jobs start a`'
     >>> until_started("", "a")
-    "`slotkeeper jobs start a` goes on where the sink's progress rows stand"
+    "`slotkeeper jobs start a` resumes from the sink's progress rows"
     """
     said = for_job(text, job)
     if not said:
-        return goes_on(job)
-    if "slotkeeper jobs start" in said or said.startswith("nothing"):
+        return resume(job)
+    if "slotkeeper jobs start" in said or is_nothing(said):
         return said
-    said = said.rstrip(".") if said.startswith((BY_HAND, "`")) or said[0].isupper() else by_hand(said)
-    return f"{said}{THEN}{start(job)}"
+    return f"{said.rstrip('.')}{THEN}{start(job)}"
 
 
-def copy_anew(job: JobSpec) -> str:
-    """The commands that make a target anew out of its source, for a job of one channel that is at rest.
+def new_snapshot(job: JobSpec) -> str:
+    """Return the commands that copy a target from its source again, for a stopped job of one channel.
 
-    The first is a dry run: it shows what is lost, and prints the line that does it.
+    The first is a dry run: it shows what is lost, and prints the command that does it.
     """
     how = " --on-existing replace" if job.on_existing == "refuse" else ""
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
-    prints = "plans a new copy, says what the target loses by it, and prints the line that makes it"
+    prints = "plans a new snapshot, shows what the target loses by it, and prints the command that takes it"
     return f"{reset} {prints}{THEN}{start(job.name)}"
 
 
 class ManualSql(Protocol):
-    """They go round every guard: no lease, no plan, no backup, no audit. Text only."""
+    """SQL that passes no guard: no lease, no plan, no backup, no audit. Text only."""
 
     def status(self, table: str) -> str:
         """Every registered point of a table; names no slot."""
@@ -101,4 +101,4 @@ class ManualSql(Protocol):
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """Registers again on one DN what is registered there."""
+        """Registers on one DN the points that are registered there already."""

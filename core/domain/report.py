@@ -1,6 +1,6 @@
-"""What is known of a job: what its driver reports and finds wrong, and its processes as seen from one host.
+"""A job's report and status: its driver's report and conditions, and its processes as seen from one host.
 
-Screens and `--json` show nothing else. Unknown is None, never 0.
+Screens and `--json` show these values only. Unknown is None, never 0.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from slotkeeper.core.domain.text import many, safe
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+?))(?: \([^()]*\):?|:) ", re.DOTALL)
 GIVEN_UP = "a step did not end in time and was cancelled"
-"""What is said of a step that waited for something longer than its task may last."""
+"""The error text of a step that waited longer than its task's time limit."""
 _CONNECTING = re.compile(r"connection to server .*? failed: ", re.DOTALL)
 _ADVICE = re.compile(r"\s*Is the server running .*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that the driver knows to be wrong now."""
+    """A current problem that the driver reports."""
 
     party: Annotated[str, Party]
-    """Whose it is."""
+    """The party that causes it."""
     name: str
-    """The party in words."""
+    """The party's name."""
     cause: str
-    """In its own words."""
+    """The party's own error text."""
     since: Moment
     """Since when."""
     lanes: tuple[str, ...] = ()
-    """The lanes that wait by it; each: a lane."""
+    """The lanes that wait for it; each: a lane."""
     of: int = 0
-    """Out of so many."""
+    """Of how many lanes in total."""
     tries: int = 0
-    """How often it was tried again."""
+    """The number of retries."""
     code: str = ""
     """The server's own code, an SQLSTATE or an error number; empty where it gave none."""
     message: str = ""
-    """SK- and four digits, empty where no server is asked."""
+    """SK- and four digits, empty where no server caused it."""
     act: str = ""
-    """What ends it, empty where nothing is known but to wait."""
+    """The act that ends it, empty where only waiting is known."""
 
     @property
     def effect(self) -> str:
-        """What waits by it."""
+        """The lanes that wait for it, as text."""
         return self.effect_on("DN")
 
     def effect_on(self, part: str) -> str:
-        """What waits by it, where a lane reads what the source calls `part`.
+        """Describe the lanes that wait for it; `part` is the source's term for a lane's share.
 
         >>> Condition("sink", "sink mart", "refused", 0.0, ("dn_1", "dn_2"), 4).effect_on("DN")
         '2 of 4 DNs wait'
@@ -71,12 +71,12 @@ class Condition:
 
     @property
     def said(self) -> str:
-        """In a line, without the time that it lasts: a text that changes every second is no text to compare."""
+        """One line without its duration: a text that changes every second cannot be compared."""
         return f"{self.name}: {self.cause}" + (f", {self.effect}" if self.lanes else "")
 
 
 def server_of(message: str) -> tuple[str, str, str]:
-    """(side, name, cause) of an error's sentence: which server it names, and what is left of it in that one's words.
+    """Return (side, name, cause) of an error's text: the server that it names, and that server's own text.
 
     >>> server_of('sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused')
     ('sink', 'sink mart', 'Connection refused')
@@ -91,9 +91,9 @@ def server_of(message: str) -> tuple[str, str, str]:
 
 
 def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Those of one party and name as one, which began with the first of them; the oldest first.
+    """Merge the conditions of one party and name, each since its first; the oldest first.
 
-    A DN that does not answer behind a source that does not is the source's.
+    While a source does not answer, its DNs' conditions count as the source's.
     """
     every, found = list(conditions), dict[tuple[str, str], Condition]()
     source = next((one for one in every if one.party == "source"), None)
@@ -130,37 +130,37 @@ class LaneReport:
     activity: str
     """One of idle, due, applying, registering, waiting, stopped (its table has ended alone)."""
     position: str | None
-    """A place of the binlog, as the dialect writes and the store keeps it."""
+    """A position of the binlog, as the dialect writes and the store keeps it."""
     latest: str | None
-    """The newest place of the source, as this DN told it last."""
+    """The source's newest position, as this DN last reported it."""
     registered: str | None
-    """The place up to which the source was told that all is done; null: nothing yet."""
+    """The position up to which the job has confirmed at the source; null: nothing yet."""
     changes: int
     """Events read, ever."""
     last_commit_age: float | None
-    """How long ago its last step was committed, seconds; null: none in this run."""
+    """Seconds since its last commit; null: none in this run."""
     retry: str = ""
-    """The text "retrying n, next in s"; empty where nothing is retried."""
+    """The text "retrying n, next in s"; empty where it does not retry."""
     error: str = ""
-    """The newest error that is not over, empty without one."""
+    """The newest current error, empty without one."""
     side: str = ""
-    """Whose error: source, sink, spark, or empty where it is not known."""
+    """The side of the error: source, sink, spark, or empty where unknown."""
     polled_age: float | None = None
-    """How long ago the source said what is latest, seconds."""
+    """Seconds since the source reported its newest position."""
     read_s: float | None = None
-    """Spent reading from the source in this run, seconds."""
+    """Seconds spent reading from the source in this run."""
     write_s: float | None = None
-    """Spent writing to the sink in this run, seconds."""
+    """Seconds spent writing to the sink in this run."""
     register_s: float | None = None
-    """Spent registering in this run, seconds."""
+    """Seconds spent registering in this run."""
     waited: float = 0.0
-    """The longest time that it was due before a step began, seconds."""
+    """The longest time that it was due before a step started, seconds."""
     source_table: str = ""
     """Its channel's schema.table at the source."""
     target: str = ""
     """Its channel's schema.table at the sink."""
     label: str = ""
-    """What it is called where the job has several tables, else empty."""
+    """Its name where the job has several tables, else empty."""
     at: SignedOrNone = None
     """A number that grows with position."""
     latest_at: SignedOrNone = None
@@ -168,56 +168,56 @@ class LaneReport:
     registered_to: SignedOrNone = None
     """A number that grows with registered."""
     empty_to: SignedOrNone = None
-    """A number that grows with the place up to which no row was found beyond position."""
+    """A number that grows with the position up to which no row follows `position`."""
     behind: int | None = None
-    """What lies between position and latest, in the report's unit."""
+    """The distance from position to latest, in the report's unit."""
     shown: str | None = None
-    """The position as people see it, as latest and registered are."""
+    """The position as screens show it, like latest and registered."""
     gtids: str = ""
-    """GTIDs that are done at position, as the server names them; empty where positions name none."""
+    """GTIDs applied at position, as the server names them; empty where positions have none."""
     delay: float | None = None
-    """By how much what was applied last is behind the source's clock, seconds; it grows while nothing more is applied,
-    and is 0 where nothing waits; null: positions of this kind do not tell."""
+    """Seconds by which the last applied change is behind the source's clock; it grows while nothing is applied, and is
+    0 where nothing waits; null: positions of this kind have no time."""
 
     @property
     def name(self) -> str:
-        """What the lane is called within its job: its DN, or its label."""
+        """The lane's name within its job: its DN, or its label."""
         return self.label or self.shard
 
     @property
     def done_to(self) -> int | None:
-        """The number up to which nothing is left to apply: `at`, or beyond it where no row was found in between."""
+        """The number up to which all is applied: `at`, or beyond it where no row follows."""
         return self.at if self.at is None or self.empty_to is None else max(self.at, self.empty_to)
 
     @property
     def known_behind(self) -> int | None:
-        """`behind`, and unknown where the lane is at a latest that the source has told too long ago to be called so."""
+        """`behind`; None where the lane is at a latest position that is too old to count as the latest."""
         old = self.polled_age is not None and self.polled_age > FRESH_SECONDS
         return None if old and self.behind == 0 else self.behind
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What a job's driver told of itself last; it writes it every second or so."""
+    """A driver's last report of its job; it writes one about every second."""
 
     job: str
     """The job's name."""
     run: str
-    """The run that told it."""
+    """The run that reported it."""
     state: Annotated[str, JobState]
-    """What the job is doing (`slotkeeper docs states`)."""
+    """The job's state (`slotkeeper docs states`)."""
     reason: str = ""
-    """Why, for people; empty where there is nothing to say."""
+    """The reason, as text; empty where there is none."""
     trouble: str = ""
     """A name of trouble (`slotkeeper docs states`), empty where there is none."""
     safe: str = ""
-    """What is safe to do, empty where nothing needs to be done."""
+    """The safe act, empty where no action is needed."""
     epoch: int | None = None
     """The epoch of its progress rows."""
     lanes: tuple[LaneReport, ...] = ()
     """Its lanes."""
     chunks_done: int | None = None
-    """Chunks of the copy that are done; null: no copy is under way."""
+    """Completed chunks of the copy; null: no copy is under way."""
     chunks_total: int | None = None
     """Chunks of the copy; null: no copy is under way."""
     snapshot_rows: int = 0
@@ -231,15 +231,15 @@ class JobReport:
     environment: str = ""
     """The source's environment, as configured."""
     quarantined: int | None = None
-    """Rows in quarantine; null: it holds none by its configuration, or not known."""
+    """Rows in quarantine; null: disabled by its configuration, or unknown."""
     quarantined_newest: str = ""
     """Of the newest row in quarantine: its entry, key and SQLSTATE; empty where there is none."""
     repeats: int = 0
-    """Rows that a sink beside its progress store may have got once more, ever."""
+    """Rows that a sink beside its progress store may have received twice, ever."""
     unit: str = ""
-    """What behind counts, by the source's dialect."""
+    """The unit of behind, by the source's dialect."""
     place: str = ""
-    """What a position is called, by the source's dialect."""
+    """The term for a position, by the source's dialect."""
     part: str = "DN"
     """What a lane reads, by the source's dialect: DN, shard, stream."""
     keeps_positions: bool = True
@@ -247,101 +247,99 @@ class JobReport:
     tables: tuple[TableReport, ...] = ()
     """The tables of a job of several, each by itself."""
     conditions: tuple[Condition, ...] = ()
-    """What is wrong by the driver's word, the oldest first."""
+    """Problems that the driver reports, the oldest first."""
     lock_waits: tuple[LockWait, ...] = ()
     """Its sessions at the sink that wait for a lock, as last measured."""
     locks_untold: str = ""
-    """Why the sink could not tell of locks when it was last asked, empty where it could."""
+    """Why the sink's locks are unknown, empty where they are known."""
     source_waits: tuple[SourceWait, ...] = ()
     """Sessions at the source that wait for its slots or its sessions, as last measured."""
     source_untold: str = ""
-    """Why the source could not tell of waits when it was last asked, or what of them is hidden from its login; empty
-    where it told all."""
+    """Why the source's waits are unknown, or what of them is hidden from its login; empty where all are known."""
     clock_apart: Annotated[float | None, SIGNED] = None
-    """By how many seconds the source's clock was ahead of this machine's at least, below 0: behind; null: not
-    measured."""
+    """Seconds by which the source's clock was at least ahead of this host's, below 0: behind; null: not measured."""
     quarantine_limit: int | None = None
-    """With more rows of a table quarantined it stops; null: it holds none."""
+    """The job stops at more quarantined rows of a table; null: quarantine is disabled."""
     sink_here: bool | None = None
     """Whether the sink is on the host of the driver, by its address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process of one machine."""
+    """One process of one host."""
 
     pid: Positive
     """Its process id."""
     started: str
-    """Boot, pid namespace and start in clock ticks since that boot: another process with this pid has another, and a
-    changed wall clock changes nothing of it."""
+    """Boot, pid namespace and start in clock ticks since that boot: it differs for another process with this pid, and
+    does not depend on the wall clock."""
     session_id: int
     """The session that it leads or belongs to."""
     run_id: str
-    """The run that it is of."""
+    """Its run."""
     host: str
-    """The machine."""
+    """Its host."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A job as it is seen from this machine."""
+    """A job as seen from this host."""
 
     name: str
     """The job's name."""
     state: JobState
-    """What the job is doing (`slotkeeper docs states`)."""
+    """The job's state (`slotkeeper docs states`)."""
     wanted: WantedState
-    """What a person wants of it."""
+    """Its desired state."""
     reason: str = ""
-    """Why, for people, a missing process included; empty where there is nothing to say."""
+    """The reason, as text, also of a missing process; empty where there is none."""
     trouble: str = ""
     """A name of trouble (`slotkeeper docs states`), empty where there is none."""
     safe: str = ""
-    """What is safe to do, empty where nothing needs to be done."""
+    """The safe act, empty where no action is needed."""
     config: str = ""
-    """The configuration file that it was started with."""
+    """The configuration file of its start."""
     run: str = ""
     """Its newest run, empty where there was none."""
     supervisor: Identity | None = None
     """Its supervisor's process; null: none was seen."""
     supervisor_alive: bool = False
-    """Whether its supervisor lives here."""
+    """Whether its supervisor is running on this host."""
     driver: Identity | None = None
     """Its driver's process; null: none was seen."""
     driver_alive: bool = False
-    """Whether its driver lives here."""
+    """Whether its driver is running on this host."""
     elsewhere: bool = False
-    """Whether it was started on another machine or in another container, and has not been seen to end."""
+    """Whether it was started on another host or in another container, and no end is recorded."""
     changed_at: datetime | None = None
     """Since when it is in this state."""
     started_at: datetime | None = None
-    """When its newest run began; null: none began."""
+    """When its newest run started; null: none started."""
     ended_at: datetime | None = None
     """When its newest run ended; null: it has not ended."""
     exit_code: SignedOrNone = None
     """The driver's exit code in its newest run, negative: ended by that signal; null: none."""
     report: JobReport | None = None
-    """What its driver told last; null: its driver has never reported."""
+    """Its driver's last report; null: never reported."""
     reported_at: datetime | None = None
-    """When its driver reported last; null: never."""
+    """When its driver last reported; null: never."""
     reported: bool = False
-    """Whether the driver of this very run has reported."""
+    """Whether the driver of this run has reported."""
     starting: bool = False
-    """Whether it was started a moment ago, and its supervisor has not said yet who it is."""
+    """Whether it was just started, and its supervisor has not recorded its process yet."""
     supervisor_stopped: bool = False
-    """Whether a signal or a debugger keeps its supervisor from running."""
+    """Whether a signal or a debugger has stopped its supervisor."""
     driver_stopped: bool = False
-    """Whether one keeps its driver from running."""
+    """Whether a signal or a debugger has stopped its driver."""
 
     @property
     def lives(self) -> bool:
-        """Whether a process of it lives here."""
+        """Whether a process of it is running on this host."""
         return self.supervisor_alive or self.driver_alive
 
     @property
     def last_known(self) -> bool:
-        """Whether state, lanes and figures are the last known, because no process of the job is seen here."""
+        """Whether state, lanes and figures are the last known, because this host sees no process of the job."""
         return bool(self.run) and not self.starting and not (self.state.has_process and self.lives)
 
     @property

@@ -19,26 +19,26 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import Refused, SlotkeeperError
 
 EVERY = "*"
-"""Instead of a DN's name: all of them."""
+"""Stands for all DNs in place of a DN's name."""
 
 BACKED_UP, BEGUN, WRITTEN, GOING_BACK = "backed up", "begun", "rows written", "rolling back"
 DONE, ROLLED_BACK = "done", "rolled back"
-"""After BACKED_UP nothing is changed yet; BEGUN, WRITTEN and GOING_BACK are what a crash leaves behind."""
+"""BACKED_UP: nothing is changed yet; a crash leaves BEGUN, WRITTEN or GOING_BACK."""
 
-NEVER_BEGUN = "it had not begun: nothing had been written"
-"""The outcome of a reset that a crash left behind as BACKED_UP: it has raised no epoch, and no start was refused."""
+NEVER_BEGUN = "it had not started: nothing had been written"
+"""The outcome of a reset that a crash left as BACKED_UP: it raised no epoch, and rejected no start."""
 
 COPIES = "the next start copies "
-"""Before the rows and the time of the copy, in a note of a plan."""
+"""The prefix of a plan's note with the rows and the time of the copy."""
 TAKES_COPY = "target takes copy"
-"""The precondition that something says what a copy does with a target that has rows."""
+"""The precondition that an option decides how a copy treats a target with rows."""
 
 TTL_NEEDED = 600.0
-"""Seconds that a slot must have left, so that it does not lapse between a reset and the start after it."""
+"""The least seconds of a slot's TTL, so that it does not expire between a reset and the next start."""
 
 
 class TargetKind(Enum):
-    """Where a reset goes."""
+    """The target of a reset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -50,9 +50,9 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a person asked for: `points` are places as typed, by DN (or EVERY), `at` RFC 3339; no `dns` are all DNs.
+    """The requested reset: `points` are positions as typed, by DN (or EVERY), `at` RFC 3339; no `dns` are all DNs.
 
-    `on_existing` is what the one copy behind a snapshot does with the target's rows, "" what the job's says.
+    `on_existing` decides how the copy of a snapshot treats the target's rows, "" for the job's setting.
     """
 
     kind: TargetKind
@@ -64,7 +64,7 @@ class Goal:
 
     @property
     def text(self) -> str:
-        """In words.
+        """As text.
 
         >>> Goal(TargetKind.POINT, (("dn_1", "10500"),), dns=("dn_1",)).text
         'point dn_1=10500 (only dn_1)'
@@ -81,9 +81,9 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Changes of a range by kind (I, d, B, U); not `whole`: at least so many.
+    """Changes of a range by kind (I, d, B, U); not `whole`: at least these.
 
-    `oldest` is where the first of them lies, for people, `oldest_us` its time where known.
+    `oldest` is the position of the first, as text, `oldest_us` its time where known.
     """
 
     kinds: tuple[tuple[str, int], ...] = ()
@@ -93,12 +93,12 @@ class Count:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The total."""
         return sum(number for _, number in self.kinds)
 
     @property
     def text(self) -> str:
-        """In words.
+        """As text.
 
         >>> Count((("I", 3), ("d", 1)), whole=False).text
         '>= 4 (3 I, 1 d)'
@@ -109,9 +109,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """One DN as planning found it: its row, what is kept for the slot, and what the server still has.
+    """One DN at planning: its row, the slot's points, and the records that the server retains.
 
-    `first` is the oldest record that is there, `retained` the lowest place that any slot of the table holds.
+    `first` is the oldest record, `retained` the lowest position that any slot of the table holds.
     """
 
     row: ProgressRow
@@ -127,20 +127,20 @@ class LaneSeen:
 
     @property
     def lost(self) -> bool:
-        """Whether something of what is to be kept for the slot is missing, or was never registered."""
+        """Whether a point of the slot is missing, or was never registered."""
         return self.kept.missing
 
     @property
     def kept_from(self) -> Position | None:
-        """The first place from which nothing has been purged for certain; None where nothing is known."""
+        """The first position from which certainly nothing was purged; None where unknown."""
         return min((place for place in (self.first, self.retained) if place is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Rows as they are expected and as they shall be, lane by lane.
+    """Expected and new rows, lane by lane.
 
-    One that is not as expected keeps all of them from being written, or `partly` itself alone. Rows that await a copy
+    An unexpected row prevents the write of all rows, or with `partly` only its own. Rows that await a copy
     say `ordered` to the one that begins next.
     """
 
@@ -152,9 +152,9 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a reset does to one lane: the row as it shall be (its epoch is not looked at) and what is registered.
+    """What a reset does to one lane: the new row (without its epoch) and the points to register.
 
-    `points` None: what is kept for the slot is left alone.
+    `points` None: the slot's points do not change.
     """
 
     seen: LaneSeen
@@ -165,7 +165,7 @@ class Move:
 
     @property
     def before(self) -> Position | None:
-        """Where the lane is."""
+        """The lane's position."""
         return self.seen.row.position
 
     @property
@@ -180,9 +180,9 @@ class Move:
 
     @property
     def effect(self) -> str:
-        """What it means, in words."""
+        """Its effect, as text."""
         if self.to.state is LaneState.CREATING:
-            return "is copied anew by the next start"
+            return "is copied again by the next start"
         if self.read_again.total or self.back:
             return f"applies {self.read_again.text} changes again"
         if self.skips:
@@ -192,7 +192,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A precondition: `ok` None where it cannot be told, which is no failure."""
+    """A precondition; `ok` is None where it is unknown, which does not count as a failure."""
 
     name: str
     ok: bool | None
@@ -201,9 +201,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """Exactly what an execution does, or refuses to do once something has moved; `made` in seconds since 1970.
+    """Exactly what an execution does, or rejects after a change; `made` in seconds since 1970.
 
-    `rows` are those of both ends, for a snapshot.
+    `rows` are the counts at both ends, for a snapshot.
     """
 
     id: str
@@ -225,7 +225,7 @@ class ResetPlan:
 
     @property
     def skipped(self) -> int:
-        """Changes that are passed without being applied."""
+        """Changes that it passes without applying them."""
         return sum(move.skipped.total for move in self.moves)
 
     @property
@@ -235,12 +235,12 @@ class ResetPlan:
 
     @property
     def stake(self) -> str:
-        """What the number is of, in words."""
+        """What the number counts, as text."""
         return self.rows.sentence if self.rows and not self.skipped else f"{self.skipped} changes would be skipped"
 
     @property
     def voids(self) -> bool:
-        """Whether what was compared before says nothing any more: the target is made anew, or lacks changes."""
+        """Whether earlier comparisons are void: the target is rebuilt, or lacks changes."""
         return self.goal.kind is TargetKind.SNAPSHOT or any(move.skips for move in self.moves)
 
     @property
@@ -251,7 +251,7 @@ class ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class OpenReset:
-    """A reset that is unfinished, by its mark; job, table and slot are "?" where that is damaged."""
+    """An unfinished reset, by its mark; job, table and slot are "?" where the mark is damaged."""
 
     id: str
     job: str
@@ -265,7 +265,7 @@ class OpenReset:
 
     @classmethod
     def parse(cls, id: str, text: str) -> OpenReset:
-        """The reset of a mark; a damaged one is one all the same."""
+        """Parse a mark; a damaged one still counts as an open reset."""
         try:
             found = json.loads(text)
             return cls(id, str(found["job"]), str(found["table"]), str(found["slot"]))
@@ -296,13 +296,13 @@ class ResetEntry:
 
     @property
     def mark(self) -> OpenReset:
-        """What every command shows of it while it is unfinished."""
+        """The text that every command shows while it is unfinished."""
         return OpenReset(self.id, self.job, self.table, self.slot)
 
 
 @dataclass(frozen=True, slots=True)
 class SavedLane:
-    """A lane before a reset: its whole row, and what was kept for the slot on that DN."""
+    """A lane before a reset: its whole row, and the slot's points on that DN."""
 
     row: ProgressRow
     kept: Kept
@@ -310,7 +310,7 @@ class SavedLane:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """Everything that a reset may change, as it was; `columns` are name and type, for people."""
+    """The earlier state of all that a reset can change; `columns` are name and type, as text."""
 
     id: str
     dialect: str
@@ -338,7 +338,7 @@ def row_values(row: ProgressRow) -> dict[str, Any]:
 
 
 def row_from(found: Mapping[str, Any], positions: Positions) -> ProgressRow:
-    """The row that `row_values` wrote, by the dialect's texts."""
+    """Parse a row that `row_values` wrote, by the dialect's texts."""
     values = dict(found)
     values["key"] = LaneKey(**values["key"])
     values["state"] = LaneState(values["state"])
@@ -368,7 +368,7 @@ def backup_text(backup: Backup) -> str:
 
 
 def backup_from(text: str, positions: Positions) -> Backup:
-    """The backup of a text; raises Refused where it is damaged: what is restored is never guessed."""
+    """The backup of a text; raises Refused where it is damaged: a restore never guesses."""
     try:
         values = json.loads(text)
         saved = ((row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"])
@@ -408,14 +408,16 @@ def plan_from(text: str, positions: Positions) -> ResetPlan:
     try:
         plan = plan_of(json.loads(text), positions)
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"the plan is damaged: {error}", "make a new one: the same command without --execute") from error
+        raise Refused(
+            f"the plan is damaged: {error}", "make a new one with the same command without --execute"
+        ) from error
     if named(plan).id != plan.id:
-        raise Refused(f"plan {plan.id} was changed since it was made", "make a new one: without --execute")
+        raise Refused(f"plan {plan.id} was changed since it was made", "make a new one without --execute")
     return plan
 
 
 def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
-    """The plan that `plan_values` wrote, whatever was told beside it; raises ValueError, KeyError or TypeError."""
+    """Parse a plan that `plan_values` wrote; raises ValueError, KeyError or TypeError."""
     values = {each.name: found[each.name] for each in fields(ResetPlan)}
     goal, rows = values["goal"], values["rows"]
     points = tuple((str(dn), str(point)) for dn, point in goal["points"])
@@ -435,7 +437,7 @@ def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
 
 
 def named(plan: ResetPlan) -> ResetPlan:
-    """The plan with its id: a hash of what was seen, what will be done, and when it was made."""
+    """Return the plan with its id: a hash of its observations, its actions and its time."""
     values = plan_values(replace(plan, id=""))
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     return replace(plan, id=digest[:12])

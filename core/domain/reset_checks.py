@@ -1,6 +1,6 @@
-"""The decisions of a reset: where each lane goes, what must hold, and what a step back leaves in the target. Pure.
+"""The decisions of a reset: each lane's new position, its preconditions, and the effect of a step back. Pure.
 
-After a step back, each change that is applied puts an older value in the place of a newer one. The target is equal
+After a step back, each applied change replaces a newer value with an older one. The target is equal
 again once the lane has read on without a gap. A reset that passes a part of that range leaves the older values there.
 """
 
@@ -26,13 +26,13 @@ from slotkeeper.core.domain.slot import Shard
 
 
 def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
-    """The position that a goal other than backup and snapshot means for a lane; `resolved` is the time's place.
+    """Return a lane's position by a goal other than backup and snapshot; `resolved` is the time's place.
 
     What lies at a place that is gone to is read again; `latest` never goes back behind what was applied there. `read`
     gives the place that a person has typed.
     """
     old = seen.row.position
-    assert old is not None, "refused before: the copy has not begun"
+    assert old is not None, "rejected before: the copy has not started"
     if not goal.covers(seen.row.key.shard):
         return old
     if goal.kind is TargetKind.EARLIEST:
@@ -47,7 +47,7 @@ def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved
 
 
 def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
-    """The rows at new positions: where one lane goes back, none counts as caught up before all have passed what was.
+    """Return the rows at new positions: if one lane goes back, none is caught up before all have passed their old ones.
 
     The state is the job's, so it is the same in all rows.
     """
@@ -63,13 +63,13 @@ def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> 
 
 
 def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
-    """The row as one that has to pass where it was, before it counts as caught up."""
+    """Return the row as CATCHING UP until it has passed its old position."""
     noted = further(row.noted_end, was.place if was else None)
     return replace(row, state=LaneState.CATCHING_UP, noted_end=noted)
 
 
 def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
-    """A row from which the next start registers and copies anew; `registered` says that the slot's points are ours.
+    """A row from which the next start registers and copies again; `registered`: the slot's points are this job's.
 
     `blank` is what is kept where nothing was ever registered.
     """
@@ -97,7 +97,7 @@ def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
 
 
 def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "DN") -> Check:
-    """The slot is there on every DN (`there` says so); a lost one has dropped changes: only a copy makes up for it."""
+    """Check that the slot exists on every DN; a lost slot has dropped changes, which only a copy restores."""
     name, lanes = "slot is there", list(lanes)
     if not any(seen.kept.marks for seen in lanes):
         return Check(name, True, "the source keeps no positions, so none is missing")
@@ -106,14 +106,14 @@ def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "D
         return Check(name, True, there)
     words = f"the slot is lost on {len(lost)} of {len(lanes)} {part}s ({', '.join(lost)})"
     if goal.kind is TargetKind.SNAPSHOT:
-        return Check(name, True, f"{words}; a snapshot makes it anew")
+        return Check(name, True, f"{words}; a snapshot creates it again")
     if goal.kind is TargetKind.BACKUP:
-        return Check(name, None, f"{words}; only where another slot holds the points may they be restored")
-    return Check(name, False, f"{words}: changes may be gone; only --to snapshot is safe")
+        return Check(name, None, f"{words}; the points can be restored only where another slot holds them")
+    return Check(name, False, f"{words}: changes may be lost; only --to snapshot is safe")
 
 
 def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
-    """Every lane's new position lies between what is kept for certain and the newest point."""
+    """Check that every lane's new position is between the certainly retained range and the newest point."""
     name = "target is retained"
     unsure: list[str] = []
     for move in moves:
@@ -124,36 +124,36 @@ def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None 
             return Check(name, False, verdict)
     if unsure:
         return Check(name, None, "; ".join(unsure))
-    return Check(name, True, f"within what every {part} keeps, and not beyond its newest point")
+    return Check(name, True, f"within the range that every {part} keeps, and not beyond its newest point")
 
 
 def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
-    """Why a lane's target is not retained; with a question mark in front where it cannot be told; else nothing."""
+    """Explain why a lane's target is not retained; with a leading question mark where unknown; else ""."""
     seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
     if new is None:
         return ""
     if seen.lost and goal.kind is TargetKind.BACKUP and (seen.retained is None or seen.retained > new):
-        return f"{place}: the slot is lost and no other slot holds {new.shown}; take --to snapshot"
+        return f"{place}: the slot is lost and no other slot holds {new.shown}; use --to snapshot"
     if new == move.before:
         return ""
     if seen.latest is None:
-        return f"?{place}: its newest point is not known"
+        return f"?{place}: its newest point is unknown"
     if new > seen.latest:
         return f"{place}: {new.shown} is beyond the newest point {seen.latest.shown}"
     if move.before is not None and new > move.before:
         return ""
     if seen.kept_from is None:
-        return f"?{place}: what it still keeps is not known"
+        return f"?{place}: its retained range is unknown"
     if new >= seen.kept_from:
         return ""
     kept = seen.kept_from.shown
     if goal.kind is TargetKind.TIME:
-        return "" if kept_by_time else f"?{place}: whether changes before {kept} were purged is not known"
-    return f"{place}: {new.shown} lies before {kept}, what is kept for certain; earliest or a snapshot is left"
+        return "" if kept_by_time else f"?{place}: a purge of changes before {kept} is possible"
+    return f"{place}: {new.shown} is before {kept}, the oldest certain change; use earliest or a snapshot"
 
 
 def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:
-    """The source has the DNs that the rows name; `part` is what it calls them."""
+    """Check that the source has the rows' DNs; `part` is its term for them."""
     name = f"same {part}s"
     ours = {(row.key.shard, row.node_id) for row in rows}
     theirs = {(shard.name, shard.node_id) for shard in shards}
@@ -161,69 +161,69 @@ def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]
         return Check(name, True, f"{len(ours)}, as in the progress rows")
     names = ", ".join(sorted(name for name, _ in ours ^ theirs))
     if goal.kind is TargetKind.SNAPSHOT:
-        return Check(name, True, f"changed ({names}); a snapshot takes them as they are")
-    return Check(name, False, f"the {part} set changed: {names}; only --to snapshot is left")
+        return Check(name, True, f"changed ({names}); a snapshot adopts them")
+    return Check(name, False, f"the {part} set changed: {names}; only --to snapshot is possible")
 
 
 def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
-    """The table is the one that the rows, and the backup, were made for; `compared` is what is compared, in words."""
+    """Check that the table is that of the rows and the backup; `compared` names what is compared."""
     if set(known) == {fingerprint}:
         return Check("same table", True, f"{compared} are those of the progress rows")
     if goal.kind is TargetKind.SNAPSHOT:
-        return Check("same table", True, "it changed; a snapshot takes it as it is")
-    return Check("same table", False, f"{compared}: not all are as they were; only --to snapshot is left")
+        return Check("same table", True, "it changed; a snapshot adopts it")
+    return Check("same table", False, f"{compared}: some have changed; only --to snapshot is possible")
 
 
 def changed_check(goal: Goal, target: str, why: str) -> Check:
-    """Nothing that was written down as TARGET CHANGED is read over; an undo leads back to what said it."""
+    """Check that no recorded TARGET CHANGED is passed; an undo leads back to it."""
     name = "same target"
     if not why:
-        return Check(name, True, "no change of it is written down")
+        return Check(name, True, "no change of it is recorded")
     said = f"target {target} {why}"
     if goal.kind is TargetKind.SNAPSHOT:
-        return Check(name, True, f"{said}; a snapshot cures it")
+        return Check(name, True, f"{said}; a snapshot fixes it")
     if goal.kind is TargetKind.BACKUP:
-        return Check(name, True, f"{said}; the next start says so again")
-    return Check(name, False, f"{said}; only --to snapshot is left")
+        return Check(name, True, f"{said}; the next start reports it again")
+    return Check(name, False, f"{said}; only --to snapshot is possible")
 
 
 def time_check(left: float | None) -> Check:
-    """The slot does not lapse before the job can start again."""
+    """Check that the slot does not expire before the job can start again."""
     if left is None:
-        return Check("time to TTL", None, "not known here: registration time or TTL is not told")
+        return Check("time to TTL", None, "unknown: the server does not report registration time or TTL")
     enough = left >= TTL_NEEDED
     return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
 
 
 def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int | None]]) -> Check:
-    """No start has come since the rows, emptied now, were those of a stream: it may have made the target anew.
+    """Check that no start followed since the now empty rows were those of a stream: it may have rebuilt the target.
 
     `ended` are the resets that have ended, the newest first, each with the epoch that it raised; any other epoch behind
     it is a start's. Epochs are compared, never times: a sink's clock may have been set back.
     """
     name = "target is untouched"
     if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
-        return Check(name, True, "the rows come back as those of a copy, or were those of a stream all along")
+        return Check(name, True, "the rows return as those of a copy, or were always those of a stream")
     for plan, raised in ended:
         if epoch != raised:
             break
         if all(move.seen.row.state in STREAMING for move in plan.moves):
-            return Check(name, True, "no start came since the rows were those of a stream")
+            return Check(name, True, "no job start since the rows were those of a stream")
         epoch = plan.epoch
-    said = "a start came since the rows were emptied and may have made the target anew; take a snapshot: start the job"
+    said = "a job start since the rows were emptied may have rebuilt the target; take a snapshot: start the job"
     return Check(name, False, said)
 
 
 def rows_check(rows: CopyRows) -> Check:
-    """Nothing of a target is replaced that nobody could count; what it loses has to be typed beside."""
+    """Check that the target's rows were counted before a replacement; the user has to type what it loses."""
     if rows.fate is Fate.UNSEEN:
-        return Check("rows counted", False, f"{rows.sentence}; cure that, or --on-existing merge")
+        return Check("rows counted", False, f"{rows.sentence}; fix that, or --on-existing merge")
     known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
     return Check("rows counted", True if known else None, f"source {rows.source.text}, target {rows.target.text}")
 
 
 def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
-    """What is not as the plan saw it, in words; `latest` may move on."""
+    """Describe what differs from the plan; `latest` can advance."""
     before = {move.seen.row.key.shard: move for move in plan.moves}
     now = {seen.row.key.shard: seen for seen in lanes}
     found = [] if fingerprint == plan.fingerprint else ["the table (fingerprint)"]
@@ -236,7 +236,7 @@ def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], sha
 
 
 def moved_from(then: ProgressRow, now: ProgressRow) -> str:
-    """What of a row is not as it was expected, in words; nothing where all of it is."""
+    """Describe what differs in a row; "" where nothing does."""
     if (now.position, now.state) != (then.position, then.state):
         return f"position {_said(then)} -> {_said(now)}"
     old, new = then.registered, now.registered
@@ -269,11 +269,11 @@ def _said(row: ProgressRow) -> str:
     return f"{row.position.text if row.position else 'none'} {row.state.value}"
 
 
-OLDER_STAY = "older values stay in the target in place of the changes that are not replayed"
+OLDER_STAY = "older values stay in the target instead of the changes that are not replayed"
 STARTED = "the replay has started: start the job to finish it, or reset to a snapshot"
 PASSED = "a later reset passed a part of the replay: undo that reset first, or reset to a snapshot"
-COPIED = "the copy that the backup was taken in has ended: reset to a snapshot"
-HALF = "some DNs would need a copy and others would not: leave --dn out"
+COPIED = "the copy in which the backup was made has ended: reset to a snapshot"
+HALF = "some DNs would need a copy and others would not: remove --dn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class LanePast:
     copies: int = 0
 
     def at(self, row: ProgressRow) -> ToRead | None:
-        """What is to be read now that the lane's row is this; None where nothing was ever copied."""
+        """Return what the lane has to read by this row; None where nothing was ever copied."""
         if row.position is None or row.state is LaneState.CREATING:
             return self.to_read
         left, was = self.left, self.to_read
@@ -322,7 +322,7 @@ Pasts = Mapping[str, LanePast]
 
 
 def touched(now: ProgressRow, then: ProgressRow) -> bool:
-    """Whether something was applied to the lane's target between two moments, or may have been (a sink beside)."""
+    """Whether the lane's target got changes between two moments, or may have (a sink beside its store)."""
     return (now.changes, now.repeats) != (then.changes, then.repeats) or now.decided is not None
 
 
@@ -333,13 +333,13 @@ def _end(row: ProgressRow) -> Position:
 
 
 def _of_row(row: ProgressRow) -> ToRead:
-    """A lane that has read without a gap since its copy, as far as is known."""
+    """Return a lane that has read without a known gap since its copy."""
     assert row.position is not None
     return ToRead(row.position, _end(row))
 
 
 def _read_on(was: ToRead, start: Position, at: Position, applied: bool) -> ToRead:
-    """What is left, once the lane has read from `start` to `at` without a gap."""
+    """Return what is left after the lane has read from `start` to `at` without a gap."""
     if start > was.since:
         return ToRead(was.since, max(was.until, at)) if applied else was
     if at >= was.until:
@@ -348,7 +348,7 @@ def _read_on(was: ToRead, start: Position, at: Position, applied: bool) -> ToRea
 
 
 def _passed(to_read: ToRead, move: Move) -> ToRead:
-    """The same, where a reset passes a range that is known to hold no change."""
+    """Return the same after a reset passes a range without changes."""
     at, to = move.before, move.to.position
     if at is None or to is None or move.skips or move.seen.lost or not at <= to_read.since < to:
         return to_read
@@ -356,7 +356,7 @@ def _passed(to_read: ToRead, move: Move) -> ToRead:
 
 
 def past(resets: Iterable[Sequence[Move]]) -> Pasts:
-    """Each lane by its DN after the resets that were carried out, the oldest first."""
+    """Return each lane by its DN after the executed resets, the oldest first."""
     found: dict[str, LanePast] = {}
     for moves in resets:
         for move in moves:
@@ -366,7 +366,7 @@ def past(resets: Iterable[Sequence[Move]]) -> Pasts:
 
 
 def leaves_older(past: LanePast, move: Move) -> bool:
-    """Whether older values stay in the target for good: the lane will not read all that it must."""
+    """Whether older values stay in the target: the lane will not read all that it must."""
     now, to = move.before, move.to.position
     to_read = past.at(move.seen.row)
     if now is None or to is None or to_read is None:
@@ -384,7 +384,7 @@ def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow)
 
 
 def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pasts, then: Pasts) -> Check:
-    """No lane went back since the backup and has applied something: an undo would leave older values as equal."""
+    """Check that no lane went back since the backup and applied changes: an undo would leave older values as equal."""
     name, moves, why = "replay not started", list(moves), dict[str, list[str]]()
     streams = {move.to.state in STREAMING for move in moves}
     if len(streams) > 1:
@@ -396,11 +396,11 @@ def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pas
             why.setdefault(wrong, []).append(shard)
     why.pop("", None)
     words = "; ".join(f"{', '.join(sorted(shards))}: {wrong}" for wrong, shards in why.items())
-    return Check(name, not words, words or "no lane has replayed anything that it would not read again")
+    return Check(name, not words, words or "no lane has replayed a change that it would not read again")
 
 
 def _wrong(row: ProgressRow, saved: ProgressRow, now: LanePast, then: LanePast) -> str:
-    """Why a lane's row cannot become again what a backup says, "" where it can."""
+    """Explain why a lane's row cannot be restored from a backup, "" where it can."""
     if row.state in STREAMING and saved.state is LaneState.COPYING:
         return COPIED
     to_read, had = now.at(row), then.at(saved)

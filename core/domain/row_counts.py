@@ -17,13 +17,13 @@ from slotkeeper.core.domain.ttl import in_words
 COUNT_LIMIT_MS = 4_000
 """Of counting all rows at one end: a plan is not worth more of a server's time."""
 FEW, FEW_LIMIT_MS = 100_000, 1_000
-"""Where all could not be counted in time: so many at most are counted, in what is left of five seconds."""
+"""The limit of a second, bounded count after the first ran out of time, in the rest of five seconds."""
 UNTOLD_CODES = ("42", "53", "54")
-"""Classes of SQLSTATE by which a server refuses to count (no right, no room, too large): a plan goes on without."""
+"""SQLSTATE classes of a rejected count (privilege, space, size): a plan continues without the count."""
 LIKELY = 10
 """A source with a tenth of its target's rows has more likely been emptied than cleaned up."""
 DRIFT = 100
-"""A source goes on while a plan is read: up to one in so many of the target's rows more may go than were typed."""
+"""The source changes while a plan is read: the loss can exceed the typed number by 1/100 of the target's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RowCount:
 
 
 def count_within(ask: Callable[[int | None, int], int | None]) -> RowCount:
-    """Count by asking: `ask(most, limit_ms)` counts at most so many rows (None: all), None where the time is over.
+    """Count by asking: `ask(most, limit_ms)` counts at most `most` rows (None: all); None where the time is over.
 
     >>> count_within(lambda most, limit_ms: None if most is None else most).text
     '>= 100000'
@@ -105,7 +105,7 @@ class CopyRows:
 
     @property
     def at_stake(self) -> int:
-        """Rows that the target loses, at least; all of it that were counted where that cannot be told."""
+        """The least rows that the target loses; all counted rows where that is unknown."""
         target = self.target.number or 0
         match self.fate:
             case Fate.SHRINKS:
@@ -136,9 +136,9 @@ class CopyRows:
                 rows = f"{least}{self.at_stake} row{'' if self.at_stake == 1 else 's'}"
                 return f"the target would shrink by {rows}: {counts}"
             case Fate.UNTOLD:
-                return f"whether the target would shrink cannot be told: {counts}"
+                return f"whether the target would shrink is unknown: {counts}"
             case Fate.UNSEEN:
-                return f"the target's rows were not counted, and would be replaced: {counts}"
+                return f"the target's rows were not counted and would be replaced: {counts}"
         return f"rows: {counts}"
 
     def outgrown(self, typed: CopyRows) -> str:
@@ -156,7 +156,7 @@ APART = "equal apart from quarantine"
 """The verdict where every key but those that are held in quarantine is equal."""
 
 VOID = "void"
-"""In place of a verdict: a reset or a copy makes the target anew, or leaves it without changes, so older ones say
+"""In place of a verdict: a reset or a copy rebuilds the target, or leaves it without changes, so older ones say
 nothing."""
 VERDICTS = ("equal", APART, "different", "unsettled", VOID)
 _COPY = "copy of "
@@ -189,17 +189,17 @@ class Verified:
 
     @property
     def is_void(self) -> bool:
-        """Whether it stands for a reset or a copy that ended older comparisons."""
+        """Whether it records a reset or a copy that voided older comparisons."""
         return self.verdict == VOID
 
     @classmethod
     def void(cls, job: str, at: datetime, reset: str) -> Verified:
-        """What stands over older comparisons of a job from a reset on."""
+        """The record that voids older comparisons of a job from a reset on."""
         return cls._of_none(job, at, f"reset {reset}")
 
     @classmethod
     def copied(cls, job: str, at: datetime, target: str) -> Verified:
-        """What stands over them from the begin of a copy on."""
+        """The record that voids them from the start of a copy on."""
         return cls._of_none(job, at, f"{_COPY}{target}")
 
     @classmethod

@@ -1,7 +1,7 @@
 """A table that has other columns than before: what changed at the source, and what its target needs for it. Pure.
 
-Whatever changed, the table is copied again: a changed column may hold other values in every row, and a DWS clears its
-binlog at most of these changes. So what a target needs is the shape alone; its rows are written anew behind it.
+After any change the table is copied again: a changed column can have other values in every row, and DWS clears its
+binlog at most of these changes. So a target needs only the new shape; the copy writes its rows.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class ColumnChange:
         """In words.
 
         >>> ColumnChange(Column("v", "text"), Column("w", "integer", True)).text
-        'v is called w and is integer (was text) and holds no NULL'
+        'v is renamed to w and is integer (was text) and holds no NULL'
         """
         if self.before is None or self.after is None:
             one, what = (self.after, "was added") if self.after else (self.before, "was dropped")
             assert one is not None
             return f"{one.name} {one.type}{' NOT NULL' if one.required else ''} {what}"
-        said = [f"is called {self.after.name}"] if self.renamed else []
+        said = [f"is renamed to {self.after.name}"] if self.renamed else []
         said += [f"is {self.after.type} (was {self.before.type})"] if self.after.type != self.before.type else []
         if self.after.required != self.before.required:
-            said.append("holds no NULL" if self.after.required else "may hold NULL")
+            said.append("holds no NULL" if self.after.required else "can hold NULL")
         return f"{self.before.name} {' and '.join(said)}"
 
 
 def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange, ...]:
     """What became of each column, in the order of `new`, those that went last.
 
-    Columns are told apart by their numbers where both sides have them, by their names elsewhere: then one under another
+    Columns are identified by their numbers where both sides have them, by their names elsewhere: then one under another
     name counts as dropped and added.
     """
     numbered = all(column.number > 0 for column in (*old, *new))
@@ -158,7 +158,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
     while free := next((old for old, new in left.items() if new not in columns), None):
         made.append(Need(Act.RENAME, free, left.pop(free)))
         columns[made[-1].to] = columns.pop(free)
-    for name in (old for old in left if old not in wanted):  # somebody has added the new one
+    for name in (old for old in left if old not in wanted):  # the new one exists already
         made.append(Need(Act.DROP, name))
         del columns[name]
     return made
@@ -168,7 +168,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
 class Reshape:
     """How a target is brought in line with a changed source.
 
-    `before` has to be cured first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
+    `before` has to be fixed first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
     cures, such as another key. `blank` is the same as `statements` where old values do not fit a column's new type:
     the column is emptied, and gets its values from the copy; `empties`: one of `statements` does so, or casts to a type
     that has no room for each value. `source` and `target` are both ends' columns, the differences marked.
@@ -236,7 +236,7 @@ class Mapped:
         there = {column.name: column for column in identity.columns}
         absent = [name for name in self.names if name not in there]
         if absent:
-            what = f"columns names {absent[0]!r}, which the source table has not"
+            what = f"columns names {absent[0]!r}, which the source table does not have"
             raise Refused(what, f"it has {', '.join(there)}", where="source")
         left = [name for name in identity.key if name not in self.names]
         if left:

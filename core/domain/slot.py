@@ -86,7 +86,7 @@ class TableAnswer:
 class Column:
     """A column of a table: its name and its type as the server spells it (`numeric(12,2)`).
 
-    A type outside pg_catalog has its schema before it, whatever the search_path of whoever asks. `required` says that
+    A type outside pg_catalog has its schema before it, whatever the session's search_path. `required` says that
     it holds no NULL; `collation` is SQL text, empty where it is the type's own. `number` is what the server calls it
     by under any name (attnum), 0 where that is not told. A server's text is never SQL: a type or a collation that
     cannot be parsed is Refused here, and `TypeName` writes a type into a statement.
@@ -158,7 +158,7 @@ def _named(spelled: str, known: Iterable[UserType]) -> UserType | None:
 class TableIdentity:
     """Which table this is: changed `oid` or `columns` mean another table under the same name.
 
-    A changed storage file alone is no change of identity (VACUUM FULL makes one), so it is not part of this.
+    A changed storage file alone does not change the identity (VACUUM FULL makes one), so it is not part of this.
     """
 
     oid: int
@@ -166,7 +166,7 @@ class TableIdentity:
     key: tuple[str, ...]
     server: str
     user_types: tuple[UserType, ...] = field(default=(), compare=False)
-    """The types among those of `columns` that somebody made, and those within them; no part of the identity."""
+    """The user-defined types of `columns`, and the types within them; not part of the identity."""
 
     def user_type(self, spelled: str) -> UserType | None:
         """The made type behind a column's type (or behind its elements); None where it is the server's own."""
@@ -190,7 +190,7 @@ class TableIdentity:
 
 
 class EventType(Enum):
-    """The documented event types of a DWS binlog row; note the lower case d."""
+    """The documented event types of a row of the DWS binlog; note the lower case d."""
 
     INSERT = "I"
     DELETE = "d"

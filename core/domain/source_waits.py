@@ -1,9 +1,9 @@
-"""Who waits at a source for a slot or for a session of a job: VACUUM FULL, scale-out, DDL, and those after them. Pure.
+"""Sessions at a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, and the next. Pure.
 
 DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records are consumed, at most for
-binlog_consume_timeout, and fail then; VACUUM FULL waits under a lock that keeps out all DML of the table. DWS,
+binlog_consume_timeout, and then fail; VACUUM FULL waits under a lock that blocks all DML of the table. DWS,
 "Lock Management" (dws_04_0928): an AccessExclusiveLock waits for ddl_lock_timeout where that is above 0, any other for
-lockwait_timeout. `slotkeeper.core.domain.locks` has the sessions and what waits at a sink.
+lockwait_timeout. `slotkeeper.core.domain.locks` has the sessions, and the waits at a sink.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from slotkeeper.core.domain.locks import (
     named_in_act,
     without_literals,
 )
-from slotkeeper.core.domain.remedy import BY_HAND, OR, THEN
+from slotkeeper.core.domain.remedy import OR, THEN
 from slotkeeper.core.domain.text import many, safe, typed
 
 VACUUM_FULL, SCALE_OUT, DDL, STATEMENT = "VACUUM FULL", "scale-out", "DDL", "a statement"
 CRITICAL_AFTER = 30.0
-"""Seconds after which a wait at the source is critical: its writers wait with it."""
+"""Seconds after which a wait at the source is critical: the source's writers wait, too."""
 _SHORT = 80
 _HALF_A_DAY = 43_200.0
-"""Seconds from which on a time of day says not which day; a MySQL waits for a year where nobody has set its limit."""
+"""Seconds from which on a time of day needs its date; MySQL waits for a year by default."""
 _COMMENTS = re.compile(r"/\*.*?(?:\*/|\Z)|--[^\n]*", re.DOTALL)
 _VACUUM = re.compile(r"VACUUM\s*(\(([^)]*)\)|(\w+\s+)*?FULL\b)", re.IGNORECASE)
 _DDL = re.compile(r"(ALTER|DROP|TRUNCATE|CREATE|RENAME|REINDEX|CLUSTER|OPTIMIZE|COMMENT|GRANT|REVOKE)\b", re.IGNORECASE)
 _REDISTRIBUTES = ("gs_redis", "gs_expand")
-"""DWS, "Server Tools": the programs by which a cluster is scaled; their sessions have their names."""
+"""DWS, "Server Tools": the programs that scale a cluster; they name their sessions so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class SlotBehind:
     slot: str
     """Its name."""
     job: str = ""
-    """The job that follows it, empty where no configured job does."""
+    """The job that reads it, empty where no configured job does."""
     shards: tuple[str, ...] = ()
-    """The DNs on which it has not; empty: not known."""
+    """The DNs on which it has not; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +71,17 @@ class SourceWait:
     behind: int | None = None
     """How many sessions wait after it; null: not shown to this login."""
     limit: str = ""
-    """The server's limit by which it fails, empty where none is known."""
+    """The server's time limit after which it fails, empty where unknown."""
     fails_at: MomentOrNone = None
-    """When it fails by that limit; null: not known."""
+    """When it fails by that limit; null: unknown."""
     job: str = ""
-    """The job that follows the table by the login of `sessions`, where the server does not tell their names."""
+    """The job that reads the table by the login of `sessions`, where the server hides their names."""
     ends: str = ""
-    """The server's statement that ends a session, {} standing for its pid; empty: as a PostgreSQL or a DWS has it."""
+    """The server's statement that ends a session, {} for its pid; empty: that of PostgreSQL and DWS."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same as long as one statement waits at one table."""
+        """Equal as long as one statement waits at one table."""
         return (self.table, self.waiter.pid, self.waiter.node, self.waiter.transaction or self.waiter.query)
 
     @property
@@ -92,7 +92,7 @@ class SourceWait:
 
 
 def kind_of(statement: str | None, application: str | None) -> str:
-    """What a statement does, as far as it matters here.
+    """Classify a statement: VACUUM FULL, scale-out, DDL or a statement.
 
     >>> kind_of("VACUUM (FULL, ANALYZE) ods.orders", "gsql"), kind_of("vacuum verbose full a", "")
     ('VACUUM FULL', 'VACUUM FULL')
@@ -109,7 +109,7 @@ def kind_of(statement: str | None, application: str | None) -> str:
 
 
 def bare(statement: str | None) -> str:
-    """A statement from its first word on, without its comments: a client may write its own name in front of it.
+    """Return a statement from its first word on, without comments: a client can put its name before it.
 
     >>> bare("/* ApplicationName=DBeaver */ VACUUM -- all of it"), bare("/* cut off")
     ('VACUUM  ', '')
@@ -118,7 +118,7 @@ def bare(statement: str | None) -> str:
 
 
 def about(statement: str | None, table: str) -> bool:
-    """Whether a VACUUM FULL is about a table: it names it, or no table at all.
+    """Whether a VACUUM FULL concerns a table: it names it, or no table at all.
 
     >>> about('VACUUM FULL "ods"."orders"', "ods.orders"), about("VACUUM FULL", "ods.orders")
     (True, True)
@@ -135,7 +135,7 @@ def about(statement: str | None, table: str) -> bool:
 
 
 def names(statement: str | None, table: str) -> bool:
-    """Whether a statement names a table as it stands here, with its schema or without one.
+    """Whether a statement names a table, with its schema or without.
 
     >>> names("ALTER TABLE `ods`.`orders` ADD b int", "ods.orders"), names("ALTER TABLE mart.orders", "orders")
     (True, False)
@@ -148,7 +148,7 @@ def names(statement: str | None, table: str) -> bool:
 
 
 def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[SourceWait, ...]:
-    """What is seen now, each since when it was first seen: an age that is measured again differs by the way to it.
+    """Return the current waits, each with the time when it was first seen: two measured ages differ by latency.
 
     >>> first = SourceWait(Blocker(7), DDL, "ods.orders", 10.0)
     >>> [one.since for one in lasting([first], [replace(first, since=10.4), replace(first, table="x", since=11.0)])]
@@ -164,7 +164,7 @@ def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[S
 
 
 def cause(wait: SourceWait, now: float | None) -> str:
-    """Who waits for whom, in one sentence; for how long unless `now` is None.
+    """Describe in one sentence who waits for whom; with the duration unless `now` is None.
 
     >>> eve = Blocker(4711, "eve", "gsql", "active", 42.0, "VACUUM FULL ods.orders")
     >>> cause(SourceWait(eve, VACUUM_FULL, "ods.orders", 90.0, (SlotBehind("s", "orders"),), behind=3), 100.0)
@@ -177,7 +177,7 @@ def cause(wait: SourceWait, now: float | None) -> str:
 
 
 def waited_for(wait: SourceWait) -> str:
-    """For whom it waits, in words.
+    """Describe the slots and sessions that it waits for.
 
     >>> waited_for(SourceWait(Blocker(7), DDL, "a.b", 0.0, sessions=(Blocker(9, "etl", "slotkeeper/orders/1.x"),)))
     'pid 9, user etl, job orders (slotkeeper/orders/1.x)'
@@ -189,11 +189,13 @@ def waited_for(wait: SourceWait) -> str:
     ]
     parts += [one.name for one in wait.sessions[:3]]
     more = max(0, len(wait.slots) - 3) + max(0, len(wait.sessions) - 3)
-    return " and ".join(parts or ["unread records, of which slot is hidden"]) + (f" and {more} more" if more else "")
+    return " and ".join(parts or ["unread records of a slot whose name is hidden"]) + (
+        f" and {more} more" if more else ""
+    )
 
 
 def effect(wait: SourceWait) -> str:
-    """Who waits after it and when it fails.
+    """Describe how many sessions wait after it, and when it fails.
 
     >>> effect(SourceWait(Blocker(7), DDL, "a.b", 0.0, behind=0, limit="lockwait_timeout 1200 s", fails_at=1200.0))
     'no session waits after it; fails at 00:20:00Z (lockwait_timeout 1200 s)'
@@ -214,49 +216,50 @@ def effect(wait: SourceWait) -> str:
 
 
 def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
-    """What ends the wait; `paused` says of jobs whether they are paused, where that is known.
+    """Return the act that ends the wait; `paused`: by job, whether it is paused, where known.
 
     >>> orders = SourceWait(Blocker(7, "eve", "gsql"), VACUUM_FULL, "a.b", 0.0, (SlotBehind("s", "orders"),))
     >>> to_do(orders, {"orders": True})
-    '`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or by hand: as an administrator of the \
-source type `SELECT pg_terminate_backend(7)`, which cancels the VACUUM FULL'
+    '`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or as an administrator of the \
+source, cancel the VACUUM FULL: `SELECT pg_terminate_backend(7)`'
     """
     acts = [_read(one, (paused or {}).get(one.job)) for one in wait.slots]
     acts += [_end(one, wait.ends, wait.job) for one in wait.sessions]
     acts = list(dict.fromkeys(acts)) or [f"`slotkeeper slots preflight {typed(wait.table)}`"]
-    cancels = f"which cancels the {wait.what}" if wait.what != STATEMENT else "which ends the session that waits"
+    cancels = f"cancel the {wait.what}" if wait.what != STATEMENT else "end the session that waits"
     kill = f"`{wait.ends.format(wait.waiter.pid)}`" if wait.ends else ended_at(wait.waiter)
-    return f"{THEN.join(acts)}{OR}{BY_HAND}as an administrator of the source type {kill}, {cancels}"
+    return f"{THEN.join(acts)}{OR}as an administrator of the source, {cancels}: {kill}"
 
 
 def _read(one: SlotBehind, paused: bool | None) -> str:
     if not one.job:
         slot = named_in_act(safe(one.slot, _SHORT))
-        return f"{BY_HAND}find the reader of slot {slot}, which is no configured job, and start it"
+        return f"Find the reader of slot {slot}, which no configured job is, and start it"
     job = typed(one.job)
     drain = f"`slotkeeper jobs drain {job}`"
     if paused is False:
         return drain
-    return f"`slotkeeper jobs resume {job}`{'' if paused else ' where it is paused'}{THEN}{drain}"
+    return f"`slotkeeper jobs resume {job}`{'' if paused else ' if it is paused'}{THEN}{drain}"
 
 
 def _end(one: Blocker, ends: str, follows: str) -> str:
     kill, job = f"`{ends.format(one.pid)}`" if ends else ended_at(one), one.job or follows
     if not job:
-        return f"{BY_HAND}have its user end {named_in_act(one.name)}: {kill}"
+        return f"Ask its user to end {named_in_act(one.name)}{OR}as an administrator of the source, end it: {kill}"
     pause = f"`slotkeeper jobs pause {typed(job)}`"
     if SHORTENED.fullmatch(job):
-        pause = f"{BY_HAND}pause the job whose sessions are called {typed(job)} (`slotkeeper jobs list` has its name)"
-    return f"{pause}{OR}{BY_HAND}as an administrator of the source type {kill}, which ends that session"
+        full = f"`slotkeeper jobs list` shows the full name of the job whose sessions are called {typed(job)}"
+        pause = f"{full}{THEN}pause that job"
+    return f"{pause}{OR}as an administrator of the source, end its session: {kill}"
 
 
 def of_job(waits: Iterable[SourceWait], *names: str) -> tuple[SourceWait, ...]:
-    """Those that wait for the job of these names, or at a table of it for a slot of no configured job."""
+    """Return the waits for the job of these names, or at its tables for a slot that no configured job reads."""
     return tuple(one for one in waits if not one.jobs or not set(names).isdisjoint(one.jobs))
 
 
 def is_ours(application: str | None) -> bool:
-    """Whether a session's name is that of a job's session."""
+    """Whether a session has the name of a job's session."""
     return (application or "").startswith(PREFIX)
 
 
@@ -272,11 +275,11 @@ _LEVELS = (
 )
 """The table locks, from the weakest to the strongest."""
 _FIRST = {"AccessShareLock": 7, "RowShareLock": 6, "RowExclusiveLock": 4}
-"""The weakest that each excludes, where that is not itself."""
+"""The weakest lock that each excludes, where that is not itself."""
 
 
 def conflicts(one: str, other: str) -> bool:
-    """Whether two table locks exclude each other; a lock that is not known does. PostgreSQL, "Explicit Locking".
+    """Whether two table locks exclude each other; an unrecognized one does. PostgreSQL, "Explicit Locking".
 
     >>> conflicts("AccessShareLock", "ExclusiveLock"), conflicts("AccessShareLock", "AccessExclusiveLock")
     (False, True)

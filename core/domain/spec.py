@@ -64,7 +64,7 @@ NO_COPY = 'set start = "initial" for the snapshot'
 """What to do where a copy is due and `start` makes none."""
 
 EVERY_DN = "all"
-"""The name that stands for every DN where points are given."""
+"""The name for all DNs where points are given."""
 
 _POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
 _RULE = (
@@ -197,7 +197,7 @@ class SinkOptions:
 
     @property
     def connection_max_use_time(self) -> int:
-        """Seconds after which a worker's connection to the sink is opened anew, under either name."""
+        """Seconds after which a worker reopens its connection to the sink, under either name."""
         return self.connection_max_use_time_threshold or self.connection_max_use_time_seconds
 
     @property
@@ -260,7 +260,7 @@ class JobSpec:
     `on_existing` is "refuse", "replace" or "merge".
     `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
     `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `source_kind` and `sink_kind` are names of the
-    registries. `store` and `store_kind` say where they live instead, where the sink is no store itself.
+    registries. `store` and `store_kind` name the store of the progress rows, where the sink is not a store itself.
     """
 
     name: str
@@ -290,7 +290,7 @@ class JobSpec:
 
     @property
     def store_at(self) -> tuple[Endpoint, str]:
-        """Where the progress rows live, and which kind of sink that is: the sink itself where none is named."""
+        """The store of the progress rows and its kind: the sink itself where none is named."""
         return (self.store, self.store_kind) if self.store is not None else (self.sink, self.sink_kind)
 
     @property

@@ -1,8 +1,8 @@
-"""Decides what a lane does at a start, from its progress row and a status of its DN (design 4.5). Pure.
+"""Decide what a lane does at a start, from its progress row and a status of its DN (design 4.5). Pure.
 
-Each trouble names what is safe; none resumes at the newest point by itself. `node_change` compares the set of DNs.
-It adopts DNs under a new name, known by their id, and new DNs that hold a point of the slot, because recording began
-there at that point and everything older lies on the DNs that are known (tests/model/topology.py).
+Each trouble names its safe act; none resumes at the newest point automatically. `node_change` compares the set of DNs.
+It adopts renamed DNs, known by their id, and new DNs that hold a point of the slot: recording began there at that
+point, and all older changes are on the known DNs (tests/model/topology.py).
 """
 
 from __future__ import annotations
@@ -16,45 +16,44 @@ from slotkeeper.core.domain.progress import LaneState, ProgressRow
 from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.errors import TroubleName
 
-READINGS = "either the sink was restored to an older copy, or somebody moved the slot"
-"""Both readings of a slot that is ahead of its row, where no record of our own tells which it is."""
-ANEW = "copy anew"
-"""How the text ends where a new copy is safe; whoever knows the job puts the commands behind it."""
+READINGS = "either the sink was restored to an older copy, or another session moved the slot"
+"""Both causes of a slot that is ahead of its row, where no record of this host decides between them."""
+SNAPSHOT = "take a new snapshot"
+"""How the text ends where a new copy is safe; code that knows the job appends the commands."""
 SAFE = {
-    TroubleName.SLOT_LOST: "never resume from here, what is missing is in no binlog any more: copy anew",
+    TroubleName.SLOT_LOST: "Never resume from here, no binlog has the missing changes any more: take a new snapshot",
     TroubleName.SLOT_MOVED: (
-        "by hand: find out whether the sink was restored to an older copy, and bring the newer one back where that can"
-        " be; where it was not, find who else uses this slot, and stop that; then copy anew"
+        "Find out whether the sink was restored to an older copy. If it was, restore the newer one where possible; if"
+        " not, find the other program that uses this slot, and stop it; then take a new snapshot"
     ),
     TroubleName.PROGRESS_LOST: (
-        "by hand: restore slotkeeper_progress and the target from one backup of the sink, and start the job; or drop"
-        " the slot (slots drop), set on_existing to replace or merge, and start it; without rows a reset is refused"
+        "Restore slotkeeper_progress and the target from one backup of the sink, and start the job; or drop the slot"
+        " (slots drop), set on_existing to replace or merge, and start the job. Without rows a reset is rejected"
     ),
     TroubleName.SOURCE_OLDER: (
-        "by hand: find out whether the source was restored from a backup, and whether the older state is meant: the"
-        " target may be the last copy of the rest; then copy anew"
+        "Find out whether the source was restored from a backup, and whether the older state is meant: the target may"
+        " be the last copy of the newer rows; then take a new snapshot"
     ),
     TroubleName.SINK_OLDER: (
-        "by hand: find out whether the sink was restored from a backup, and bring the newer one back where that can be;"
-        " or copy anew"
+        "Find out whether the sink was restored from a backup, and restore the newer state where possible; or take a"
+        " new snapshot"
     ),
     TroubleName.TARGET_CHANGED: (
-        "by hand: find the session that changed the target in the sink's log, and revert an altered column, trigger,"
-        " rule or policy; then copy anew"
+        "Find the session that changed the target in the sink's log, and revert an altered column, trigger, rule or"
+        " policy; then take a new snapshot"
     ),
-    TroubleName.SCHEMA_CHANGED: "by hand: bring the target's columns in line; then copy anew",
-    TroubleName.TOPOLOGY_CHANGED: "the DNs are taken as they are where you copy anew",
+    TroubleName.SCHEMA_CHANGED: "Alter the target's columns to match the source's; then take a new snapshot",
+    TroubleName.TOPOLOGY_CHANGED: "To adopt the DNs as they are now, take a new snapshot",
     TroubleName.POSITIONS_DIFFER: (
-        "by hand: find out whether the source was rebuilt or failed over, and which one is meant; then copy anew"
+        "Find out whether the source was rebuilt or failed over, and which server is meant; then take a new snapshot"
     ),
     TroubleName.QUARANTINE_FULL: (
-        "by hand: take away at the sink what refuses the rows (`slotkeeper errors list JOB` has those in quarantine),"
-        " or raise quarantine_limit in [jobs.JOB.sink_options]; then `slotkeeper jobs start JOB`; then"
+        "`slotkeeper errors list JOB` shows the rows in quarantine; then remove at the sink what rejects them, or raise"
+        " quarantine_limit in [jobs.JOB.sink_options]; then `slotkeeper jobs start JOB`; then"
         " `slotkeeper errors replay JOB --all --reason TEXT`"
     ),
 }
-"""What a person may do without losing more, per name of trouble; `slotkeeper.core.domain.remedy` says how it is
-written."""
+"""The act that loses nothing more, per name of trouble, in the form of `slotkeeper.core.domain.remedy`."""
 
 
 class StartAction(Enum):
@@ -68,7 +67,7 @@ class StartAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartDecision:
-    """One lane's answer; `trouble` and `sentence` are set only with REFUSE."""
+    """One lane's decision; `trouble` and `sentence` are set only with REFUSE."""
 
     action: StartAction
     trouble: TroubleName | None = None
@@ -76,14 +75,14 @@ class StartDecision:
 
     @property
     def safe(self) -> str:
-        """What is safe to do, or nothing where there is no trouble."""
+        """The safe act; "" without a trouble."""
         return SAFE[self.trouble] if self.trouble else ""
 
 
 def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = False) -> StartDecision:
-    """Decide for one DN from what the sink remembers and what the source holds.
+    """Decide for one DN from the sink's progress row and the source's status.
 
-    `others_begun`: a start has registered for other channels of the job, so that what they share may be theirs.
+    `others_begun`: a start has registered for other channels of the job, so shared points may be theirs.
     """
     if row is None or row.state is LaneState.CREATING:
         return _created(row, status, others_begun)
@@ -95,7 +94,7 @@ def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = Fa
         return _refuse(TroubleName.SCHEMA_CHANGED, f"{status.shard.name}: {what}")
     if row.position is not None and status.latest < row.position:
         newest, here = status.latest.shown, row.position.shown
-        sentence = f"{status.shard.name}: the source's newest point {newest} is below our {here}"
+        sentence = f"{status.shard.name}: the source's newest point {newest} is before the job's position {here}"
         return _refuse(TroubleName.SOURCE_OLDER, sentence)
     return StartDecision(StartAction.COPY if row.state is LaneState.COPYING else StartAction.STREAM)
 
@@ -103,10 +102,10 @@ def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = Fa
 def by_record(
     decision: StartDecision, row: ProgressRow, status: SlotStatus, recorded: Position | None
 ) -> StartDecision:
-    """SINK OLDER in place of SLOT MOVED, where our own record says that we had come as far as the slot stands.
+    """Return SINK OLDER instead of SLOT MOVED, where the record on this host shows that the job had reached the slot.
 
-    `recorded` is where this lane stood by the last report of its job on this machine, None where there is none: the
-    sink alone cannot tell a slot that somebody moved from rows that fell back to a backup's.
+    `recorded` is the lane's position in the job's last report on this host, None without one: the sink alone cannot
+    distinguish a moved slot from rows that a backup restored.
     """
     here, there = row.position, status.kept.furthest
     if decision.trouble is not TroubleName.SLOT_MOVED or recorded is None or here is None or there is None:
@@ -114,14 +113,14 @@ def by_record(
     if not here < there <= recorded:
         return decision
     sentence = (
-        f"{status.shard.name}: the sink's row is back at {here.shown}, and by the last report of this machine we had"
-        f" committed up to {recorded.shown}; the slot ({status.kept.shown}) stands where we registered it"
+        f"{status.shard.name}: the sink's row is back at {here.shown}; by the last report of this host the job had"
+        f" committed up to {recorded.shown}; the slot ({status.kept.shown}) is where the job registered it"
     )
     return _refuse(TroubleName.SINK_OLDER, sentence)
 
 
 def is_first(row: ProgressRow) -> bool:
-    """Whether nothing was registered under this row yet, nor about to be: its start has not passed its comparison.
+    """Whether no registration was made or intended under this row: its start has not passed its comparison.
 
     A start writes `registered` before its first registration (as what it saw), so that a kill in between
     leaves a row that knows of it; a reset to snapshot keeps what was registered.
@@ -130,7 +129,7 @@ def is_first(row: ProgressRow) -> bool:
 
 
 def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
-    """Whether a row in state creating stands for a mirror that was there: a start without a copy would skip changes.
+    """Whether a row in state creating belongs to an earlier mirror: a start without a copy would skip changes.
 
     Its job has applied some (`changes` is never set back), or a reset to snapshot has emptied it: then it has no
     position but says what was `registered`. A start without a copy that is broken off leaves neither. Before it knows
@@ -144,11 +143,11 @@ def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
 
 
 def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) -> StartDecision:
-    """A lane that has no position to go on from: its slot is made, or made anew.
+    """Decide for a lane without a position to resume from: its slot is created, or created again.
 
-    Points that nobody of ours can have registered are another's: before the first registration any at all, afterwards
-    those ahead of what was known and what was intended. Without an intended point (the server chose it, or a reset
-    emptied the row) every point may be ours.
+    Points that this job cannot have registered are another program's: before the first registration any point,
+    afterwards points ahead of the known and the intended one. Without an intended point (the server chose it, or a
+    reset emptied the row) every point may be this job's.
     """
     place, highest, there = status.shard.name, status.kept.furthest, status.kept.shown
     if row is None or row.registered is None:
@@ -158,7 +157,7 @@ def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) ->
     elif row.position is not None and highest is not None:
         reached = max(row.position, row.registered.furthest or row.position)
         if highest > reached:
-            sentence = f"{place}: the slot ({there}) is ahead of {reached.shown}, where our start was to register it"
+            sentence = f"{place}: the slot ({there}) is ahead of {reached.shown}, which the job's start was to register"
             sentence += f": {READINGS}"
             return _refuse(TroubleName.SLOT_MOVED, sentence)
     return StartDecision(StartAction.CREATE)
@@ -168,24 +167,24 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
     place, there, ours = status.shard.name, status.kept, row.position
     why = cause(row.fingerprint, status.fingerprint)
     if there.missing:
-        sentence = f"{place}: our position is {ours.text if ours else '?'}, the slot holds {there.shown}"
+        sentence = f"{place}: the job's position is {ours.text if ours else 'unknown'}, the slot holds {there.shown}"
         return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if ours is not None and status.oldest is not None and status.oldest > ours:
-        sentence = f"{place}: our position is {ours.text}, the binlog begins at {status.oldest.shown}"
+        sentence = f"{place}: the job's position is {ours.text}, the binlog begins at {status.oldest.shown}"
         return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if there.furthest is not None and (ours is None or there.furthest > ours):
-        sentence = f"{place}: the slot ({there.shown}) is ahead of our position {ours.shown if ours else 'none'}"
+        sentence = f"{place}: the slot ({there.shown}) is ahead of the job's position {ours.shown if ours else 'none'}"
         sentence += f": {READINGS}"
         return _refuse(TroubleName.SLOT_MOVED, sentence)
     known = row.registered
     if known and there.behind(known):
-        sentence = f"{place}: the slot ({there.shown}) is behind what we registered ({known.shown})"
+        sentence = f"{place}: the slot ({there.shown}) is behind the job's last registration ({known.shown})"
         return _refuse(TroubleName.SLOT_MOVED, sentence)
     return None
 
 
 def cause(then: str, now: str) -> str:
-    """Why a slot is lost, where the table is not the one of the rows any more; else nothing. Incarnations as text."""
+    """Explain a lost slot where the table is no longer that of the rows; else "". Incarnations are texts."""
     return f"; cause: {_what_changed(then, now)}" if then != now else ""
 
 
@@ -194,7 +193,7 @@ def _what_changed(then: str, now: str) -> str:
     if old[:1] != new[:1]:
         return "another database answers under this address"
     if old[1:2] != new[1:2]:
-        return "the table was dropped and made again"
+        return "the table was dropped and created again"
     return "the table's columns changed"
 
 
@@ -204,7 +203,7 @@ def _refuse(trouble: TroubleName, sentence: str) -> StartDecision:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """What a start may adopt; `sentence` says what changed."""
+    """DNs that a start may adopt; `sentence` describes the change."""
 
     renamed: tuple[tuple[ProgressRow, Shard], ...]
     come: tuple[SlotStatus, ...]
@@ -212,7 +211,7 @@ class NodeChange:
 
     @property
     def begins(self) -> Position | None:
-        """Up to here nothing may be unread on the old DNs: where the last new one begins; None without new ones."""
+        """The position up to which the old DNs have to be read: the start of the last new DN; None without one."""
         found = [status.kept.furthest for status in self.come]
         return max((place for place in found if place is not None), default=None)
 
@@ -220,10 +219,10 @@ class NodeChange:
 def node_change(
     rows: Iterable[ProgressRow], statuses: Iterable[SlotStatus], nodes: Iterable[Shard], adopts: bool
 ) -> NodeChange | StartDecision | None:
-    """None where the DNs are those of the rows; else what may be adopted, or TOPOLOGY CHANGED.
+    """Return None where the DNs are those of the rows; else the DNs to adopt, or TOPOLOGY CHANGED.
 
-    `nodes` are the cluster's DNs; a DN counts as there where it is one of them or answers when it is asked. `adopts` is
-    the parameter need_redistribution.
+    `nodes` are the cluster's DNs; a DN exists where it is one of them or answers. `adopts` is the parameter
+    need_redistribution.
     """
     rows = list(rows)
     ours = {row.node_id: row for row in rows}
@@ -244,22 +243,22 @@ def node_change(
     if not adopts:
         return _refused(sentence, "need_redistribution = false adopts none")
     if gone:
-        return _refused(sentence, "what was left unread on a DN that is gone cannot be told")
+        return _refused(sentence, "unread changes on a removed DN are unknown")
     if come and any(row.state is LaneState.COPYING for row in rows):
-        return _refused(sentence, "this was during the copy, which is discarded")
+        return _refused(sentence, "the copy was under way and is discarded")
     for shard in come:
         status = seen.get(shard.node_id)
         if status is None or not status.kept.settled:
             stands = "none" if status is None else status.kept.shown
-            return _refused(sentence, f"since when {shard.name} records is not known, its points of the slot: {stands}")
+            return _refused(sentence, f"the start of recording on {shard.name} is unknown, its points: {stands}")
     return NodeChange(tuple(renamed), tuple(seen[shard.node_id] for shard in come), sentence)
 
 
 def left_unread(change: NodeChange, shards: Iterable[Shard]) -> StartDecision:
-    """TOPOLOGY CHANGED where rows moved past changes that were not applied yet."""
+    """Return TOPOLOGY CHANGED where rows passed changes that are not applied yet."""
     names = ", ".join(sorted(shard.name for shard in shards))
     begins = change.begins.shown if change.begins else "them"
-    return _refused(change.sentence, f"changes before {begins} are left unread on {names}")
+    return _refused(change.sentence, f"changes before {begins} are unread on {names}")
 
 
 def _refused(sentence: str, why: str) -> StartDecision:

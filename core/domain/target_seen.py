@@ -39,7 +39,7 @@ _OF_A_CHECK = ("older", "parted", "counted")
 class TargetSeen:
     """One reading of a target, in one snapshot of its server.
 
-    `home` is the table that keeps the record, `oid` 0 where there is no target. `files` are the storage files of the
+    `home` is the table that keeps the record, `oid` 0 without a target. `files` are the storage files of the
     whole tree, "" where the server does not tell; `shape` has a hash for each of `PARTS`, `places` one of the mirrored
     columns' numbers. `rows` were counted, up to a limit; `changes` are the events that the lanes had applied.
     `snapshot` and `own` say which transactions this reading saw: those before it, and the one that it was made in.
@@ -97,17 +97,17 @@ def counts_to(applied: int) -> int:
 
 
 def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
-    """Which parts of the shape differ, in words; "" where none does: a start's check then says whether it matters."""
+    """Name the parts of the shape that differ; "" where none does: a start's check decides whether it matters."""
     return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
 
 
 def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
-    """Why the target is not the one of the record, as the end of a sentence; "" where it is, as far as can be proved.
+    """Explain why the target differs from the record, as the end of a sentence; "" where no difference is proven.
 
-    Every row that the record saw and that is gone must be explained by an event of the job, which touches one row at
-    most. A new storage file is no proof: VACUUM FULL and CLUSTER keep rows and their xmin, TRUNCATE keeps none. Where
-    the job itself may have written every row since, the statistics decide: TRUNCATE empties them (-1), VACUUM FULL
-    counts (PostgreSQL, pg_class.reltuples).
+    An event of the job must explain every recorded row that is missing; an event touches at most one row. A new
+    storage file proves nothing: VACUUM FULL and CLUSTER keep rows and their xmin, TRUNCATE keeps none. Where the job
+    itself can have written every row since, the statistics decide: TRUNCATE empties them (-1), VACUUM FULL counts
+    (PostgreSQL, pg_class.reltuples).
     """
     if not seen.oid:
         return "does not exist any more"
@@ -116,11 +116,11 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     if recorded.why and not recorded.copying:
         return recorded.why
     if recorded.oid != seen.oid:
-        return "is another table of that name: it was dropped, renamed or restored, and made again"
+        return "is another table of that name: it was dropped, renamed or restored, and created again"
     if recorded.places != seen.places:
         return "has mirrored columns that were dropped and added again, or renamed: their values are lost"
     if seen.parted:
-        return "lost a partition that held rows, or that was dropped: take only an empty one away, and drop it later"
+        return "lost a partition that held rows, or that was dropped: detach only an empty one, and drop it later"
     applied = seen.changes - recorded.changes
     if recorded.copying:
         emptied = recorded.copying != "shadow" and recorded.files != seen.files and not seen.counted

@@ -1,7 +1,7 @@
 """Texts for people: `safe()` is the one place that makes hostile bytes visible before a terminal, a log or a CSV sees
 them, and masks known secrets before anything is cut.
 
-`typed()` spells a name for a command that is printed to be pasted; `see` and `install` name a page and an extra.
+`typed()` quotes a name for a printed command; `see` and `install` name a page and an extra.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotkeeper.core.redaction import masked, masked_piece
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MOST_DIGITS = 18
 _MARKS = 3
-"""So many combining marks a character may carry; more pile up over other lines of a terminal."""
+"""The most combining marks of one character; more would overlap other lines of a terminal."""
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 """Unicode categories that never reach a terminal raw: controls, format marks (bidi, zero width), odd spaces."""
 
@@ -45,7 +45,7 @@ def piece(part: bytes, limit: int = 500) -> str:
 
 
 def many(number: int, one: str, several: str = "") -> str:
-    """A number of things in words.
+    """Format a number with its noun.
 
     >>> many(1, "kind"), many(1200, "kind"), many(2, "entry", "entries")
     ('1 kind', '1,200 kinds', '2 entries')

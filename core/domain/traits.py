@@ -24,11 +24,11 @@ class SourceTraits:
     so that none is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot
     expires.
 
-    What follows says how a job of such a source is configured. `earliest`: its binlog is recorded whether anybody reads
-    it or not, so that a job may start at its oldest record. `several_by`: a slot is of one table; the kind by which one
-    job reads several of such a server, empty where this one does. `adopts_shards`: a job may go on with another set of
-    shards. `paced`: steps end at bytes, seconds and rows, as `[jobs.X.sync]` says. `silent_cascades`: a foreign key may
-    change rows of which its binlog has nothing. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
+    The fields decide the configuration of such a source's jobs. `earliest`: its binlog is recorded also without a
+    reader, so a job can start at its oldest record. `several_by`: a slot covers one table; the kind by which one job
+    reads several of such a server, empty where this one does. `adopts_shards`: a job can continue with another set of
+    shards. `paced`: steps end at bytes, seconds and rows, by `[jobs.X.sync]`. `silent_cascades`: a foreign key can
+    change rows without records in its binlog. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
     `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.keys_source.SETS`).
     """
 
@@ -57,7 +57,7 @@ class Encoding(Enum):
     """The encodings, the fastest first; the text is what messages say."""
 
     COPY_TEXT = "COPY text"
-    """PostgreSQL's text format, moved by a pipe that nothing of ours looks into."""
+    """PostgreSQL's text format, passed through a pipe that Slotkeeper does not parse."""
     ROWS = "rows"
     """Tuples of text, None for NULL, with the same columns in the same order."""
 
@@ -88,7 +88,7 @@ class SinkTraits:
     and by key, so that a range that is applied again leaves the same rows. `keeps_prepared`: what is prepared unseen
     gets a token, and a commit of it that is repeated changes nothing. `is_store`: it keeps progress rows, in one
     transaction with what it writes; `stores_for_others`: those of sinks that keep none, too. `tries_rows`: it can tell
-    which rows it refuses before anything is planned, so that one that is no store may quarantine. `server_keys` names
+    which rows it refuses before anything is planned, so that a sink without a store can quarantine. `server_keys` names
     its keys of `[sinks.X]` (`slotkeeper.core.config.keys.SERVERS`).
     """
 
@@ -106,8 +106,8 @@ class Delivery(Enum):
 
     EXACTLY_ONCE = "each change takes effect exactly once, in order per key"
     ONCE_WHILE_KEPT = (
-        "each change takes effect exactly once for as long as the sink remembers what was prepared, beyond that at"
-        " least once, and repeats are counted"
+        "each change takes effect exactly once while the sink remembers what was prepared, later at least once, and"
+        " repeats are counted"
     )
     EQUAL_IN_THE_END = "each change takes effect at least once, repeats are counted and change nothing in the end"
     AT_LEAST_ONCE = "each change takes effect at least once, repeats are counted"
@@ -133,7 +133,7 @@ def delivery(sink: SinkTraits) -> Delivery:
 def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
     """Raise Refused where a slot is one position for several channels of a job: no verb is about one table of it."""
     if channels > 1 and traits.shares_position:
-        what = f"the slot is one position for all {channels} channels of job {job}: it is not moved for one of them"
+        what = f"the slot is one position for all {channels} channels of job {job}: it cannot be moved for one of them"
         raise Refused(what, "a job for each channel has a slot of its own", where="source")
 
 
@@ -145,13 +145,13 @@ def limits(job: JobSpec) -> Iterator[str]:
     if start_at(job.start).partial:
         yield f'start = "{job.start}": the target holds only what changed since'
     if job.on_existing == "merge":
-        yield 'on_existing = "merge": rows that the source has not stay'
+        yield 'on_existing = "merge": rows that the source does not have stay'
     if options.ignore_delete:
         yield "ignore_delete: deleted rows stay"
     if options.updates_only:
-        yield f'write_mode = "{options.write_mode}": rows that the target lacks are never made'
+        yield f'write_mode = "{options.write_mode}": rows that the target lacks are never inserted'
     if options.conflict_strategy == "ignore":
-        yield 'conflict_strategy = "ignore": a row that is there stays as it was first written'
+        yield 'conflict_strategy = "ignore": an existing row stays as it was first written'
     if options.ignore_null_when_update:
         yield "ignore_null_when_update: a value that has become NULL stays"
     if options.quarantines:
@@ -161,5 +161,5 @@ def limits(job: JobSpec) -> Iterator[str]:
 
 
 def promise(sink: SinkTraits, job: JobSpec) -> str:
-    """The promise in words, what weakens it behind."""
+    """The guarantee as text, followed by what weakens it."""
     return "; but ".join([delivery(sink).value, *filter(None, ["; ".join(limits(job))])])

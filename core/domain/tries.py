@@ -72,7 +72,7 @@ class Tries(Protocol):
 
 
 class Requests:
-    """Those that came since this was made, each once; None where nobody can ask."""
+    """The requests since this was created, each once; None where none can be made."""
 
     def __init__(self, tries: Tries | None = None) -> None:
         self._tries = tries
@@ -80,7 +80,7 @@ class Requests:
 
     @property
     def possible(self) -> bool:
-        """Whether anybody can ask."""
+        """Whether a retry can be requested."""
         return self._tries is not None
 
     def new(self) -> Sequence[TryAsked]:

@@ -17,7 +17,7 @@ from slotkeeper.core.domain.text import whole
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""
 LONGEST = 100 * 366 * 86_400
-"""Seconds that a server's setting counts for at most: beyond the year 9999 there is no date."""
+"""The most seconds of a server's setting: a date ends with the year 9999."""
 
 WARN_BELOW, CRITICAL_BELOW = 0.5, 0.2
 
@@ -33,7 +33,7 @@ class Severity(Enum):
 
 
 class Behind(Enum):
-    """Which of a slot's two points lies further back."""
+    """Which of a slot's two points is the older one."""
 
     LIVE = "live"
     DURABLE = "durable"
@@ -59,7 +59,7 @@ class Ttl:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """Until when a slot is kept if nobody registers, and how much time that is; 0 s is due now."""
+    """When an unconfirmed slot expires, and the time left in seconds; 0 is due now."""
 
     expires_at: datetime
     seconds: int
@@ -82,7 +82,7 @@ def ttl_of(options: str) -> Ttl:
 
 
 def seconds_of(text: object) -> int | None:
-    """A server's setting as seconds, at most a century of them; None for what is no whole number.
+    """Parse a server's setting as seconds, at most a century; None where it is not a whole number.
 
     >>> seconds_of("600"), seconds_of("9" * 18) == LONGEST, seconds_of("-1")
     (600, True, None)
@@ -182,7 +182,7 @@ class Purge:
         'binlogs are purged after 240 h (binlog_expire_logs_seconds)'
         """
         if self.seconds is None:
-            return "after how many hours binlogs are purged is unknown"
+            return "the server's binlog retention is unknown"
         if not self.seconds:
             return f"binlogs are purged only by PURGE BINARY LOGS ({self.setting} is 0)"
         return f"binlogs are purged after {hours(self.seconds)} ({self.setting})"
@@ -217,7 +217,7 @@ class Purge:
 
 
 def hours(seconds: int) -> str:
-    """A duration in hours, as settings of days are thought of; in minutes or seconds where it is no whole hour.
+    """Format a duration in hours, as settings of days are; in minutes or seconds where it is not a whole hour.
 
     >>> hours(2_592_000), hours(5_400), hours(90)
     ('720 h', '90 min', '90 s')

@@ -101,7 +101,7 @@ def parsed(text: str, of: str = "") -> TypeName:
 
 
 def sql(text: str) -> str:
-    """A type's text as it stands in a statement; Refused where it is no type's.
+    """Return a type's text for a statement; Refused where it is not a type.
 
     >>> sql("character varying(20)")
     'character varying(20)'
@@ -151,7 +151,7 @@ def _refused(what: str, text: str, of: str) -> Refused:
 
 
 class FieldKind(Enum):
-    """How a value is to be read; TEXT is every type that has no place of its own, as the server spells it."""
+    """How a value is parsed; TEXT is every type without its own kind, as the server writes it."""
 
     BOOLEAN = "boolean"
     SHORT = "short"

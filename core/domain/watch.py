@@ -44,21 +44,22 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
     if there.missing:
-        cause = "; cause: the table was changed or made again" if changed else ""
-        sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}{cause}"
+        cause = "; cause: the table was changed or created again" if changed else ""
+        sentence = f"{place}: the slot holds {there.shown}, the job registered {expected.shown}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
-        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or made again")
+        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or created again")
     # other channels' lanes may have moved it: on, and `ahead_of_row` says how far at most
     moved_on = there.shared and not all(there.behind(one) for one in expected.kept)
     if there not in expected.kept and not moved_on:
-        sentence = f"{place}: the slot holds {there.shown}, we registered {expected.shown}: someone else uses it"
+        sentence = f"{place}: the slot holds {there.shown}, the job registered {expected.shown}: another program uses"
+        sentence += " it"
         return trouble(TroubleName.SLOT_MOVED, sentence)
     return None
 
 
 def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
-    """SINK OLDER where the slot stands beyond the progress row while a job runs, or None.
+    """Return SINK OLDER where the slot is beyond the progress row while a job runs, or None.
 
     The slot follows the row, so this means that the sink fell back to an older copy of itself: what lies between may
     be purged, and an empty read would look like nothing to do (model: loss after 17 moves without this rule).
@@ -71,10 +72,10 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
 
 
 def purged(status: SlotStatus, row: Position) -> Trouble | None:
-    """SLOT LOST where the binlog begins behind a lane's position; or None, as where a server does not tell."""
+    """Return SLOT LOST where the binlog begins after a lane's position; else None, also where unknown."""
     if status.oldest is None or not status.oldest > row:
         return None
-    sentence = f"{status.shard.name}: our position is {row.text}, the binlog begins at {status.oldest.shown}"
+    sentence = f"{status.shard.name}: the job's position is {row.text}, the binlog begins at {status.oldest.shown}"
     return trouble(TroubleName.SLOT_LOST, sentence)
 
 
@@ -105,17 +106,17 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
     `after` is None for a lane that is only beginning.
 
     Positions are compared as positions: their texts do not sort. The row is read after the swap: where plans may be
-    withdrawn, one that stood in the way may be gone by then, so whoever has such a sink asks `stands_free` first.
+    withdrawn, and a blocking one may have ended by then, so callers with such a sink check `stands_free` first.
     """
     if row is None:
-        return trouble(TroubleName.PROGRESS_LOST, "the progress row is gone from the sink")
+        return trouble(TroubleName.PROGRESS_LOST, "the progress row no longer exists at the sink")
     if row.epoch > epoch:
-        return Superseded(f"epoch {row.epoch} has taken over from our {epoch}", "this copy of the job ends quietly")
+        return Superseded(f"epoch {row.epoch} has taken over from this job's {epoch}", "this run of the job ends")
     older = after is not None and row.position is not None and row.position < after
     if row.epoch < epoch or row.position is None or older:
         was = row.position.text if row.position else "none"
         here = after.text if after else "no position"
-        sentence = f"the sink's row is at {was} (epoch {row.epoch}), we were at {here}"
+        sentence = f"the sink's row is at {was} (epoch {row.epoch}), the job was at {here}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.state not in STREAMING:
         sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
@@ -142,19 +143,19 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
     """Why a turn did not hit every lane, from the rows as they are."""
     newest = max((row.epoch for row in rows), default=0)
     if newest > turn.epoch:
-        return Superseded(f"epoch {newest} has taken over from our {turn.epoch}", "this copy of the job ends quietly")
+        return Superseded(f"epoch {newest} has taken over from this job's {turn.epoch}", "this run of the job ends")
     if len(rows) < turn.lanes:
-        return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows are left at the sink")
+        return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows exist at the sink")
     behind = not_passed(rows, turn)
     if behind:
         row = behind[0]
         where = row.position.text if row.position else "none"
         noted = row.noted_end.shown if row.noted_end else "nothing"
-        sentence = f"{row.key.shard}: the sink's row is back at {where}, we had seen it beyond {noted}"
+        sentence = f"{row.key.shard}: the sink's row is back at {where}, the job had seen it beyond {noted}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     found = ", ".join(sorted({f"{row.state.value} (epoch {row.epoch})" for row in rows}))
     wanted = " or ".join(state.value for state in turn.came_from)
-    sentence = f"the sink's rows are {found}, we had left them {wanted} (epoch {turn.epoch})"
+    sentence = f"the sink's rows are {found}, the job had left them {wanted} (epoch {turn.epoch})"
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
@@ -176,6 +177,6 @@ def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperErro
 
     `planned` is what was recorded with the plan; None where the rows do not agree on it.
     """
-    said = "how many were planned is not known" if planned is None else f"{planned} were planned"
-    sentence = f"the sink holds {done} done of {there} chunks, and {said}: it does not have what was copied"
+    said = "the number of planned chunks is unknown" if planned is None else f"{planned} were planned"
+    sentence = f"the sink holds {done} done of {there} chunks, and {said}: it lacks rows that were copied"
     return trouble(TroubleName.SINK_OLDER, sentence)

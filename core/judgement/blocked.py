@@ -1,6 +1,6 @@
-"""Who waits at a source for a job: a fault at once, critical after half a minute, because writers wait too. Pure.
+"""Sessions at a source that wait for a job: a warning at once, critical after 30 s, because writers wait too. Pure.
 
-A job that reads lets a VACUUM FULL go on within seconds, so what has lasted is no passing wait.
+A job that reads releases a VACUUM FULL within seconds, so a wait that lasts does not pass by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.judgement.facts import Facts
 
 
 def blocked(view: JobStatus, facts: Facts) -> Iterator[Fault]:
-    """One fault for each table of a job whose source has somebody waiting: the one that waits longest."""
+    """Yield one fault for each table with waiting sessions: the session that waits longest."""
     waits = view.report.source_waits if view.report is not None else ()
     for table in dict.fromkeys(one.table for one in waits):
         yield _fault(min((one for one in waits if one.table == table), key=lambda one: one.since), view, facts)

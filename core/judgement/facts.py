@@ -1,8 +1,8 @@
-"""What is judged, as values: the limits of `[alerts]`, and what was seen of jobs, slots and this machine at one moment.
+"""The input of the judgement: the limits of `[alerts]`, and the state of jobs, slots and this host at one moment.
 
-Unknown is None, never 0. Starting values of the limits: a slot by the part of its TTL (`slotkeeper.core.domain.ttl`),
-five minutes without a commit while the source moves, fifteen minutes between two notifications (PeerDB's defaults); the
-others are our own proposals.
+Unknown is None, never 0. Default limits: a slot by the part of its TTL (`slotkeeper.core.domain.ttl`), five minutes
+without a commit while the source moves, fifteen minutes between two notifications (PeerDB's defaults); Slotkeeper
+chose the others.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:  # every command reads limits; what a reset is loads much
 
 MIB = 1 << 20
 BEHIND_SECONDS = 10.0
-"""A lane that lags by less keeps up, and counts as in sync."""
+"""A lane that lags by less counts as in sync."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From where on something is a fault; times in seconds, sizes in bytes."""
+    """The limits beyond which a value is a fault; times in seconds, sizes in bytes."""
 
     lag_warning: float = 30.0
     """Of the DN that lags most."""
     lag_critical: float = 300.0
     stuck_critical: float = 300.0
-    """How long something is retried before that is critical."""
+    """How long retrying lasts before it is critical."""
     silent_warning: float = 30.0
-    """Of a driver that runs and reports nothing."""
+    """Of a driver that is running and does not report."""
     silent_critical: float = 300.0
     crashes: float = 600.0
     """How long a crash is reported."""
     disk_free: int = 256 * MIB
-    """Room for the state folder."""
+    """Free space for the state folder."""
     verify_age: float | None = None
     """How old a comparison may be; None: of any age."""
     gap: float = 900.0
@@ -51,15 +51,15 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class AlertOptions:
-    """What `[alerts]` says."""
+    """The settings of `[alerts]`."""
 
     limits: Limits = field(default_factory=Limits)
     command: tuple[str, ...] = ()
-    """The words of the program that gets each notification, run without a shell; empty: there is none."""
+    """The program that gets each notification, with its arguments, run without a shell; empty: none."""
     command_timeout: float = 10.0
     """In seconds."""
     metrics_file: Path | None = None
-    """Where the figures are written; None: nowhere."""
+    """Where metrics are written; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +70,26 @@ class JobSeen:
     lags: Mapping[str, float | None] = field(default_factory=dict)
     """Seconds by lane."""
     crashes: tuple[datetime, ...] = ()
-    """When its drivers crashed lately."""
+    """When its drivers crashed recently."""
     crash: str = ""
-    """How the last one ended."""
+    """How the last driver ended."""
     asked_by: str = ""
-    """Who asked for the state that it is in, as far as the audit says."""
+    """Who asked for its current state, by the audit; "" where unknown."""
     asked_why: str = ""
-    """The reason that was given for it."""
+    """The reason given for it."""
     quarantine_limit: int | None = None
     verified: Verified | None = None
-    copy_anew: str = ""
-    """How its target is copied again, "" where no command does it."""
+    new_snapshot: str = ""
+    """The commands that copy its target again, "" where no command does it."""
     least_lags: Mapping[str, float] = field(default_factory=dict)
-    """By lane of unknown lag: what it lags by at least."""
+    """By lane of unknown lag: its least lag in seconds."""
     host: HostReport | None = None
-    """What its supervisor measured of this host last."""
+    """Its supervisor's last measurement of this host."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """One slot as it was seen last, by whichever process."""
+    """One slot as any process last saw it."""
 
     source: str
     table: str
@@ -97,9 +97,9 @@ class SlotSeen:
     job: str
     at: datetime
     exists: bool | None = None
-    """None where that is unknown."""
+    """None where unknown."""
     expires_at: datetime | None = None
-    """When its TTL ends unless it is confirmed, by this host's clock."""
+    """When its TTL ends unless confirmed, by this host's clock."""
     ttl: float | None = None
     """In seconds."""
     unread: int | None = None
@@ -108,20 +108,20 @@ class SlotSeen:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """A running process that evaluates alerts, or sends them, and keeps all others from it."""
+    """A running process that evaluates or sends alerts, and excludes all others from it."""
 
     name: str
-    """Who it is in words."""
+    """Its description."""
     pid: int
     since: datetime
     stopped: bool = False
-    """A signal or a debugger keeps it from running."""
+    """Whether a signal or a debugger has stopped it."""
     does: str = "evaluates alerts"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine."""
+    """This host."""
 
     folder: str = ""
     fault: str = ""
@@ -131,17 +131,17 @@ class Machine:
     free: int | None = None
     """In bytes."""
     damaged: int = 0
-    """Lines of the audit that cannot be read."""
+    """The number of unreadable lines of the audit."""
     command_fails: str = ""
-    """Why the command of `[alerts]` takes no notification."""
+    """Why the command of `[alerts]` does not accept a notification."""
     command_fails_since: datetime | None = None
     evaluator: Evaluator | None = None
-    """Who evaluates at this moment."""
+    """The process that evaluates at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All of it."""
+    """All facts of one moment."""
 
     now: datetime
     jobs: tuple[JobSeen, ...] = ()

@@ -1,14 +1,14 @@
-"""Whether this host is why a job is late: its pressure in the window of the late step, against limits. Pure.
+"""Decide whether this host delays a job: its pressure in the window of the late step, against limits. Pure.
 
-The host is named only where it kept back what the job needed in that very window, and then before what follows from it.
-A sink that is blamed for what this host lacks sends people to the wrong server, and so does the other way round.
+The host is named only where it withheld what the job needed in that window, and then before the faults that follow.
+Blaming the sink for a shortage of this host sends people to the wrong server, and vice versa.
 
 Limits. A job that gets half of the CPU time that its threads were ready for (`/proc/<pid>/schedstat`, Linux "Scheduler
-Statistics") takes twice as long by that alone: from there on the host outweighs everything else together. PSI
-("Pressure Stall Information") shows that others wait for a CPU, too; where a kernel has none, the load does. Of a CPU
-limit: kubernetes-mixin calls a container throttled from 25 % of its periods on (CPUThrottlingHigh). Of memory: half of
-the 60 % of stalled time at which systemd-oomd kills (oomd.conf(5), DefaultMemoryPressureLimit). That tasks wait for a
-disk names no culprit: a driver hardly uses one.
+Statistics") takes twice as long: from there on the host outweighs all other causes together. PSI ("Pressure Stall
+Information") shows that other tasks wait for a CPU, too; on a kernel without PSI, the load does. CPU limit:
+kubernetes-mixin calls a container throttled from 25 % of its periods on (CPUThrottlingHigh). Memory: half of the 60 %
+of stalled time at which systemd-oomd kills (oomd.conf(5), DefaultMemoryPressureLimit). Waits for a disk do not count:
+a driver hardly uses one.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ from datetime import datetime, timezone
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.fault import Fault, Party, Severity, is_worse
 from slotkeeper.core.domain.host import SHORT, HostReport, HostShare
-from slotkeeper.core.domain.remedy import by_hand
 from slotkeeper.core.domain.text import many
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS, MIB, Facts, JobSeen
 
 HERE = "this host"
 FRESH = 30.0
-"""A reading that is older shows nothing of now: supervisors read every five seconds, and later where they starve."""
+"""Seconds after which a reading is too old: supervisors read every 5 s, and later when starved."""
 CONTENDED, LOADED = 0.5, 2.0
-"""PSI's part of the time in which a task waits for a CPU; without PSI the load for each CPU."""
+"""PSI's share of the time in which a task waits for a CPU; without PSI the load per CPU."""
 GOT, WAITED = 0.5, 0.25
-"""What the job got at most of the CPU time that it was ready for, and how many of its threads waited at least: a step
-that waits for a server is ready for little, and what that little waits for a CPU does not make it late."""
+"""The largest share of its CPU time that a starved job got, and the fewest threads of it that waited: a step that waits
+for a server is ready for little, and waiting for a CPU with that little does not make it late."""
 THROTTLED, MEMORY = 0.25, 0.3
 BUSIEST = 0.7
-"""The part of its steps' time from which on one side is what a job waits for."""
+"""The share of its steps' time from which on a job waits for one side."""
 _BY_TIME = re.compile(r"(?:did|does) not (?:end|answer)|no answer|time-?out|timed out|within [\d.]+ s\b", re.IGNORECASE)
-"""What is reported of work that a limit of time has ended, in a server's words or our own."""
+"""Matches reports of work that a time limit ended, in a server's wording or Slotkeeper's own."""
 _OF_SERVERS = ("source_fails", "dn_fails", "sink_fails", "driver_retries")
 _SIDES = {"read": (Party.SOURCE, "source"), "write": (Party.SINK, "sink")}
 
 
 def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """A job's faults with this host's, and a lag with the side that causes it.
+    """Yield a job's faults with this host's, and a lag with the side that causes it.
 
-    A time limit of a sink that runs on this host is the host's then. One of another server stays: whether it answers
-    cannot be judged from here.
+    Under pressure, a time limit of a sink on this host counts as the host's fault. One of another server stays: this
+    host cannot judge whether that server answers.
     """
     found, host = list(faults), seen.host
     past = None if host is None else elapsed(datetime.fromtimestamp(host.at, timezone.utc), facts.now)
@@ -71,20 +70,20 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
         yield Fault(
             "host_starved", Party.MACHINE, HERE, Severity.CRITICAL if critical else Severity.WARNING, cause,
             "the job's steps wait for this host; nothing is skipped",
-            by_hand("end or move what else uses this host, or give the job more of it; it continues by itself"), None,
+            "End or move other programs on this host, or give the job more CPU or memory; it continues by itself", None,
             seen.view.name, value=_of(None if host.short is None else host.short.got), limit=_of(GOT),
         )  # fmt: skip
 
 
 def _may_be_by_host(fault: Fault) -> bool:
-    """Whether a fault may come of what this host lacks: what a server refuses never does."""
+    """Whether a shortage of this host can cause a fault: it never causes a server's rejection."""
     return fault.rule in ("lag", "driver_silent") or (fault.rule in _OF_SERVERS and bool(_BY_TIME.search(fault.cause)))
 
 
 def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
-    """The shares of the late step's own time: since the last commit of its lane, else of the time that a limit took.
+    """Return the shares in the late step's time: since its lane's last commit, else the longer window.
 
-    A step that a limit has ended began before its fault did, and so the longer window is its.
+    A step that a limit ended started before its fault did, so the longer window covers it.
     """
     view, host = seen.view, seen.host
     assert host is not None
@@ -97,7 +96,7 @@ def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
 
 
 def pressure(share: HostShare | None, host: HostReport) -> str:
-    """What this host kept back in a window, in words; "" where it was below every limit, or is not known.
+    """Describe what this host withheld in a window; "" where it was below every limit, or is unknown.
 
     >>> contended = HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.11, ran=0.2, waited=1.9)
     >>> pressure(contended, HostReport(0.0, cpus=2, load=80.2))
@@ -115,7 +114,7 @@ def pressure(share: HostShare | None, host: HostReport) -> str:
     throttled = share.throttled is not None and share.throttled >= THROTTLED
     if share.got is not None:
         starved = share.got <= GOT and (share.waited or 0.0) >= WAITED
-    else:  # what the job was ready for is not known: then both the pressure and the load have to say so
+    else:  # how long the job was ready is unknown: then both the pressure and the load have to show it
         starved = bool(by_load) or throttled
     if not (starved and (contended or throttled)):
         return ""
@@ -127,10 +126,10 @@ def pressure(share: HostShare | None, host: HostReport) -> str:
 
 
 def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple[Party, str] | None:
-    """The side that takes most of the job's steps' time, and that in words; None where none does, or nothing is known.
+    """Return the side that takes most of the job's step time, and its description; None where none does or is known.
 
-    Where no step was committed in the window, those before it count. On a host that is short itself it is the sink only
-    where that is elsewhere, and the steps slept for most of their time: the rest is this host's.
+    Where no step was committed in the window, earlier steps count. On a host under pressure it is the sink only where
+    the sink is on another host and the steps slept for most of their time.
 
     >>> slow_side(HostShare(10.0, read=0.02, write=0.9, register=0.01), HostReport(0.0), False)[1]
     'the sink takes 97 % of the time of its steps'
@@ -154,7 +153,7 @@ def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple
 
 
 def _with_kills(fault: Fault, host: HostReport) -> Fault:
-    """What Spark reports of a worker that was killed has no cause: the control group may have counted it."""
+    """Add out-of-memory kills that the control group counted: Spark's report of a killed worker names no cause."""
     if not host.oom_kills_new or "worker died" not in fault.cause:
         return fault
     kills = many(host.oom_kills_new, "out-of-memory kill")
@@ -162,7 +161,7 @@ def _with_kills(fault: Fault, host: HostReport) -> Fault:
 
 
 def _of_steps(share: HostShare | None) -> float | None:
-    """How many steps were at work at a time, as far as they were committed; None where that is unknown."""
+    """Return how many committed steps were at work at a time; None where unknown."""
     if share is None or share.read is None or share.write is None or share.register is None:
         return None
     return share.read + share.write + share.register
@@ -174,7 +173,7 @@ def _with_side(lag: Fault, share: HostShare | None, host: HostReport, pressed: b
 
 
 def _of(part: float | None) -> str:
-    """A part in percent.
+    """Format a share in percent.
 
     >>> _of(0.113), _of(0.004), _of(None)
     ('11 %', 'less than 1 %', '')

@@ -1,7 +1,7 @@
-"""The one judgement: from everything that is known of jobs, slots and this host to everything that is wrong. Pure.
+"""All faults of jobs, slots and this host, from one set of facts. Pure.
 
-Screens, commands, exit codes and alerts show what comes out of here and nothing else. A slot's TTL has one severity
-wherever it is shown: by the part of it that is left (`slotkeeper.core.domain.ttl`).
+Screens, commands, exit codes and alerts show these faults and no others. A slot's TTL has one severity wherever it is
+shown: by the part of it that is left (`slotkeeper.core.domain.ttl`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain
 from slotkeeper.core.domain.elapsed import elapsed, is_older
 from slotkeeper.core.domain.fault import Fault, Party, Severity, coded, in_brief, ranked
 from slotkeeper.core.domain.job import JobState, slot_lost
-from slotkeeper.core.domain.remedy import BY_HAND, OR, by_hand, start
+from slotkeeper.core.domain.remedy import OR, THEN, start
 from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.domain.ttl import CRITICAL_BELOW, WARN_BELOW, in_words, severity_of
 from slotkeeper.core.domain.ttl import Severity as Part
@@ -22,15 +22,15 @@ from slotkeeper.core.judgement.host import by_host
 from slotkeeper.core.judgement.of_job import of_job
 
 EXTERNAL_SECONDS = 600.0
-"""So long what was seen of a slot of no configured job counts as its state."""
+"""How long an observation of a slot that no configured job reads counts as its state."""
 _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
 def of_slot(seen: SlotSeen, now: datetime, state: JobState | None, lost: bool) -> Iterator[Fault]:
-    """Its faults; none where nothing of it can expire, nor of a stranger's that was not seen lately.
+    """Yield a slot's faults; none where nothing can expire, or where no job reads it and it was not seen lately.
 
-    `state` is its job's, None of no job or one that never ran here. Of a slot that its job calls `lost` no TTL is left,
-    and `job_failed` or `table_failed` has it.
+    `state` is its job's; None where it has no job, or the job never ran here. A slot that its job calls `lost` has no
+    TTL left: `job_failed` or `table_failed` reports it.
     """
     if not seen.job and is_older(seen.at, now, EXTERNAL_SECONDS):
         return
@@ -43,70 +43,74 @@ def of_slot(seen: SlotSeen, now: datetime, state: JobState | None, lost: bool) -
 def _absent(seen: SlotSeen) -> Iterator[Fault]:
     if not seen.job:
         return
-    start = f"`slotkeeper jobs start {typed(seen.job)}` names it SLOT LOST, or makes it where the job never ran"
+    start = f"`slotkeeper jobs start {typed(seen.job)}` reports SLOT LOST, or creates the slot if the job never ran"
     yield Fault(
-        "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "it does not exist at the source",
-        "changes of the table are not kept for this job", start, None, seen.job, seen.table, seen.slot, "ABSENT",
+        "slot_absent", Party.SLOT, _name(seen), Severity.CRITICAL, "the slot does not exist at the source",
+        "the source retains no changes of the table for this job", start, None, seen.job, seen.table, seen.slot,
+        "ABSENT",
     )  # fmt: skip
 
 
 def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Fault]:
     assert seen.expires_at is not None and seen.ttl is not None
-    # no more than when it was seen: a clock that was set back gives no slot any time
+    # not more than at the observation: a clock that was set back adds no time to a TTL
     left = max(0.0, (seen.expires_at - max(now, seen.at)).total_seconds())
     severity = _SEVERITIES.get(severity_of(left, int(seen.ttl)))
     if severity is None:
         return
     part = CRITICAL_BELOW if severity is Severity.CRITICAL else WARN_BELOW
-    unread = "unread changes are" if seen.unread is None else f"{many(seen.unread, 'unread change')} are"
+    unread = "unread changes" if seen.unread is None else many(seen.unread, "unread change")
     where = f" on {safe(seen.shard, 40)}" if seen.shard else ""
-    ends = "it has expired" if left == 0 else f"{in_brief(left)} of its TTL of {in_words(seen.ttl)} are left{where}"
+    ends = f"expired{where}" if left == 0 else f"{in_brief(left)} of its TTL of {in_words(seen.ttl)} left{where}"
+    lost = f"expires at {seen.expires_at:%H:%M:%S}Z unless confirmed; its {unread} would be lost"
+    if left == 0:
+        lost = f"expired at {seen.expires_at:%H:%M:%S}Z; its {unread} may be lost already"
     yield Fault(
         "slot_ttl", Party.SLOT, _name(seen), severity, ends,
-        f"at {seen.expires_at:%H:%M:%S}Z it expires and {unread} lost to it", _renew(seen, state), None, seen.job,
+        lost, _renew(seen, state), None, seen.job,
         seen.table, seen.slot, "DUE" if left == 0 else in_words(left), f"< {in_words(seen.ttl * part)}",
         "" if seen.job else seen.source,
     )  # fmt: skip
 
 
 def _renew(seen: SlotSeen, state: JobState | None) -> str:
-    """What renews it, by the state of its job; of a slot of no job also what lets it go."""
+    """Return what renews a slot, by its job's state; for a slot that no job reads, also how to drop it."""
     job = typed(seen.job)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
-        consumer = "find its consumer, which is no job of this configuration, and start it"
-        return f"{BY_HAND}{consumer}{OR}where nobody reads it any more {drop} prints the line that lets it go"
+        consumer = "Find its consumer, which no job of this configuration is, and start it"
+        return f"{consumer}{OR}if no consumer needs the slot any more, {drop} prints the command that drops it"
     if state is JobState.PAUSED:
-        return f"`slotkeeper jobs resume {job}`: reading and registering renews it"
+        return f"`slotkeeper jobs resume {job}`: the job reads and confirms again, which renews the TTL"
     if state is not None and state.has_process:
-        return f"`slotkeeper jobs show {job}` says what holds it up; reading and registering renews it"
-    return f"`slotkeeper jobs start {job}`: reading and registering renews it"
+        return f"`slotkeeper jobs show {job}` shows what delays it; the next confirm renews the TTL"
+    return f"`slotkeeper jobs start {job}`: the job reads and confirms again, which renews the TTL"
 
 
 def _name(seen: SlotSeen) -> str:
     return f"slot {safe(seen.slot, 60)} of {safe(seen.table, 80)}"
 
 
-HERE = "this machine"
+HERE = "this host"
 ALERTS_STUCK = "alerts_stuck"
 STOPPED_SECONDS, HANGS_SECONDS = 10.0, 60.0
-"""What an evaluation takes is milliseconds: so long one that was stopped, or that runs, is no fault yet."""
+"""How long an evaluation that is stopped, or running, is not a fault yet; one takes milliseconds."""
 
 
 def of_machine(facts: Facts) -> Iterator[Fault]:
-    """The state folder, its disk, the audit, resets that were left behind, jobs whose configuration is refused."""
+    """Yield faults of the state folder, its disk, the audit, unfinished resets and rejected configurations."""
     machine = facts.machine
     if machine.fault:
         yield Fault(
             "store_unreadable", Party.MACHINE, HERE, Severity.UNKNOWN, safe(machine.fault, 300),
-            "jobs go on, but how they stand cannot be told", "`slotkeeper doctor` checks the state folder",
+            "jobs continue, but their state is unknown", "`slotkeeper doctor` checks the state folder",
         )  # fmt: skip
     yield from _disk(facts)
     if machine.damaged:
         yield Fault(
             "audit_damaged", Party.MACHINE, HERE, Severity.WARNING,
-            f"{many(machine.damaged, 'line')} of the audit cannot be read", "who did these cannot be told",
-            "`slotkeeper audit verify` names the lines; then by hand: move the audit file away, where it can be read",
+            f"{many(machine.damaged, 'line')} of the audit cannot be read", "who did these actions is unknown",
+            f"`slotkeeper audit verify` names the lines{THEN}move the audit file to a place where it stays readable",
             value=str(machine.damaged),
             limit="0",
         )  # fmt: skip
@@ -114,16 +118,16 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
         yield Fault(
             "alert_command_fails", Party.MACHINE, HERE, Severity.WARNING,
             f"the command of [alerts] fails: {safe(machine.command_fails, 300)}",
-            "nobody is told by it what is wrong; it is tried again",
-            "`slotkeeper alerts test` runs it once and says what it answered", machine.command_fails_since,
+            "alerts are not delivered by it; the supervisor retries automatically",
+            "`slotkeeper alerts test` runs it once and shows its answer", machine.command_fails_since,
         )  # fmt: skip
     yield from _stuck(facts)
     for reset in facts.resets:
         table, slot = safe(reset.table, 80), safe(reset.slot, 80)
         yield Fault(
             "reset_open", Party.PERSON, f"a reset of {table} slot {slot}", Severity.CRITICAL,
-            f"reset {safe(reset.id, 60)} was cut off between its steps",
-            "the job cannot be started, and the TTL of its slot runs on",
+            f"reset {safe(reset.id, 60)} stopped between two steps",
+            "the job cannot be started, and the TTL of its slot keeps running",
             f"`slotkeeper slots reset --resume {typed(reset.table)} {typed(reset.slot)}` finishes it or rolls it back",
             job=reset.job, table=reset.table, thing=reset.id,
         )  # fmt: skip
@@ -131,44 +135,44 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
         yield Fault(
             "job_refused", Party.PERSON, "the configuration", Severity.UNKNOWN, safe(why, 400),
             "the job cannot be started",
-            f"by hand: correct it, `slotkeeper config check` says what is wrong; then {start(job)}", job=job,
+            f"`slotkeeper config check` names the errors{THEN}correct them{THEN}{start(job)}", job=job,
         )  # fmt: skip
 
 
 def _stuck(facts: Facts) -> Iterator[Fault]:
-    """Who evaluates alerts and does not end: no other process can, and no alert is sent."""
+    """Yield a fault where one evaluation of alerts does not end: no other process can evaluate meanwhile."""
     one = facts.machine.evaluator
     lasts = None if one is None else elapsed(one.since, facts.now)
     if one is None or lasts is None or lasts < (STOPPED_SECONDS if one.stopped else HANGS_SECONDS):
         return
-    stopped = "was stopped by a signal (SIGSTOP) or a debugger"
-    why = f"{one.name} {stopped if one.stopped else 'does not go on'} while it {one.does}"
-    wait_for = by_hand(f"find what pid {one.pid} waits for (a disk?)")
-    goes_on = f"`kill -CONT {one.pid}` lets it go on" if one.stopped else wait_for
+    stopped = "is stopped by a signal (SIGSTOP) or a debugger"
+    why = f"{one.name} {stopped if one.stopped else 'does not continue'} while it {one.does}"
+    continues = f"`kill -CONT {one.pid}` lets it continue"
+    first = continues if one.stopped else f"Find what pid {one.pid} waits for, for example a disk"
     yield Fault(
         "alerts_stuck", Party.MACHINE, HERE, Severity.WARNING, safe(why, 300),
-        "of all else that is wrong nobody is told, but by screens and `status`",
-        f"{goes_on}{OR}`kill -KILL {one.pid}`: a supervisor is started anew by its driver", one.since,
+        "alerts are not delivered; the console and `slotkeeper status` still show every problem",
+        f"{first}{OR}`kill -KILL {one.pid}`: a driver restarts its supervisor", one.since,
         value=str(one.pid),
     )  # fmt: skip
 
 
 def _disk(facts: Facts) -> Iterator[Fault]:
     machine = facts.machine
-    do = by_hand("free some space there", "nothing: running jobs continue; slotkeeper jobs stop JOB still ends one")
-    effect = "running jobs continue; nothing new is recorded of them, and none can be started"
+    do = "Free disk space there; running jobs continue, and slotkeeper jobs stop JOB still stops one"
+    effect = "running jobs continue; their new states are not recorded, and no job can be started"
     if machine.full:
         yield Fault("disk_full", Party.MACHINE, HERE, Severity.CRITICAL, safe(machine.full, 300), effect, do)
     elif machine.free is not None and machine.free < facts.limits.disk_free:
         yield Fault(
             "disk_nearly_full", Party.MACHINE, HERE, Severity.WARNING,
-            f"{machine.free / MIB:,.0f} MiB are left for {safe(machine.folder, 120)}", f"when it is full, {effect}", do,
+            f"{machine.free / MIB:,.0f} MiB are left for {safe(machine.folder, 120)}", f"once it is full, {effect}", do,
             value=f"{machine.free // MIB} MiB", limit=f"{facts.limits.disk_free // MIB} MiB",
         )  # fmt: skip
 
 
 def judge(facts: Facts) -> tuple[Fault, ...]:
-    """All faults, in the order of `ranked`."""
+    """Return all faults, in the order of `ranked`."""
     views = {job.view.name: job.view for job in facts.jobs}
     of_jobs = (by_host(of_job(job, facts), job, facts) for job in facts.jobs)
     of_slots: list[Iterator[Fault]] = []
@@ -183,9 +187,9 @@ def judge(facts: Facts) -> tuple[Fault, ...]:
 
 
 def counts(slot: SlotSeen, state: JobState | None) -> bool:
-    """Whether the state of a configured job's slot counts: not once the job is over for good.
+    """Whether the state of a configured job's slot counts: not once the job is CANCELLED or FINISHED.
 
-    Before its first start (no `state`) the slot need not be there.
+    Before the first start (no `state`) the slot need not exist.
     """
     if state is None:
         return slot.exists is not False

@@ -1,7 +1,7 @@
-"""What is wrong with a job: its state, processes, tables, lag, conditions, and the rows that its target lacks. Pure.
+"""Find a job's faults: its state, processes, tables, lag, conditions, and the rows that its target lacks. Pure.
 
 A job that waits for a server is reported as that server's fault, not as its own: a condition that its driver reports
-says which server, DN or lock holds its lanes up, and since when.
+names the server, DN or lock that delays its lanes, and since when.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.domain.job import JobState, TableReport, amiss, said_of, to
 from slotkeeper.core.domain.lane import Activity
 from slotkeeper.core.domain.locks import Locked, locked
 from slotkeeper.core.domain.quarantine import nearly_full
-from slotkeeper.core.domain.remedy import OR, THEN, by_hand, for_job, until_started
+from slotkeeper.core.domain.remedy import NOTHING, OR, THEN, for_job, until_started
 from slotkeeper.core.domain.report import GIVEN_UP, Condition, JobReport, JobStatus, LaneReport, server_of
 from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 from slotkeeper.core.domain.text import many, safe, typed
@@ -26,7 +26,7 @@ from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.blocked import blocked
 from slotkeeper.core.judgement.facts import Facts, JobSeen
 from slotkeeper.core.judgement.pending import of_pending
-from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, Refusal, cause_of, explain
+from slotkeeper.core.judgement.servers import RETRIES, UNKNOWN, Refusal, cause_of, explain
 
 _PARTIES = {
     TroubleName.SLOT_LOST: Party.SLOT,
@@ -40,22 +40,22 @@ _PARTIES = {
     TroubleName.POSITIONS_DIFFER: Party.SOURCE,
     TroubleName.QUARANTINE_FULL: Party.TABLE,
 }
-"""Whose fault a job's end is, by the name of its trouble."""
+"""The party of a job's end, by the name of its trouble."""
 _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
-"""Whose it is where no trouble has that name, and a server has refused."""
+"""The party where no trouble has that name, and a server has rejected a request."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
-"""So many crashes within `crashes` are a loop: a driver that was restarted once is no proof that it stays up."""
-OLD_ROWS = "nothing is applied; readers of the target keep the old rows until the copy is complete"
+"""Crashes within the window `crashes` that are a loop: one restart does not prove that a driver stays up."""
+OLD_ROWS = "nothing is applied; the target shows the old rows until the copy is complete"
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
 
 def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """All faults of a job."""
+    """Yield all faults of a job."""
     view = seen.view
     silent = _silent_for(view, facts)
     if view.report is not None and silent is not None and silent > facts.limits.silent_warning:
-        # who waited when its driver reported last: that may have ended long ago
+        # a wait of the driver's last report may have ended long ago
         view = replace(view, report=replace(view.report, lock_waits=(), source_waits=()))
         seen = replace(seen, view=view)
     living = view.state.has_process and view.lives and not view.starting
@@ -80,7 +80,7 @@ def _of_state(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
         if view.trouble or (view.state is JobState.STOPPED and view.run) or view.state is JobState.AWAITS_COPY:
             yield _at_rest(seen)
     elif view.elsewhere and not view.lives:
-        yield _of_process("job_elsewhere", seen, Severity.UNKNOWN, view.reason, "how it stands cannot be told here")
+        yield _of_process("job_elsewhere", seen, Severity.UNKNOWN, view.reason, "its state is unknown on this host")
     elif not view.lives and not view.starting:
         yield _of_process("job_gone", seen, Severity.CRITICAL, view.reason, _stands(view))
     elif view.state is JobState.PAUSED:
@@ -91,7 +91,7 @@ def _stands(view: JobStatus) -> str:
     if view.trouble == "SUPERSEDED":
         return "the later start applies the changes and confirms the slot"
     lost = view.trouble == TroubleName.SLOT_LOST.value
-    return f"nothing is applied, and {'what it had not read is lost' if lost else unread_meanwhile(view.report)}"
+    return f"nothing is applied; {'the unread changes are lost' if lost else unread_meanwhile(view.report)}"
 
 
 def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect: str, do: str = "") -> Fault:
@@ -104,14 +104,14 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
 
 
 def began(view: JobStatus) -> datetime | None:
-    """Since when it is in its state. When a process was killed is not recorded: not before its last report."""
+    """Return since when it is in its state; a killed process leaves no time: at the earliest its last report."""
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)
 
 
 def _ended(seen: JobSeen) -> Fault:
     view = seen.view
-    cause = view.reason or "it does not say why"
+    cause = view.reason or "no reason recorded"
     if view.state is JobState.DEAD:
         return _of_process("job_dead", seen, Severity.CRITICAL, cause, _stands(view))
     name = next((one for one in TroubleName if one.value == view.trouble), None)
@@ -122,15 +122,15 @@ def _ended(seen: JobSeen) -> Fault:
     do = until_started(view.safe, view.name)
     return Fault(
         "job_failed", party, called, Severity.CRITICAL, safe(_after(called, cause), 400),
-        f"the job has ended, {_stands(view)}", do, began(view), view.name, value=view.state.value,
+        f"the job has ended; {_stands(view)}", do, began(view), view.name, value=view.state.value,
         code=_code_of(view.reason) if name is None else "",
     )  # fmt: skip
 
 
 def _code_of(said: str) -> str:
-    """The code of the server's refusal that has ended a job or a table; "" where no server is named, or it is unknown.
+    """Return the code of the server's rejection that ended a job or table; "" where no server is named, or unknown.
 
-    By its words: what has ended is kept without the server's own code.
+    It is decided by the text: the store retains no server's own code of an end.
     """
     side, _, words = server_of(said)
     cause = cause_of("", words) if side else UNKNOWN
@@ -138,13 +138,13 @@ def _code_of(said: str) -> str:
 
 
 def _after(called: str, cause: str) -> str:
-    """A cause without the name of its trouble before it."""
+    """Return a cause without the leading name of its trouble."""
     return cause.removeprefix(f"{called}: ")
 
 
 def _at_rest(seen: JobSeen) -> Fault:
     view = seen.view
-    cause = view.reason or view.trouble or f"{view.state.value} as asked"
+    cause = view.reason or view.trouble or f"{view.state.value} as requested"
     do = until_started(view.safe, view.name)
     party = Party.PERSON if not view.trouble else Party.PROCESS
     awaits = view.state is JobState.AWAITS_COPY
@@ -159,9 +159,9 @@ def _paused(seen: JobSeen) -> Fault:
     view = seen.view
     cause = "; ".join(part for part in (seen.asked_why and f"reason: {seen.asked_why}", view.reason) if part)
     return Fault(
-        "job_paused", Party.PERSON, _by(seen, "paused"), Severity.WARNING, safe(cause or "PAUSED as asked", 400),
-        f"applies nothing, and {unread_meanwhile(view.report)}",
-        f"`slotkeeper jobs resume {typed(view.name)}` lets it apply again from where it is", began(view), view.name,
+        "job_paused", Party.PERSON, _by(seen, "paused"), Severity.WARNING, safe(cause or "PAUSED as requested", 400),
+        f"applies nothing; {unread_meanwhile(view.report)}",
+        f"`slotkeeper jobs resume {typed(view.name)}` continues from its position", began(view), view.name,
         value=view.state.value,
     )  # fmt: skip
 
@@ -175,10 +175,10 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     crashed = list(_crashed(seen, facts))
     yield from crashed
     if view.driver is not None and not view.driver_alive and not crashed:
-        sees_to_it = "is stopped" if view.supervisor_stopped else "sees to it"
-        cause = view.reason or f"its driver has ended, and its supervisor {sees_to_it}"
+        restarts = "is stopped" if view.supervisor_stopped else "restarts it"
+        cause = view.reason or f"its driver has exited; its supervisor {restarts}"
         gone = _of_process("driver_gone", seen, Severity.WARNING, f"RESTARTING: {cause}", _stands(view))
-        # when it ended is not recorded, but it was running when it reported
+        # the time of its exit is not recorded, but it was running when it reported
         seen_at = [at for at in (view.changed_at, view.reported_at if view.reported else None) if at is not None]
         yield replace(gone, since=max(seen_at, default=None))
     yield from _stopped(seen, facts)
@@ -195,7 +195,7 @@ def _of_driver(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
-    """Lanes whose lag is explained; that a step took too long explains none."""
+    """Return the lanes whose lag is explained; a step that took too long explains none."""
     if view.report is None:
         return []
     locked = {wait.thing for wait in view.report.lock_waits}
@@ -213,11 +213,11 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
 
 
 def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Until another driver has reported. Then a crash is an event, which the errors keep, and several are a loop."""
+    """Yield a crash until another driver has reported; afterwards several crashes are a loop, one an event."""
     view, within = seen.view, facts.limits.crashes
     lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < within]
     of_this_run = bool(lately) and (view.started_at is None or max(lately) >= view.started_at)
-    begins = of_this_run and view.state is JobState.PENDING  # its report is still that of the driver that crashed
+    begins = of_this_run and view.state is JobState.PENDING  # the report is still the crashed driver's
     restarting = not view.driver_alive or not view.reported or begins
     if not lately or not (restarting or len(lately) >= LOOP):
         return
@@ -242,64 +242,72 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     if view.reported_at is None:
         return
     silent = _silent_for(view, facts)
-    do = f"`slotkeeper jobs show {typed(view.name)}` says how it stands; nothing is skipped"
+    do = f"`slotkeeper jobs show {typed(view.name)}` shows its state; nothing is skipped"
     if silent is None:
-        cause = "its driver lives and has not reported since this host's clock was set back"
-        yield _of_process("clock_set_back", seen, Severity.WARNING, cause, "how it stands cannot be told", do)
+        pid = f" (pid {view.driver.pid})" if view.driver is not None else ""
+        cause = f"the driver{pid} is running but has not reported since this host's clock was set back"
+        yield _of_process("clock_set_back", seen, Severity.WARNING, cause, "its state and lag are unknown", do)
     elif silent > limits.silent_warning and facts.machine.full:
-        cause = "its driver is running; its reports cannot be stored while the disk of the state folder is full"
-        free = by_hand("free some space on that disk")
+        cause = "the driver is running; its reports cannot be stored while the disk of the state folder is full"
+        free = "Free space on that disk"
         unknown = _of_process("driver_silent", seen, Severity.UNKNOWN, cause, "its state and lag are unknown", free)
         yield replace(unknown, since=view.reported_at)
     elif silent > limits.silent_warning:
         severity = Severity.CRITICAL if silent > limits.silent_critical else Severity.WARNING
-        cause = "its driver lives and does not report"
-        fault = _of_process("driver_silent", seen, severity, cause, "it hangs or is starved", do)
+        pid = f" (pid {view.driver.pid})" if view.driver is not None else ""
+        cause = f"the driver{pid} is running but does not report"
+        fault = _of_process("driver_silent", seen, severity, cause, "it hangs or gets too little CPU", do)
         yield replace(fault, since=view.reported_at, limit=in_brief(limits.silent_warning))
 
 
 def _clocks(view: JobStatus) -> Iterator[Fault]:
-    """The source's clock and this machine's; which of both is wrong is unknown."""
+    """Yield a fault where the source's clock and this host's differ; which of the two is wrong is unknown."""
     apart = view.report.clock_apart if view.report is not None else None
     if apart is None or abs(apart) <= CLOCK_SECONDS:
         return
     yield Fault(
         "clocks_differ", Party.SOURCE, "the source's clock", Severity.WARNING,
-        f"it is {in_brief(abs(apart))} {'ahead of' if apart > 0 else 'behind'} this machine's",
-        "what is shown beside its times is off",
-        by_hand("have whoever runs NTP set the wrong clock right", "`slotkeeper doctor` measures it"), None, view.name,
+        f"{in_brief(abs(apart))} {'ahead of' if apart > 0 else 'behind'} this host's clock",
+        "times shown for this source are off by as much",
+        f"Correct the wrong clock with NTP, on the source or on this host{THEN}`slotkeeper doctor` measures it", None,
+        view.name,
         value=f"{apart:+.1f} s", limit=in_brief(CLOCK_SECONDS),
     )  # fmt: skip
 
 
 def _silent_for(view: JobStatus, facts: Facts) -> float | None:
-    """Seconds since its driver reported, or began: a report of the driver before it is no silence of this one."""
+    """Return the seconds since its driver reported or started: a report of an earlier driver does not count."""
     silent = None if view.reported_at is None else elapsed(view.reported_at, facts.now)
     if silent is None or view.changed_at is None or view.state is not JobState.PENDING:
         return silent
-    begun = elapsed(view.changed_at, facts.now)
-    return silent if begun is None else min(silent, begun)
+    started = elapsed(view.changed_at, facts.now)
+    return silent if started is None else min(silent, started)
 
 
 def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """A process that a signal has stopped: it exists, and does nothing."""
+    """Yield processes that a signal has stopped: they exist, and do nothing."""
     view = seen.view
     silent = _silent_for(view, facts)
     late = view.driver_stopped and silent is not None and silent > facts.limits.silent_critical
     for is_so, who, process, effect in (
         (view.driver_stopped, "driver", view.driver, _stands(view)),
-        (view.supervisor_stopped, "supervisor", view.supervisor, "nobody restarts its driver, and nobody ends the job"),
+        (
+            view.supervisor_stopped,
+            "supervisor",
+            view.supervisor,
+            "its driver is not restarted after a crash, and the job cannot be stopped",
+        ),
     ):
         if is_so and process is not None:
             yield Fault(
                 "process_stopped", Party.PROCESS, f"the {who}", Severity.CRITICAL if late and who == "driver" else
-                Severity.WARNING, f"pid {process.pid} lives and was stopped by a signal (SIGSTOP) or a debugger",
-                effect, f"`kill -CONT {process.pid}` lets it go on", None, view.name, thing=who,
+                Severity.WARNING, f"pid {process.pid} exists but is stopped by a signal (SIGSTOP) or a debugger",
+                effect, f"`kill -CONT {process.pid}` lets it continue", None, view.name, thing=who,
             )  # fmt: skip
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
-    """The DN that lags most; lanes whose fault is reported already are that one's."""
+    """Yield the DN that lags most, of those whose lag no reported fault explains."""
     if seen.view.state is not JobState.RUNNING or facts.machine.full:  # what is not stored is not late
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
@@ -315,18 +323,18 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
     severity = Severity.CRITICAL if late[name] >= facts.limits.lag_critical else Severity.WARNING
     part = seen.view.report.part if seen.view.report is not None else "DN"
     yield Fault(
-        "lag", Party.DN, safe(name, 60), severity, f"it is {behind} behind its source",
+        "lag", Party.DN, safe(name, 60), severity, f"{behind} behind its source",
         f"{len(late)} of {many(len(seen.lags), part)} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
-        "by hand: remove what has become slow: a trigger, a lost index, an index on a function, a lock, a disk; the"
-        f" bottleneck line names the side where it is known, else read `slotkeeper jobs logs {typed(seen.view.name)}`;"
-        " or wait, nothing is skipped",
+        f"`slotkeeper jobs logs {typed(seen.view.name)}` shows the slow side if the bottleneck line does not{THEN}"
+        "remove what has become slow there: a trigger, a lost index, an index on a function, a lock, a disk"
+        f"{OR}wait: nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
     )  # fmt: skip
 
 
 def _of_tables(seen: JobSeen) -> Iterator[Fault]:
-    """Tables that do not go on, while others of their job do."""
+    """Yield tables that have stopped while others of their job continue."""
     view = seen.view
     report = view.report if view.reported else None
     if report is None:
@@ -338,7 +346,7 @@ def _of_tables(seen: JobSeen) -> Iterator[Fault]:
 
 def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
     name = safe(table.source_table, 80)
-    asked = f"{name} was asked to be {table.state}; the other tables of the job go on"
+    asked = f"{table.state} as requested; the other tables of the job continue"
     rule = "awaits_copy" if table.state == JobState.AWAITS_COPY.value else f"table_{table.state.lower()}"
     since = None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
     party = Party.TABLE if table.state == JobState.FAILED.value else Party.PERSON
@@ -346,7 +354,7 @@ def _of_table(table: TableReport, view: JobStatus, all_said: str) -> Fault:
     head = all_said.partition(":")[0] if all_said else f"table {name}"
     return Fault(
         rule, party, f"{head}: {name}" if all_said else head, _SEVERITY_OF_TABLE.get(table.state, Severity.WARNING),
-        cause, f"its target stands still while the others go on, and {unread_meanwhile(view.report)}",
+        cause, f"its target does not advance; the other tables continue; {unread_meanwhile(view.report)}",
         safe(to_do(view.name, table), 4_000), since, view.name, table.source_table, table.source_table, table.state,
         code="" if table.trouble else _code_of(table.reason.removeprefix(f"{table.source_table}: ")),
     )  # fmt: skip
@@ -358,45 +366,45 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     if report is None or not number:
         return
     limit, name = seen.quarantine_limit, typed(seen.view.name)
-    stops = "" if limit is None else f"; with more than {limit} of a table the job stops"
+    stops = "" if limit is None else f"; the job stops at more than {limit} rows of a table"
     when = "" if seen.view.state.has_process else " when it ended"
     severity = Severity.CRITICAL if nearly_full(number, limit) else Severity.WARNING
     newest = f"; the newest is {safe(report.quarantined_newest, 200)}" if report.quarantined_newest else ""
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity,
-        f"{rows_quarantined(number)}{when}, which it lacks{newest}", f"the target stays without them{stops}",
-        f"`slotkeeper errors list {name}` has the rows (in the console 4, Enter); then by hand: take away at the sink"
-        f" what refuses them; then `slotkeeper errors replay {name} --all --reason TEXT`",
+        f"{rows_quarantined(number)}{when}{newest}", f"the target lacks them{stops}",
+        f"`slotkeeper errors list {name}` shows the rows (in the console 4, Enter){THEN}remove at the sink what rejects"
+        f" them{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip
 
 
 def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """What the last comparison found, and how old it may be."""
+    """Yield a fault where the last comparison found a difference, or is too old."""
     last, age = seen.verified, facts.limits.verify_age
     if last is not None and last.verdict == "different":
         yield Fault(
             "target_differs", Party.TABLE, "the target", Severity.CRITICAL, in_a_phrase(last, facts.now),
-            "it is not what its source is", _compare(seen), last.at, seen.view.name,
+            "the target is not equal to its source", _compare(seen), last.at, seen.view.name,
         )  # fmt: skip
     elif age is not None and seen.view.state is JobState.RUNNING:
         past = None if last is None or last.is_void else elapsed(last.at, facts.now)
         if past is None or past > age:
             yield Fault(
                 "not_verified", Party.TABLE, "the target", Severity.WARNING, in_a_phrase(last, facts.now),
-                "that it is equal is not proven", f"`slotkeeper verify {typed(seen.view.name)}`", None, seen.view.name,
-                limit=in_brief(age),
+                "its equality with the source is not verified", f"`slotkeeper verify {typed(seen.view.name)}`", None,
+                seen.view.name, limit=in_brief(age),
             )  # fmt: skip
 
 
 def _compare(seen: JobSeen) -> str:
-    """Compare again, because what is on its way differs, too; then a copy, of a stopped job."""
+    """Return the act: compare again, because changes on their way differ, too; then a copy, of a stopped job."""
     name = typed(seen.view.name)
-    do = f"`slotkeeper verify {name}` names the keys that differ, and may find none by now"
-    if not seen.copy_anew:
+    do = f"`slotkeeper verify {name}` names the keys that still differ"
+    if not seen.new_snapshot:
         return do
     stop = f"{THEN}`slotkeeper jobs stop {name}`" if seen.view.state.is_open else ""
-    return f"{do}{stop}{THEN}{seen.copy_anew}{THEN}`slotkeeper verify {name}`"
+    return f"{do}{stop}{THEN}{seen.new_snapshot}{THEN}`slotkeeper verify {name}`"
 
 
 _RULES = {
@@ -404,13 +412,13 @@ _RULES = {
     Party.PROCESS: "driver_retries",
 }  # fmt: skip
 _IS_LOCK = re.compile(r"\block\b", re.IGNORECASE)
-"""What a sink says where our own limit ended the waiting: "canceling statement due to lock timeout" and its like."""
+"""What a sink reports where our own limit ended the wait, as "canceling statement due to lock timeout"."""
 _BY_LIMIT = re.compile(r"did not end in time|canceling statement due to", re.IGNORECASE)
-"""What a step says that a limit of ours has ended, in the driver's words or the sink's."""
+"""What a step reports that our own limit ended, in the driver's wording or the sink's."""
 
 
 def of_conditions(view: JobStatus, facts: Facts) -> Iterator[Fault]:
-    """The conditions of its newest report, and who keeps its sessions out of what is locked."""
+    """Yield the conditions of its newest report, and the sessions whose locks its own sessions wait for."""
     report = view.report
     if report is None:
         return
@@ -423,9 +431,9 @@ def of_conditions(view: JobStatus, facts: Facts) -> Iterator[Fault]:
 
 
 def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
-    """What is left of a condition without the lanes that fail by a lock that is reported; None where nothing is.
+    """Return a condition without the lanes that fail by a reported lock; None where no lane remains.
 
-    A server's condition is of all its lanes, and one of them may fail for another reason.
+    A server's condition covers all its lanes, and one of them may fail for another reason.
     """
     if not report.lock_waits or one.party not in (Party.SINK.value, Party.PROCESS.value):
         return one
@@ -437,7 +445,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
     if len(left) in (0, len(lanes)):
         return one if left else None
     cause = server_of(left[0].error.removeprefix(f"{left[0].name}: "))[2]
-    # the code and the act that came with it are the lock's
+    # the condition's own code and act are the lock's
     said = explain(Refusal(cause, side=one.party, server=one.name, job=report.job))
     act, code = ("", "") if said.code == UNKNOWN.code else (said.action, said.code)
     act = act if not act or act.startswith(NOTHING) else f"{act.rstrip('.')}{OR}{RETRIES}"
@@ -445,7 +453,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
 
 
 def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> bool:
-    """Whether a lock that is reported anyway made a condition of which no lane says more."""
+    """Whether a reported lock caused a condition that no lane explains further."""
     if one.party == Party.SINK.value:
         return bool(_IS_LOCK.search(one.cause))
     waiting = {lane.name for lane in report.lanes if lane.target in things}
@@ -453,12 +461,12 @@ def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> b
 
 
 def _by_lock(lane: LaneReport, things: Collection[str]) -> bool:
-    """Whether a lane failed by a lock: in the sink's words, or by a limit of ours while its target is locked."""
+    """Whether a lane failed by a lock: by the sink's text, or by our own limit while its target is locked."""
     return bool(_IS_LOCK.search(lane.error) or (lane.target in things and _BY_LIMIT.search(lane.error)))
 
 
 def _of_lock(lock: Locked, view: JobStatus, report: JobReport, facts: Facts) -> Fault:
-    """A limit that a lock made us run into is that lock's, not the sink's."""
+    """Return a lock's fault: a time limit that a lock caused is the lock's, not the sink's."""
     living = [lane for lane in report.lanes if lane.activity != Activity.STOPPED.value]
     waiting = [lane for lane in living if lane.target == lock.thing]
     named = f"{len(waiting)} of {many(len(living), report.part)} {'waits' if len(waiting) == 1 else 'wait'}"
@@ -481,7 +489,7 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)
     do = one.act or f"{RETRIES}; `slotkeeper jobs logs {typed(view.name)}` shows what came before"
-    effect = one.effect_on(view.report.part if view.report else "DN") or f"the job waits, and {unread}"
+    effect = one.effect_on(view.report.part if view.report else "DN") or f"the job waits; {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,
         thing=one.name, value=f"try {one.tries}" if one.tries else "", limit="", code=one.message,
@@ -489,7 +497,7 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
 
 
 def unread_meanwhile(report: JobReport | None) -> str:
-    """What becomes of what a job has not read while it does not read: by the clock of its slot, where it has one."""
+    """Describe what happens to unread changes while a job does not read; a source that keeps positions has a TTL."""
     if report is not None and not report.keeps_positions:
-        return "what it has not read may expire at the source"
-    return "the TTL of its slot runs on"
+        return "unread changes may expire at the source"
+    return "the TTL of its slot keeps running"

@@ -1,10 +1,8 @@
-"""What a server's refusal is, by its code before its words, and the act that ends it. Pure.
+"""Explain a server's rejection by its code, then by its text: Problem, Impact, Action. Pure.
 
-A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres give the same), or an error number of
-MySQL and MariaDB (MySQL, "Server Error Message Reference"). An error at a login, and one of a Doris, brings no code:
-its sentence is looked up instead. What no line here knows borrows no other line's act.
-
-A message has three parts: Problem, Impact, Action.
+A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres use the same), or an error number of
+MySQL and MariaDB (MySQL, "Server Error Message Reference"). A login error and an error of Doris have no code: their
+text decides. An error that no entry matches gets the entry UNKNOWN, never another entry's act.
 """
 
 from __future__ import annotations
@@ -17,31 +15,30 @@ from slotkeeper.core.domain.refusals import column_of, mysql_right, tls_act
 from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.sqltext import dotted, quoted
 
-NOTHING = "No action needed"
 RETRIES = "wait: retrying automatically, position held, nothing skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing that can be wrong; braces name what is put in."""
+    """One problem; names in braces are placeholders."""
 
     code: str
     """SK- and four digits, never given to another message."""
     problem: str
     """What happened, in a few words."""
     impact: str = ""
-    """What no longer works, what still does, what is lost and when; empty: what its kind of code says."""
+    """What no longer works, what still does, what is lost and when; empty: the impact of its kind of code."""
     action: str = ""
     """The next thing to do, imperative; commands and statements in backquotes."""
     codes: tuple[str, ...] = ()
-    """A server's codes that mean it."""
+    """The server codes of this problem."""
     words: str = ""
-    """A regular expression for the sentences that mean it, where there is no code."""
+    """A regular expression for the texts of this problem, without a code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message with its names put in."""
+    """A message with its placeholders filled."""
 
     code: str
     problem: str
@@ -51,7 +48,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is known of a server's refusal; a text is "" where it is not known."""
+    """A server's rejection as far as it is known; a text is "" where unknown."""
 
     text: str
     """The server's own sentence."""
@@ -66,7 +63,7 @@ class Refusal:
     user: str = ""
     """The login."""
     database: str = ""
-    """The database that the login names."""
+    """The database of the login."""
     address: str = ""
     """host:port."""
     job: str = ""
@@ -75,7 +72,7 @@ class Refusal:
     own_schema: str = ""
     """The schema of the progress rows."""
     secret: Callable[[], str] = str
-    """Where the password comes from, and when what is named there was changed; asked only where it matters."""
+    """Return where the password comes from and when that was changed; called only where needed."""
 
 
 _ADMIN = "As an administrator of {server}, run "
@@ -229,7 +226,7 @@ CAUSES = (
     _cause("SK-1403", "serialization failure", "No action needed: retrying.", "40001"),
     _cause(
         "SK-1406",
-        "step cancelled while the server was at work on it",
+        "step cancelled while the server was working on it",
         "Remove what has become slow on {server}: a trigger, a lost index, a disk, other load.",
         "",
         "a step did not end in time",
@@ -355,21 +352,21 @@ CAUSES = (
     ),
     _cause("SK-1804", "binlog is off", "Set log_bin and binlog_format = ROW on {server}, and restart it.", "1381"),
 )
-"""In the order in which words are looked for: the narrower before the wider."""
+"""In the order in which texts are matched: the narrower before the wider."""
 UNKNOWN = Message(
     "SK-1999", "cause not recognized", "Position held.",
-    "Read `slotkeeper jobs logs {job_typed}`: it has what came before.",
+    "Read `slotkeeper jobs logs {job_typed}`: it shows what came before.",
 )  # fmt: skip
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
 _BY_WORDS = tuple((re.compile(cause.words, re.IGNORECASE), cause) for cause in CAUSES if cause.words)
 _SILENT_CODES = ("08", "28", "57014", "42501")
-"""Codes under which sentences differ in what they ask for: the words decide before them."""
+"""Codes whose texts need different acts: the text decides before the code."""
 
 
 def cause_of(code: str, text: str) -> Message:
-    """The line of the table for a refusal; UNKNOWN where there is none.
+    """Return the entry for a rejection; UNKNOWN where none matches.
 
-    A class of SQLSTATEs that is named by no line of its own counts by its most general member.
+    An SQLSTATE without its own entry counts as the most general one of its class.
 
     >>> cause_of("42501", "").code, cause_of("", "FATAL: the account has been locked").code, cause_of("XX000", "?").code
     ('SK-1101', 'SK-1103', 'SK-1999')
@@ -385,25 +382,25 @@ def cause_of(code: str, text: str) -> Message:
 
 
 IMPACTS = {
-    "SK-11": "This login reads and writes nothing. Position held; a rejected password is tried twice at most.",
-    "SK-12": "Steps are retried, at half their width where it helps. Position held.",
-    "SK-13": "The server does no work meanwhile. Position held; what is not read may expire at the source.",
-    "SK-14": "The step is retried. Position held.",
-    "SK-15": 'The row is not applied, and its lane waits; with on_bad_row = "quarantine" the lane continues.',
+    "SK-11": "This login reads and writes nothing. Position held; the job tries a rejected password twice at most.",
+    "SK-12": "The job retries each step, at half its width where it helps. Position held.",
+    "SK-13": "The server does no work meanwhile. Position held; unread changes may expire at the source.",
+    "SK-14": "The job retries the step. Position held.",
+    "SK-15": 'The target lacks the row, and its lane waits; with on_bad_row = "quarantine" the lane continues.',
     "SK-16": "The lane waits. Position held.",
-    "SK-17": "No connection meanwhile. Position held; what is not read may expire at the source.",
+    "SK-17": "No connection meanwhile. Position held; unread changes may expire at the source.",
     "SK-18": "The source cannot be read from this position.",
 }
-"""By the beginnings of codes."""
+"""The impact by the first four digits of a code."""
 
 
 def explain(refusal: Refusal) -> Said:
-    """Problem, impact and action of a refusal, with its names put in."""
+    """Return problem, impact and action of a rejection, with its names filled in."""
     return filled(cause_of(refusal.code, refusal.text), refusal)
 
 
 def filled(cause: Message, refusal: Refusal) -> Said:
-    """A line of the table for a refusal."""
+    """Return an entry filled in for a rejection."""
     problem = f"{cause.problem}: {safe(refusal.text, 300)}" if cause is UNKNOWN else safe(refusal.text, 400)
     made = {name: make(refusal) for name, make in _MADE.items() if "{" + name + "}" in cause.action}
     names = {
@@ -431,10 +428,10 @@ _ROWS = "SELECT, INSERT, UPDATE, DELETE"
 
 
 def _grant(refusal: Refusal) -> str:
-    """The GRANT for the object that the server names, where it names one.
+    """Return the GRANT for the object that the server names, where it names one.
 
-    An account of MySQL has a host that no refusal names, and a GRANT to another one can make it (MariaDB, "GRANT",
-    NO_AUTO_CREATE_USER): there the right is named, and no statement.
+    MySQL: name the right, not the statement. An account has a host that the error does not name, and a GRANT to
+    another host can create an account (MariaDB, "GRANT", NO_AUTO_CREATE_USER).
     """
     if refusal.kind == "mysql":
         right = " ON ".join(mysql_right(refusal.text))
@@ -467,7 +464,7 @@ def _grant_plain(refusal: Refusal) -> str:
 
 
 def _plain(name: str) -> str:
-    """A table of MySQL or Doris whose name needs no quotes; "" where it does, as a backquote would end the command."""
+    """Return a table name of MySQL or Doris that needs no quotes, else "": a backquote would end the command."""
     return name if re.fullmatch(r"\w+\.\w+", name, re.ASCII) else ""
 
 
@@ -487,7 +484,7 @@ _REFERS = re.compile(r"insert or update on table .+ violates foreign key constra
 
 
 def _row(refusal: Refusal) -> str:
-    """A constraint that the target has for itself, by its name; the key that the job writes by is never dropped."""
+    """Name a constraint that only the target has; the key that the job writes by is never dropped."""
     found = _CHECKED.search(refusal.text) or _REFERS.search(refusal.text)
     fits = "Alter {table} so that the row fits"
     if found and refusal.side == "sink" and refusal.table:
@@ -520,7 +517,7 @@ def _column(refusal: Refusal) -> str:
 
 
 def _writable(refusal: Refusal) -> str:
-    """A standby takes no writes; a role, a database and a server can be told to take none."""
+    """A standby rejects writes; a role, a database or a server can be set to reject them."""
     primary = "Set host of {server} to the primary if this server is a standby"
     if refusal.kind == "mysql":
         return f"{primary}; else as its administrator run `SET GLOBAL read_only = 0;`."
@@ -547,7 +544,7 @@ _LIMITED = re.compile(r'too many connections for (?P<what>role|database) "(?P<na
 
 
 def _room(refusal: Refusal) -> str:
-    """A role and a database have limits of their own (PostgreSQL, "ALTER ROLE", CONNECTION LIMIT)."""
+    """A role and a database have their own limits (PostgreSQL, "ALTER ROLE", CONNECTION LIMIT)."""
     found = _LIMITED.search(refusal.text)
     if found is not None:
         name = (refusal.user if found["what"].lower() == "role" else refusal.database) or found["name"]

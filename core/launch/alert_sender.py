@@ -61,7 +61,7 @@ class Sender:
         return run(self.command, text_of(one, place_of(self.folder)), self.seconds)
 
     def empty(self) -> None:
-        """Give all that waits to the command, until it fails; nothing where somebody does so already."""
+        """Give all that waits to the command, until it fails; nothing where another process does so."""
         file = AlertFile(self.folder, by=identity.of(os.getpid()))
         lock = file.try_sender()
         if lock is None:
@@ -98,7 +98,7 @@ def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] =
     """
     values = [notification_values(one.notification) for one in given]
     text = json.dumps({"command": options.command, "seconds": options.command_timeout, "given": values})
-    # the command's arguments may be secret: they are on no command line of ours
+    # the command's arguments may be secret: they are on no command line of Slotkeeper
     reading = in_memory(text)
     env = {name: value for name, value in handover.environment().items() if name != MARK}
     try:
@@ -140,7 +140,7 @@ class Answer:
 
     @property
     def said(self) -> str:
-        """Its failure in words, with the beginning of what it wrote."""
+        """Its failure as text, with the beginning of its output."""
         return f"{self.fault}: {self.written}" if self.fault and self.written else self.fault
 
 

@@ -1,7 +1,7 @@
 """Evaluates alerts every few seconds: in each supervisor for its job, and in `jobs ensure` for all jobs.
 
-It never raises and waits for nothing: what it cannot do it says once in the job's log, and tries again. Who evaluates
-shares what is remembered with all others of the state folder, so that no alert is sent twice.
+It never raises or waits: it reports a failure once in the job's log, and retries. All processes that evaluate share
+their records in the state folder, so no alert is sent twice.
 
 That alerts are stuck, because who evaluates or sends them was stopped or hangs with the lock, is remembered in a file
 with a lock of its own, and given to a sender of its own: all others wait for who is stuck. The figures are put where
@@ -38,16 +38,16 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str, str], None]
-"""Told the key of an event and its words: what the log of a job is to say."""
-_AS = {True: "[alerts] is as it was", False: "nothing is told, [alerts] cannot be read"}
+"""Gets the key and text of an event for a job's log."""
+_AS = {True: "[alerts] keeps its last valid settings", False: "no alert is sent, [alerts] cannot be read"}
 _LAST_SECONDS = 1.0
-"""So long an evaluation that cannot be left to the next one waits for its turn."""
+"""Seconds that an evaluation waits for its turn where the next one cannot replace it."""
 _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that hold now, read again where the file has changed; a broken one leaves the last good ones.
+    """The current options, reread where the file has changed; an invalid file keeps the last valid ones.
 
     They are `known` once they have been read.
     """
@@ -59,7 +59,7 @@ class Options:
     fault: str = ""
 
     def renewed(self, env: Mapping[str, str], kept: Callable[[], str | None]) -> Options:
-        """The same, or with what the file says by now; at first also with the text that was `kept` for the run."""
+        """Return the same options, or those of the changed file; at first also of the text `kept` for the run."""
         if self.file is None:
             return self
         try:
@@ -82,7 +82,7 @@ class Alerting:
     def __init__(
         self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
     ) -> None:
-        """`job` is the one whose `run` is supervised here, "" for all; `config` its file, `loaded` what it says."""
+        """`job` is the supervised job of `run`, "" for all; `config` is its file, `loaded` its content."""
         self._run, self._store, self._say, self._job = run, store, say, job
         self._loaded = loaded
         known = loaded.alerts if loaded else AlertOptions()
@@ -93,11 +93,11 @@ class Alerting:
         self._due = 0.0
         self._unsaved: AlertState | None = None
         self._over: dict[str, datetime] = {}
-        """When faults were over whose acknowledgements could not be ended yet."""
+        """When faults ended whose acknowledgements could not be ended yet."""
         self._said: dict[str, str] = {}
 
     def tick(self, every: float, now: bool = False) -> None:
-        """Evaluate where that is due, or at once; nothing that goes wrong in it is anybody else's concern."""
+        """Evaluate where due, or at once; an error in it does not reach the caller."""
         if not now and time.monotonic() < self._due:
             return
         self._due = time.monotonic() + every
@@ -134,7 +134,7 @@ class Alerting:
         return files.kept_config(self._store.folder, self._run) if self._run else None
 
     def _facts(self, options: AlertOptions, now: datetime) -> tuple[Facts, bool]:
-        """What there is to judge, and whether the state store could be read."""
+        """Return the facts, and whether the state store could be read."""
         try:
             return gather(self._store, self._loaded, now, limits=options.limits), True
         except Busy:
@@ -144,7 +144,7 @@ class Alerting:
             return Facts(now, machine=machine, limits=options.limits), False
 
     def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
-        """Which faults are reported here: all, or those of our job, of this machine and its slots, and of orphans.
+        """Return the faults that this process reports: all, or its job's, this host's and its slots', and orphans'.
 
         None of those that `StuckAlerts` reports.
         """
@@ -177,23 +177,23 @@ class Alerting:
             alert_sender.spawn(self._store.folder, options)
 
     def _saved(self, state: AlertState) -> bool:
-        """Keep what is remembered; in this process's memory where the disk takes nothing."""
+        """Store the records; in this process's memory where the disk accepts no data."""
         try:
             self._file.save(state)
         except StateError as error:
             self._unsaved = state
-            self._once("alerts not remembered", f"what was told is not remembered: {error.message}")
+            self._once("alerts not remembered", f"sent alerts could not be recorded: {error.message}")
             return False
         self._unsaved = None
         self._once("alerts not remembered", "")
         return True
 
     def _acks(self) -> Acks:
-        """What people said of what has not ended since; where it cannot be read, an alert too many is better."""
+        """Return acknowledgements of lasting faults; none where unreadable: one alert too many is better."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:
-            self._once("acknowledgements", f"what was acknowledged counts for nothing: {error.message}")
+            self._once("acknowledgements", f"acknowledgements have no effect: {error.message}")
             return {}
         self._once("acknowledgements", "")
         return without(found, left_behind(found, self._over))
@@ -206,13 +206,13 @@ class Alerting:
             file = AckFile(self._store.folder)
             file.end(left_behind(file.read(), self._over), now)
         except (StateError, Busy) as error:
-            self._once("acknowledgement", f"an acknowledgement of what has ended stays: {error.message}")
+            self._once("acknowledgement", f"the acknowledgement of an ended alert stays: {error.message}")
             return
         self._over.clear()
         self._once("acknowledgement", "")
 
     def _once(self, what: str, text: str, is_event: bool = False) -> None:
-        """Say something when it begins to be so; `text` is "" while it is not."""
+        """Report a condition when it starts; `text` is "" while it does not hold."""
         before, self._said[what] = self._said.get(what, ""), text
         if text and not before:
             self._say(what if is_event else "", text)
@@ -223,7 +223,7 @@ def _line(one: Notification, words: str) -> str:
 
 
 def _marks(state: AlertState) -> tuple[object, ...]:
-    """What matters of it: how long a fault lasts by now is no reason to write."""
+    """Return the part that decides whether to write: a fault's growing duration is not a reason to write."""
     firing = {
         key: (one.began, one.sent_at, one.sent_as, one.over, one.fault.severity) for key, one in state.firing.items()
     }
@@ -236,14 +236,14 @@ def is_stuck(fault: Fault) -> bool:
 
 
 class StuckAlerts:
-    """One process's part in reporting that alerts are stuck; `say` gets what goes to the log."""
+    """One process's reports of stuck alerts; `say` gets lines for the log."""
 
     def __init__(self, folder: StateFolder, by: Identity, say: Callable[[str], None]) -> None:
         self._folder, self._say = folder, say
         self._file = AlertFile(folder, BESIDE, by)
 
     def tell(self, faults: Iterable[Fault], acks: Mapping[str, Ack], options: AlertOptions, now: datetime) -> None:
-        """Report that it is so, again after the gap, and once that it is over.
+        """Report that alerts are stuck, again after the gap, and once that it has ended.
 
         Raises errors of `slotkeeper.core.state`, OSError.
         """
@@ -267,21 +267,21 @@ class StuckAlerts:
 
 
 FRESH_SECONDS = 3.0
-"""What another supervisor has written so lately is not written again."""
+"""Seconds within which a metrics file of another supervisor is not written again."""
 _METRICS_BEGIN = b"# TYPE slotkeeper_"
 _METRICS_MODE = 0o644
-"""Who collects is another user; no secret is in it."""
+"""Readable by other users, such as a collector; it has no secret."""
 
 
 def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
-    """Write the figures under another name and rename them; why that failed, or ""."""
+    """Write the metrics under another name and rename the file; return why that failed, or ""."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         there = None
         with suppress(FileNotFoundError):
             there = path.lstat()
         if there is not None and not _is_metrics(path, there):
-            return f"metrics_file {safe(path, 200)} is not replaced: it is there already and is no file of figures"
+            return f"metrics_file {safe(path, 200)} is not replaced: the existing file is not a metrics file"
         if there is not None and 0 <= time.time() - there.st_mtime < FRESH_SECONDS:
             return ""
         text = exposition(facts, faults)
@@ -301,7 +301,7 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
 
 
 def _is_metrics(path: Path, there: os.stat_result) -> bool:
-    """Whether figures may replace it: a regular file, no link, empty or with figures."""
+    """Whether metrics can replace it: a regular file, not a link, empty or with metrics."""
     if not stat.S_ISREG(there.st_mode):
         return False
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:

@@ -40,7 +40,7 @@ def forget(folder: Path) -> None:
 
 
 def others(folder: StateFolder, now: datetime) -> tuple[Armed, ...]:
-    """The other consoles that are armed: of this machine the running ones, of another those whose time is not over."""
+    """The other consoles that are armed: of this host the running ones, of another those whose time is not over."""
     found = [(one, process) for one, process in _all(folder) if one.until > now and process.pid != os.getpid()]
     return tuple(one for one, process in found if processes.elsewhere(process) or processes.alive(process))
 

@@ -1,12 +1,12 @@
-"""What people ask of a whole job: start, stop, pause, resume, restart, and `ensure`; the same for TUI and CLI.
+"""Commands on a whole job: start, stop, pause, resume, restart, and `ensure`; the same for console and CLI.
 
-A request is written as desired state, and then waited for until its effect is *seen* in the store and among the
-processes; nothing is said to have happened before. Any shell of the user may ask: nothing here depends on who started
-the job. While the state store cannot be written, as on a full disk, a stop asks the supervisor by a signal.
+A command writes the desired state, then waits until its effect is *seen* in the store and among the processes; only
+then does it report success. Any shell of the user can run it: nothing here depends on who started the job. While the
+state store cannot be written, as on a full disk, a stop asks the supervisor by a signal.
 
-`ensure` starts what is wanted and not running, after a reboot, or where supervisor and driver were both killed. It is
-safe to call any number of times at once: the start lock lets one start a job, and whoever comes later finds it running.
-What somebody paused, stopped or cancelled stays as it is, and what FAILED needs a person.
+`ensure` starts jobs whose desired state is run and that do not run, after a reboot, or where supervisor and driver were
+both killed. It is safe to call any number of times at once: the start lock lets one start a job, and a later caller
+finds it running. A job that a person paused, stopped or cancelled keeps its state, and a FAILED job needs an action.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from slotkeeper.core.state.files import StoredConsents, marks
 from slotkeeper.core.state.sqlite import Store
 
 _LOCK_SECONDS = 30.0
-"""How long a start waits for another one of the same job."""
+"""Seconds that a start waits for another start of the same job."""
 _POLL = 0.1
 _LETS_GO = 1.0
-"""Seconds that a supervisor may go on after it has let go of its lock."""
+"""Seconds that a supervisor can keep running after it has released its lock."""
 Reached = Callable[[JobStatus], bool]
 _ARRIVED = (JobState.RUNNING, JobState.PAUSED)
 _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 class Unwanted(Refused):
-    """A job that was not asked for by name has ended, or is not to run, by now: a person or its own end came first."""
+    """A job that was not named has ended or been stopped meanwhile, by a person or by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for an effect (0: not at all), and who is shown each change on the way.
+    """How long to wait for an effect (0: not at all), and the callbacks for each change on the way.
 
-    With `stalled` a start is waited for beyond `seconds`: as long as it is on its way, and shows progress at least
-    that often. `waiting` gets a line about it every ten seconds.
+    With `stalled`, a start is awaited beyond `seconds`, as long as it shows progress at least that often. `waiting`
+    gets a line about it every ten seconds.
     """
 
     seconds: float = 30.0
@@ -70,9 +70,9 @@ def start(
     patience: Patience | None = None,
     again: bool = False,
 ) -> JobStatus:
-    """Start a job and wait until it runs or the cause why not is seen; Refused where one runs already, naming it.
+    """Start a job and wait until it runs or shows why it does not; Refused where it is running, naming its process.
 
-    A copy may take hours: one that continues when the patience ends is no failure. Busy where nothing has started by
+    A copy may take hours: one that continues when the patience ends does not fail. Busy where nothing has started by
     then. The start lock is held until the supervisor is running, so of two starts at once the later sees the first.
     `take_over` is passed to the driver, and here it starts a job that another machine's name stands at. `again`: only
     what is wanted already and was not seen to end is started; raises Unwanted for anything else.
@@ -101,19 +101,19 @@ def has_begun(view: JobStatus) -> bool:
 
 
 def run_here(store: Store, job: str, config: str, launch: Launch | None = None, take_over: bool = False) -> JobStatus:
-    """Start a job and be its supervisor until its run is over: for systemd and containers; SIGTERM stops the job."""
+    """Start a job and supervise it until its run ends, for systemd and containers; SIGTERM stops the job."""
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over)
-    from slotkeeper.core.launch.supervisor import supervise  # who only asks something of a job is no supervisor
+    from slotkeeper.core.launch.supervisor import supervise  # a caller that only queries a job does not supervise
 
     supervise(job, config, store.folder.path, run, adopt=False)
     return observe(store, job)
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Want the job stopped and wait until its processes have exited; by a signal where that cannot be stored.
+    """Request a stop and wait until the job's processes have exited; by a signal where it cannot be stored.
 
-    A job that has ended stays as it is, and is not wanted any more.
+    A job that has ended keeps its state; its desired state becomes stop.
     """
     view = observe(store, job)
     refuse_elsewhere(view)
@@ -133,19 +133,19 @@ def stop(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
 
 
 def pause(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Wish the job paused and wait until its driver says so."""
+    """Request a pause and wait until the driver reports it."""
     return _wanted(store, job, WantedState.PAUSE, JobEvent.PAUSED, patience, lambda view: view.state is JobState.PAUSED)
 
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Wish a paused job running again and wait until it runs, or copies on; Busy where it does neither by then."""
+    """Resume a paused job and wait until it runs or copies; Busy where it does neither in time."""
     return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.goes_on)
 
 
 def restart(
     store: Store, job: str, config: str = "", launch: Launch | None = None, patience: Patience | None = None
 ) -> JobStatus:
-    """Stop the job where it runs, then start it; with the configuration file it had unless another is given."""
+    """Stop the job if it is running, then start it, with its last configuration file unless another is given."""
     view = observe(store, job)
     if view.state.is_open or view.lives:
         stop(store, job, patience or Patience())
@@ -157,9 +157,9 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     if again:
         view = observe(store, job)
         if not view.state.is_open:
-            raise Unwanted(f"job {job} is {view.state.value} by now")
+            raise Unwanted(f"job {job} is already {view.state.value}")
         if view.wanted is not WantedState.RUN:
-            raise Unwanted(f"job {job} is wanted to {view.wanted.value} by now")
+            raise Unwanted(f"job {job} already has the desired state {view.wanted.value}")
     launch = launch or Launch()
     if take_over:
         launch = replace(launch, extra=(*launch.extra, TAKE_OVER))
@@ -169,26 +169,26 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
     _make_way(store, job, take_over)
     run = uuid.uuid4().hex
     if not store.begin_run(job, run, launch.text, unasked=again):
-        raise Unwanted(f"job {job} is not wanted to run any more")
+        raise Unwanted(f"job {job} no longer has the desired state run")
     store.record_event(job, JobEvent.START.value, f"run {run}")
     return run
 
 
 def refuse_open_reset(store: Store, job: str) -> None:
-    """Raise Refused where a reset of the job's slot is unfinished here: a slot that is half moved is not followed.
+    """Raise Refused where a reset of the job's slot is unfinished on this host.
 
-    The driver asks the sink, this asks the local marks.
+    A half moved slot must not be read. The driver checks the sink, this function the local marks.
     """
     for mark in marks(store.folder.path):
         if mark.job == job:
-            what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait for its end"
+            what = f"reset {mark.id} of slot {mark.slot} is unfinished; job {job} has to wait until it ends"
             raise Refused(what, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def refuse_unconsented(store: Store, job: str) -> None:
     """Raise AwaitsCopy where the job's one table awaits a copy that needs a consent, and none is stored here.
 
-    The driver asks again, whoever has started it, and also where this host knows of no reset.
+    The driver asks again, however it was started, and also where this host has no record of a reset.
     """
     row, now = store.job(job), SystemClock().utc().timestamp()
     if row is not None and row.state is JobState.AWAITS_COPY:
@@ -198,14 +198,14 @@ def refuse_unconsented(store: Store, job: str) -> None:
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:
-    """Refuse where the job is running; record as STOPPED what should be running and is not."""
+    """Raise Refused where the job is running; record as STOPPED a job that should run and does not."""
     view = settled(store, job)
     lock = store.folder.try_lock(view.name, SUPERVISOR_LOCK)
     if lock is not None:
         lock.release()
     if view.lives or lock is None:
         to_do = f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both"
-        raise Refused(f"job {view.name} runs already: {_who(view)}", to_do)
+        raise Refused(f"job {view.name} is already running: {_who(view)}", to_do)
     if view.elsewhere and not take_over:
         refuse_elsewhere(view)
     if view.state.is_open:
@@ -216,10 +216,9 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
 def refuse_elsewhere(view: JobStatus) -> None:
     """Raise Refused where the job may be running on another machine or in another container."""
     if view.elsewhere:
-        what = f"job {view.name} was started elsewhere: {_who(view)}; whether it lives cannot be seen from here"
-        do = (
-            f"ask there; if that machine or container is gone for good, `slotkeeper jobs start {view.name} --take-over`"
-        )
+        what = f"job {view.name} was started on another host: {_who(view)}; this host cannot see whether it runs"
+        over = f"`slotkeeper jobs start {view.name} --take-over`"
+        do = f"check that host; if the host or container no longer exists, {over}"
         raise Refused(what, do)
 
 
@@ -230,9 +229,9 @@ def _who(view: JobStatus) -> str:
 
 
 def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience: Patience) -> None:
-    """Start a supervisor and wait until it has recorded itself, or has ended, which closes a pipe that it holds.
+    """Start a supervisor and wait until it has recorded itself, or has exited, which closes its pipe.
 
-    A busy host may take minutes for that. Raises Refused.
+    That can take minutes on a busy host. Raises Refused.
     """
     reading, writing = os.pipe()
     pipe = select.poll()  # select(2) takes no descriptor from 1024 on
@@ -245,7 +244,7 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
         waiting = Waiting(patience.waiting)
         while not _has_supervisor(view := observe(store, job)):
             if pipe.poll(_POLL * 1_000) and not _has_supervisor(observe(store, job)):
-                said = "".join(last_lines(store.folder.log(job), 1)) or "it said nothing"
+                said = "".join(last_lines(store.folder.log(job), 1)) or "it wrote nothing"
                 raise Refused(f"the supervisor of job {job} has exited: {said}", f"see {store.folder.log(job)}")
             if why := waiting.status(view):
                 raise Refused(f"the supervisor of job {job} did not start: {why}", f"see {store.folder.log(job)}")
@@ -258,14 +257,14 @@ def _has_supervisor(view: JobStatus) -> bool:
 
 
 def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
-    """Nobody else ends this driver for certain: ask it, wait, end what was recorded, and write it down."""
+    """Stop a driver that no supervisor ends: ask it, wait, end the recorded processes, and record it."""
     limits = _launch(store, view).limits
     if view.driver is not None and not processes.end(view.driver, limits.stop):
-        raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) cannot be ended", "it may hang in the kernel")
+        raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) could not be ended", "it may hang in the kernel")
     # Until here the driver may have brought up a new supervisor, which then writes the same.
     if observe(store, view.name).state.is_open and not observe(store, view.name).supervisor_alive:
-        store.apply(view.name, JobEvent.STOPPED, "stopped; its supervisor was gone")
-        store.end_run(view.run, None, "stopped; its supervisor was gone")
+        store.apply(view.name, JobEvent.STOPPED, "stopped; its supervisor had exited")
+        store.end_run(view.run, None, "stopped; its supervisor had exited")
 
 
 def _wanted(
@@ -283,7 +282,7 @@ def _wanted(
 
 
 def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, what: str) -> JobStatus:
-    """Look until the effect is there, showing each change; Busy where it is not within the patience."""
+    """Check until the effect is seen, showing each change; Busy where it is not within the patience."""
     patience = patience or Patience()
     deadline = time.monotonic() + patience.seconds
     waiting = Waiting(patience.waiting, limit=patience.stalled) if patience.stalled else None
@@ -298,16 +297,16 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
         on_its_way = view.lives and view.state is JobState.PENDING and not waits(view)
         if time.monotonic() > deadline and (why or waiting is None or not on_its_way):
             raise Busy(
-                f"job {job}: {what} was asked for, but {why or f'after {patience.seconds:g} s'} it is"
+                f"job {job}: {what} was requested, but {why or f'after {patience.seconds:g} s'} it is"
                 f" {view.state.value}{': ' + view.reason if view.reason else ''}",
-                f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
+                f"the request stays; `slotkeeper jobs show {job}` shows when it is reached",
             )
         time.sleep(_POLL)
     return view
 
 
 def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: SlotkeeperError) -> JobStatus:
-    """Ask the job's processes to end and wait so many seconds (0: not at all); `cause` is why nothing can be stored.
+    """Ask the job's processes to end and wait that many seconds (0: not at all); `cause` is why nothing can be stored.
 
     The store is still read: it says which process to ask. One that the store names is believed only while it holds the
     job's supervisor lock, which no other process does: each user of the folder could have written any number there.
@@ -322,8 +321,8 @@ def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: Slotke
         if seconds <= 0:
             return view
         if time.monotonic() > deadline:
-            what = f"job {view.name} was asked to stop by a signal, but after {seconds:g} s its processes still live"
-            raise Busy(what, f"its wanted state could not be stored: {cause.message}")
+            what = f"job {view.name} got a signal to stop, but after {seconds:g} s its processes are still running"
+            raise Busy(what, f"its desired state could not be stored: {cause.message}")
         time.sleep(_POLL)
         view = observe(store, view.name)
     return _recorded_as_stopped(store, view, cause)
@@ -348,12 +347,12 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
         return
     pid = supervisor.pid
-    what = f"pid {pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it was not signalled"
-    raise Refused(what, "find out who wrote that; end the job's processes by hand")
+    what = f"pid {pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it got no signal"
+    raise Refused(what, "find out who wrote that, and end the job's processes yourself")
 
 
 def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) -> JobStatus:
-    """Write down that the job has stopped, where that can be had by now."""
+    """Record that the job has stopped, where the store can be written again."""
     if not view.state.is_open:
         return view
     try:
@@ -366,7 +365,7 @@ def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) 
 
 
 class Ensured(Enum):
-    """What became of one job."""
+    """The result for one job."""
 
     STARTED = "started"
     LIVES = "lives"
@@ -376,7 +375,7 @@ class Ensured(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One job: what was done, and why where nothing was."""
+    """One job: the result, and the reason where nothing was done."""
 
     job: str
     what: Ensured
@@ -385,16 +384,16 @@ class Outcome:
 
 
 def ensure(store: Store, start: Callable[[JobStatus], JobStatus] | None = None) -> list[Outcome]:
-    """Start every job that is wanted running and is DEAD, as it was started last; one outcome per known job.
+    """Start every DEAD job whose desired state is run, as it was started last; one outcome per known job.
 
-    A job that cannot be started is an outcome and keeps no other from its start. `start` starts one; the usual one does
+    A job that cannot be started is an outcome and does not prevent other starts. `start` starts one; the default does
     not wait for its driver.
     """
     return [_ensured(store, view, start or (lambda view: restarted(store, view))) for view in observe_all(store)]
 
 
 def restarted(store: Store, view: JobStatus) -> JobStatus:
-    """Start a job as its newest run was: with its configuration file, command and limits; does not wait for its driver.
+    """Start a job like its newest run: with its configuration file, command and limits; does not wait for its driver.
 
     Raises what `start` raises, Unwanted where it has been stopped or has failed since it was seen.
     """
@@ -420,7 +419,7 @@ def _ensured(store: Store, view: JobStatus, start: Callable[[JobStatus], JobStat
     if not view.state.is_open:
         return Outcome(view.name, Ensured.STAYS, view.state, f"it is {view.state.value}")
     if view.wanted is not WantedState.RUN:
-        return Outcome(view.name, Ensured.STAYS, view.state, f"wanted: {view.wanted.value}")
+        return Outcome(view.name, Ensured.STAYS, view.state, f"desired state: {view.wanted.value}")
     if FOREGROUND in _launch(store, view).extra:
         why = "it was started by `slotkeeper run`: its own service starts it"
         return Outcome(view.name, Ensured.STAYS, view.state, why)

@@ -24,7 +24,7 @@ from slotkeeper.core.state.faults import free_bytes
 
 _BYTES = 1 << 16
 _PROCESSES, _THREADS = 64, 512
-"""Of a job with more, the first so many are counted: a driver, its Java process and its workers are fewer."""
+"""The most processes counted of a job: a driver, its Java process and its workers are fewer."""
 _RECORDS, _KMSG_SECONDS = 20_000, 0.5
 """The kernel's log is read for so long at most; its buffer of 1 MiB has fewer records."""
 _LEVELS = 8
@@ -57,7 +57,7 @@ class _Threads:
     living: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     def all(self, now: Mapping[int, tuple[float, float]]) -> tuple[float | None, float | None]:
-        """Seconds that they ran and waited until now; None where no thread tells."""
+        """Seconds that they ran and waited until now; None where unknown."""
         for thread, (ran, waited) in self.living.items():
             if thread not in now or now[thread][0] < ran:
                 self.ended = self.ended[0] + ran, self.ended[1] + waited

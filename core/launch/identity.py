@@ -1,6 +1,6 @@
 """Recognising, waiting for and ending processes by what was recorded about them at their start, never by their name.
 
-A kill by command line once hit processes that belonged to somebody else. So a process counts as ours only if its
+A kill by command line once hit processes of another user. So a process counts as ours only if its
 pid, its start (ticks since that boot, which no clock change moves) and its session are the recorded ones; and the
 members of its session only while that session is provably still the recorded one.
 """
@@ -79,12 +79,12 @@ def session_members(session_id: int) -> list[int]:
 
 
 def members(identity: Identity) -> list[int]:
-    """The living processes of a recorded driver: its session's, and those that carry its run's mark (a JVM does).
+    """Return the running processes of a recorded driver: its session's, and those with its run's mark, as a JVM.
 
-    The kernel gives a pid to no other process while a session of that number has members. So as long as the recorded
-    leader lives, the session is the recorded one; where another process leads it, all of ours are gone; where nobody
-    leads it, a member counts only if it carries the mark. A driver that does not lead its session (started in the
-    foreground of a shell) owns nothing of it but itself.
+    The kernel does not reuse a pid while a session of that number has members. So while the recorded leader runs, the
+    session is the recorded one. If another process leads it, all recorded ones have exited; if none leads it, a member
+    counts only with the mark. A driver that does not lead its session (started in the foreground of a shell) owns
+    only itself.
     """
     found = {pid for pid in psutil.pids() if pid != os.getpid() and _marked(pid, identity.run_id)}
     if alive(identity):
@@ -123,7 +123,7 @@ def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bo
 
 
 def has_open(pid: int, file: Path) -> bool:
-    """Whether a process of ours has that very file open, such as a lock; raises Refused for another user's."""
+    """Whether a process of this user has that very file open, such as a lock; raises Refused for another user's."""
     try:
         return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
     except psutil.AccessDenied as error:
@@ -165,7 +165,9 @@ def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> b
 
 
 def _of_another_user(pid: int) -> Refused:
-    return Refused(f"pid {pid} belongs to another user and cannot be signalled", "ask that user, or use their account")
+    return Refused(
+        f"pid {pid} belongs to another user: this user cannot signal it", "ask that user, or use that account"
+    )
 
 
 def _observe(pid: int) -> _Seen | None:

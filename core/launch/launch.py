@@ -111,7 +111,7 @@ def spawn_supervisor(
     finally:
         os.close(log)
     if ended.returncode:
-        said = "".join(last_lines(folder.log(job), 1)) or "it said nothing"
+        said = "".join(last_lines(folder.log(job), 1)) or "it wrote nothing"
         what = f"the supervisor of job {job} did not start (exit code {ended.returncode}): {said}"
         raise Refused(what, f"see {folder.log(job)}")
 

@@ -89,7 +89,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 LAST_WORDS_LINES = 200
-"""So many lines of a log's end are read."""
+"""The number of last lines of a log that are read."""
 _DRIVER_STARTED = re.compile(r"supervisor \d+ driver started, pid \d+")
 _JAVA = re.compile(
     r"(java\.lang\.(?:OutOfMemoryError|StackOverflowError|InternalError)\b.*"

@@ -1,6 +1,6 @@
-"""Gathers what is judged, from the state store and this machine alone: no server is asked.
+"""Gather the facts of the judgement, from the state store and this host only: no server is queried.
 
-What shows or reports the state of jobs calls this and `core.judgement.judge`: screens, `status`, supervisors.
+Screens, `status` and supervisors call this and `core.judgement.judge` to show or report the state of jobs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
 OLD_SECONDS = 15.0
-"""A lag that was recorded longer ago grows with the clock: what was applied then is all that is applied now."""
+"""Seconds after which a recorded lag grows with the clock: nothing was applied since."""
 _EVENTS = 50
 _LINES = 200
 _ASKED = {JobState.PAUSED: ("jobs pause",), JobState.STOPPED: ("jobs stop", "jobs drain", "jobs restart")}
@@ -48,9 +48,9 @@ def gather(
     frames: Iterable[Frame] | None = None,
     limits: Limits | None = None,
 ) -> Facts:
-    """What the state store and this machine say; `frames` are the last of each job where they are known already.
+    """Return the facts of the state store and this host; `frames`: the last frame of each job, where known.
 
-    It is judged by `limits`, else by those of the configuration.
+    `limits` replace those of the configuration.
 
     Raises errors of `slotkeeper.core.state`.
     """
@@ -92,7 +92,7 @@ def job_seen(
     now: datetime,
     limits: Limits = LIMITS,
 ) -> JobSeen:
-    """One job with what its events and the audit say of it."""
+    """Return one job with its events and its audit lines."""
     since = now - timedelta(seconds=limits.crashes)
     # by the configuration; who has not read one (a supervisor) goes by what its driver says
     limit = None if view.report is None else view.report.quarantine_limit
@@ -107,7 +107,7 @@ def job_seen(
         quarantine_limit=limit,
         least_lags=lags.least,
         verified=verified,
-        copy_anew=_copy_anew(job) if verified is not None and verified.verdict == "different" else "",
+        new_snapshot=_new_snapshot(job) if verified is not None and verified.verdict == "different" else "",
     )
     # the newest line, `audit` having the newest first, of who asked for the state that the job is in
     actions = _ASKED.get(view.state, ())
@@ -116,20 +116,20 @@ def job_seen(
     return seen if asked is None else replace(seen, asked_by=asked.actor.who, asked_why=asked.reason)
 
 
-def _copy_anew(job: JobSpec | None) -> str:
-    """How its target is copied again; "" for a job of several tables, as which one differs is not known here.
+def _new_snapshot(job: JobSpec | None) -> str:
+    """Return how to copy its target again; "" for a job of several tables, as it is unknown which one differs.
 
-    Only asked where it is shown: what a kind of sink can do is asked of its module, which loads a driver.
+    Called only where it is shown: the sink's module, which loads a driver, knows whether it can.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""
-    return remedy.copy_anew(job)
+    return remedy.new_snapshot(job)
 
 
 def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None, ended: bool = False) -> Lags:
-    """A frame's lags as they are by now; unknown where it is not known how old they are.
+    """Return a frame's lags as of now; unknown where their age is unknown.
 
-    A lane that by a `newer` report has not moved lags by what has passed since, and so does each of a job that `ended`.
+    The lag of a lane that has not moved by a `newer` report grows with time, and so do all lags of an `ended` job.
     """
     old = elapsed(frame.at, now)
     if old is None:
@@ -146,13 +146,13 @@ def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None, ended: 
 
 
 def _places(report: JobReport | None) -> dict[str, int]:
-    """The positions of a report's lanes that lag behind the newest known of their source."""
+    """Return the positions of a report's lanes that are behind the newest known position of their source."""
     lanes = report.lanes if report is not None else ()
     return {lane.name: lane.done_to for lane in lanes if lane.done_to is not None and lane.behind != 0}
 
 
 def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
-    """The disk of a state folder, what of its audit cannot be read, and whether the alerts' command fails."""
+    """Return the state of the folder's disk, the unreadable lines of its audit, and a failure of the alert command."""
     failure = AlertFile(folder).read().failure
     fails, since = ("", None) if failure is None else (failure.cause, failure.since)
     try:
@@ -163,9 +163,9 @@ def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
 
 
 def evaluator_of(store: Store) -> Evaluator | None:
-    """Who evaluates alerts at this moment, and keeps all others from it; else a stopped process that should send them.
+    """Return the process that evaluates alerts now, and excludes all others; else a stopped process that should send.
 
-    None where no running process does; how long a command takes has a limit of its own.
+    None where no running process does; the alert command has its own time limit.
     """
     file = AlertFile(store.folder)
     for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):

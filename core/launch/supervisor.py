@@ -1,4 +1,4 @@
-"""The detached process that starts a job's driver, watches and records it, restarts it and ends it when asked.
+"""The detached process that starts a job's driver, watches and records it, restarts it and ends it on request.
 
 `python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running
 job, in its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the
@@ -74,7 +74,7 @@ class Signals:
         os.close(self._writing)
 
     def wait(self, seconds: float) -> None:
-        """Until a signal comes or these seconds are over."""
+        """Wait until a signal arrives or these seconds have passed."""
         readable, _, _ = select.select([self._reading], [], [], max(0.0, seconds))
         if readable:
             os.read(self._reading, 4096)
@@ -84,11 +84,11 @@ class Signals:
 
 
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
-    """Called by a driver every few seconds: record who it is and start a supervisor where none runs; True if started.
+    """Record the calling driver, and start a supervisor where none runs; True if started. Called every few seconds.
 
     Cheap while the supervisor is running: one row and one look at one pid. Two callers at once are harmless: whichever
     supervisor does not get the lock ends at once. Raises SlotkeeperError where none can be started: for the driver
-    that is something to report and to retry, no reason to end.
+    that is an error to report and retry, not a reason to end.
     """
     row = store.run(run)
     if row is None or row.ended_at is not None:
@@ -107,7 +107,7 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
 
 
 class Supervisor:
-    """One run's watcher: all it decides is in `slotkeeper.core.launch.verdict`, all it knows is in the store."""
+    """One run's watcher: `slotkeeper.core.launch.verdict` decides, and the store has its state."""
 
     def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
         self._store, self._job, self._config, self._run = store, job, config, run
@@ -124,13 +124,13 @@ class Supervisor:
         self._wanted = WantedState.RUN
 
     def run(self, adopt: bool) -> None:
-        """Until the run is over: start (or adopt) the driver, wait for its end, decide, begin again."""
+        """Until the run ends: start (or adopt) the driver, wait for its end, decide, repeat."""
         if adopt:
             row = self._store.run(self._run)
             self._driver = row.driver if row else None
-            said = "adopted" if processes.alive(self._driver) else "is gone too"
+            said = "adopted" if processes.alive(self._driver) else "has exited, too"
             pid = self._driver.pid if self._driver else "unknown"
-            self._tell("driver adopted", f"supervisor was gone; driver pid {pid} {said}")
+            self._tell("driver adopted", f"supervisor had exited; driver pid {pid} {said}")
         else:
             # wait for what earlier runs may have left behind: two drivers of one job must not run side by side
             for row in self._store.runs(self._job)[:3]:
@@ -152,7 +152,7 @@ class Supervisor:
     # The driver's life
 
     def _start(self) -> Ended | None:
-        """Start the driver; what to end with where the system refuses even that."""
+        """Start the driver; return how to end where the system rejects the start."""
         command = self._launch.driver(self._job, self._config, self._store.folder.path, self._run)
         try:
             output = self._store.folder.append(self._store.folder.log(self._job))
@@ -181,7 +181,7 @@ class Supervisor:
         return None
 
     def _wait_for_end(self) -> int | None:
-        """The driver's exit code (negative: a signal); None where it was adopted and noted none."""
+        """Return the driver's exit code (negative: a signal); None where an adopted driver recorded none."""
         asked: float | None = None
         while self._lives():
             self._bound_log()
@@ -192,7 +192,7 @@ class Supervisor:
                 if self._driver is not None:
                     processes.terminate(self._driver)
             if asked is not None and time.monotonic() > asked and self._driver is not None:
-                self._tell("driver killed", "driver did not end in time: its session is killed")
+                self._tell("driver killed", "driver did not end in time: killing its session")
                 processes.kill_members(self._driver)
                 asked += self._limits.grace
             self._signals.wait(self._limits.poll)
@@ -213,7 +213,7 @@ class Supervisor:
     # After its end
 
     def _crashed(self, crash: Crashed) -> Ended | None:
-        """Tell it, and wait for the next try; what to end with where the run is locked or a stop is wanted."""
+        """Report the crash and wait for the restart; return how to end after a stop request or too many crashes."""
         crash = because(crash, self._host.out_of_memory())
         history = self._crashes if crash.counts else self._absences
         number = history.add(time.monotonic(), self._limits.crash_window)
@@ -225,7 +225,7 @@ class Supervisor:
             self._store.record_error(self._job, "", crash.code, f"driver ended: {crash.text}")
         if crash.counts and number >= self._limits.crashes:
             job, window = self._job, self._limits.crash_window
-            to_do = "`slotkeeper jobs logs JOB` says why; then by hand: take that away"
+            to_do = "`slotkeeper jobs logs JOB` shows why; then remove the cause"
             reason = f"{number} crashes within {window:g} s, the last: {crash.text}; see `slotkeeper jobs logs {job}`"
             return Ended(crash.exit_code, JobEvent.FAILED, reason, safe=to_do)
         delay = min(self._limits.backoff_first * 2 ** (number - 1), self._limits.backoff_most)
@@ -248,7 +248,7 @@ class Supervisor:
             return
         if processes.wait_gone(lambda: bool(processes.members(last)), self._limits.leftover):
             return
-        self._tell("left-overs killed", f"processes of the ended driver still lived: {processes.members(last)}")
+        self._tell("left-overs killed", f"processes of the ended driver were still running: {processes.members(last)}")
         processes.kill_members(last)
 
     def _stop_is_wanted(self) -> bool:
@@ -258,7 +258,7 @@ class Supervisor:
         return self._signals.asked_to_end or self._wanted is WantedState.STOP
 
     def _noted_state(self) -> JobState:
-        """What the store says; while it cannot be read, that the job runs, which it does."""
+        """Return the desired state; run while the store cannot be read, because the job is running."""
         try:
             row = self._store.job(self._job)
         except SlotkeeperError:
@@ -279,7 +279,7 @@ class Supervisor:
         self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
-        """Let an event happen; where the driver has already given a better account of its end, that stays."""
+        """Apply an event; a better reason that the driver has already recorded stays."""
         if self._noted_state() not in WITH_PROCESS:
             return
         with contextlib.suppress(SlotkeeperError):
@@ -292,7 +292,7 @@ class Supervisor:
         log.say(self._store.folder, self._job, text)
 
     def _say(self, event: str, text: str) -> None:
-        """What the alerts have to say: an event where it has a key, else a line of the log."""
+        """Record a message of the alerts: an event where it has a key, else a line of the log."""
         if event:
             self._tell(event, text)
         else:
@@ -310,7 +310,7 @@ class Supervisor:
 
 
 class Recorder:
-    """The frames of one job, taken by the one process that supervises it."""
+    """The frames of one job, recorded by its supervisor."""
 
     def __init__(
         self, store: Store, job: str, limits: Limits, alerting: Alerting | None = None, host: HostReader | None = None
@@ -325,7 +325,7 @@ class Recorder:
         self._failed = False
 
     def tick(self, now: bool = False) -> None:
-        """Take a frame and evaluate alerts where that is due, or at once; cheap where it is not."""
+        """Record a frame and evaluate alerts where due, or at once; cheap where not due."""
         try:
             state = self._store.state(self._job)
             if now or state is not self._state or time.monotonic() >= self._due:
@@ -361,7 +361,7 @@ class Recorder:
         return lags_at(self._curves, view.report.lanes, at.timestamp())
 
     def _remembered(self, at: datetime) -> dict[str, Curve]:
-        """The curves as earlier supervisors saw them: a lag that began before a restart is still known after it."""
+        """Load the curves of earlier supervisors: a lag that began before a restart stays known."""
         kept = self._limits.frames_kept
         curves: dict[str, Curve] = defaultdict(lambda: Curve(kept))
         for frame in self._metrics.some(self._job, at - timedelta(seconds=kept), at, _CURVE_STEP):
@@ -371,10 +371,10 @@ class Recorder:
 
 
 def lags_at(curves: Mapping[str, Curve], lanes: Iterable[LaneReport], now: float) -> Lags:
-    """How far lanes are behind in time, at `now`, by the curves of their names.
+    """Return the lags of lanes in seconds at `now`, by the curves of their names.
 
     A lane is as far as nothing is left for it to apply. Its row follows more slowly where nothing comes: a job of many
-    lanes settles so many of them a second.
+    lanes settles that many a second.
     """
     known: dict[str, float | None] = {}
     least: dict[str, float] = {}
@@ -393,7 +393,7 @@ def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> 
 
 
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
-    """Hold the job's supervisor lock, record who we are and watch; 0 also where another supervisor runs already."""
+    """Hold the job's supervisor lock, record this process and watch; 0 also where another supervisor is running."""
     with Store.open(folder) as store, Signals() as signals:
         row = store.run(run)
         if row is None or row.ended_at is not None:
@@ -412,7 +412,7 @@ def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int
 
 
 def main() -> int:
-    """Parse, detach, supervise; what goes wrong is reported in the job's log, which is our stderr."""
+    """Parse, detach, supervise; errors go to the job's log, which is this process's stderr."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.supervisor")
     for name in ("--job", "--config", "--state-dir", "--run"):

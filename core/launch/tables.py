@@ -1,6 +1,6 @@
-"""What people ask of a running job's tables: pause, resume, stop, start, restart one alone, or try now.
+"""Commands on a running job's tables: pause, resume, stop, start or restart one alone, or retry now.
 
-As for whole jobs, what is asked is written and then waited for until its effect is *seen*, or answered.
+As for whole jobs, a command writes its request, then waits until the effect is *seen*, or answered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL = 0.1
 
 
 class Ask(Enum):
-    """What can be asked of a table; the values are the words of the command line."""
+    """The commands on a table; the values are those of the command line."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -37,7 +37,7 @@ class Ask(Enum):
 
 
 _WANTED = {Ask.PAUSE: WantedState.PAUSE, Ask.STOP: WantedState.STOP}
-_ANEW = (Ask.START, Ask.RESTART)
+_AGAIN = (Ask.START, Ask.RESTART)
 _GOALS = {Ask.PAUSE: JobState.PAUSED, Ask.STOP: JobState.STOPPED}
 _BEGINNING = (JobState.PENDING, JobState.SNAPSHOT)
 _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
@@ -45,19 +45,19 @@ _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 @dataclass(frozen=True, slots=True)
 class TablePatience:
-    """How long to wait for an effect in seconds (0: not at all), and who is shown each change on the way."""
+    """Seconds to wait for an effect (0: not at all), and the callback for each change on the way."""
 
     seconds: float = 30.0
     progress: Callable[[TableReport], None] = lambda _: None
 
 
 def known(view: JobStatus) -> tuple[TableReport, ...]:
-    """The tables of a running job, as its driver reports them; Refused where it has none to be steered alone."""
+    """Return the tables of a running job, as its driver reports them; Refused where none can be steered alone."""
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
-        what = f"job {name} is {view.state.value}: its tables are steered alone while it runs"
-        raise Refused(what, f"`slotkeeper jobs start {name}` starts it, without those that were stopped alone")
+        what = f"job {name} is {view.state.value}: single tables can be steered only while it runs"
+        raise Refused(what, f"`slotkeeper jobs start {name}` starts it, without the tables that were stopped alone")
     report = view.report if view.reported else None
     if report is not None and report.tables:
         return report.tables
@@ -65,45 +65,45 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
         refuse_one_position(name)
     if report is not None and report.lanes:
         refuse_one_table(name)
-    raise Refused(f"the driver of job {name} has not told of its tables yet", "ask again in a moment")
+    raise Refused(f"the driver of job {name} has not reported its tables yet", "repeat the command in a few seconds")
 
 
 def refuse_one_table(job: str) -> None:
-    """Raise Refused: nothing of a job of one table goes on without that table."""
-    raise Refused(f"job {job}: the job has one table: without --table")
+    """Raise Refused: a job of one table cannot continue without that table."""
+    raise Refused(f"job {job}: the job has one table: use the command without --table")
 
 
 def refuse_one_position(job: str) -> None:
-    """Raise Refused: where the source keeps one position for all tables, none of them moves alone."""
-    what = f"job {job}: its source keeps one position for all its tables: none of them is steered alone"
-    raise Refused(what, "without --table; a job for each table has a position of its own")
+    """Raise Refused where the source keeps one position for all tables: none can move alone."""
+    what = f"job {job}: its source keeps one position for all its tables: none can be steered alone"
+    raise Refused(what, "use the command without --table; a job for each table has its own position")
 
 
 def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
-    """One of the tables; Refused with the known ones where it is none of them."""
+    """Return one of the tables; Refused with the known names where it is unknown."""
     found = {one.source_table: one for one in tables}
     if name not in found:
-        raise Refused(f"job {job} has no table {name!r}", f"it has: {', '.join(sorted(found))}")
+        raise Refused(f"job {job} has no table {name!r}", f"known: {', '.join(sorted(found))}")
     return found[name]
 
 
 def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | None = None) -> TableReport:
-    """Ask something of one table and wait until it is there or the table has FAILED; Refused where it makes no sense.
+    """Run a command on one table and wait until it has its effect or the table has FAILED; Refused where it has none.
 
-    A copy that continues when the patience ends is no failure of a start. Busy where the effect is not seen by then.
+    A copy that continues when the patience ends does not fail the start. Busy where the effect is not seen by then.
     A reset of the table holds the start lock, so that the table does not start under it.
     """
     with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
         view = observe(store, job)
         before = table_of(job, known(view), name)
         _refuse(store, view, before, what)
-        steering.want(store, job, name, _WANTED.get(what, WantedState.RUN), anew=what in _ANEW)
+        steering.want(store, job, name, _WANTED.get(what, WantedState.RUN), again=what in _AGAIN)
         store.record_event(job, f"table {what.value} asked", name)
     return _seen(store, job, before, what, patience or TablePatience())
 
 
 def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> None:
-    """Raise Refused where the table's state has no use for it, or its slot is half moved."""
+    """Raise Refused where the command has no effect in the table's state, or a reset of its slot is unfinished."""
     alone = f"{typed(view.name)} --table {typed(table.source_table)}"
     said = f"table {table.source_table} of job {view.name} is {table.state}"
     paused = table.state == JobState.PAUSED.value
@@ -115,24 +115,24 @@ def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> Non
         raise Refused(said, f"`slotkeeper jobs start {alone}` starts it" if table.rests else "it is not paused")
     if what is Ask.START and not table.rests:
         raise Refused(said, f"`slotkeeper jobs {'resume' if paused else 'restart'} {alone}`")
-    for mark in marks(store.folder.path) if what in _ANEW else ():
+    for mark in marks(store.folder.path) if what in _AGAIN else ():
         if (mark.job, mark.table) == (view.name, table.source_table):
-            said = f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait for its end"
+            said = f"reset {mark.id} of slot {mark.slot} is unfinished; table {mark.table} has to wait until it ends"
             raise Refused(said, f"`slotkeeper slots reset --resume {typed(mark.table, mark.slot)}`")
 
 
 def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:
-    """Whether the effect is there; a start's is one that is reported later than the state before."""
-    if what in _ANEW and now.since == before.since:
+    """Whether the effect is reported; a start's has to be newer than the state before."""
+    if what in _AGAIN and now.since == before.since:
         return False
     goal = _GOALS.get(what, JobState.RUNNING)
-    if what in _ANEW and view.state is JobState.PAUSED:
+    if what in _AGAIN and view.state is JobState.PAUSED:
         goal = JobState.PAUSED
     return now.state in (goal.value, JobState.FAILED.value)
 
 
 def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: TablePatience) -> TableReport:
-    """Look until the effect is there, showing each change; Busy where it is not within the patience."""
+    """Check until the effect is seen, showing each change; Busy where it is not within the patience."""
     deadline, name = time.monotonic() + patience.seconds, before.source_table
     shown, now = "", before
     while True:
@@ -140,7 +140,7 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
         if what is Ask.STOP and view.state is JobState.STOPPED:
             return replace(now, state=view.state.value, reason=view.reason)  # it was the last that went on
         if not view.state.has_process or not view.lives:
-            raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
+            raise Busy(f"job {job} is already {view.state.value}: {view.reason}", view.safe)
         found = view.report.tables if view.report and view.reported else ()
         now = next((one for one in found if one.source_table == name), now)
         if patience.seconds <= 0 or _reached(view, before, now, what):
@@ -149,20 +149,20 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
             shown = now.state
             patience.progress(now)
         if time.monotonic() > deadline:
-            if what in _ANEW and now.state in _COPYING and now.since != before.since:
+            if what in _AGAIN and now.state in _COPYING and now.since != before.since:
                 return now
             raise Busy(
-                f"table {name} of job {job}: {what.value} was asked for, but after {patience.seconds:g} s it is"
+                f"table {name} of job {job}: {what.value} was requested, but after {patience.seconds:g} s it is"
                 f" {now.state}{': ' + now.reason if now.reason else ''}",
-                f"it is still wanted; `slotkeeper jobs show {job}` tells when it is reached",
+                f"the request stays; `slotkeeper jobs show {job}` shows when it is reached",
             )
         time.sleep(_POLL)
 
 
 def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
-    """Ask, and return what was done table by table; nothing where `seconds` are 0, which waits for no answer.
+    """Request a retry, and return the result per table; nothing with `seconds` 0, which waits for no answer.
 
-    Refused where nothing of it waits, or where a try may not come early; Busy where no process answers in time.
+    Refused where nothing waits, or where a retry must not come early; Busy where no process answers in time.
     """
     expected = _expected(observe(store, job), table)
     number = steering.ask(store, job, table)
@@ -172,36 +172,39 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
         found = tuple(steering.answers(store, number))
         if found and (any(not one.table for one in found) or expected <= {one.table for one in found}):
             if not any(one.done or one.busy for one in found):
-                raise Refused(in_words(found), f"`slotkeeper jobs show {typed(job)}` says why, and when it is tried")
+                raise Refused(in_words(found), f"`slotkeeper jobs show {typed(job)}` shows why, and when it retries")
             return found
         view = observe(store, job)
         if not view.state.has_process or not view.lives:
-            raise Busy(f"job {job} is {view.state.value} by now: {view.reason}", view.safe)
+            raise Busy(f"job {job} is already {view.state.value}: {view.reason}", view.safe)
         if time.monotonic() > end:
             why = view.reason or view.state.value
-            to_do = f"it tries by itself; `slotkeeper jobs show {typed(job)}` has how it goes"
-            raise Busy(f"job {job}: a try was asked for, and not answered in {seconds:g} s: {why}", to_do)
+            to_do = f"it retries automatically; `slotkeeper jobs show {typed(job)}` shows the progress"
+            raise Busy(f"job {job}: a retry was requested, and not answered in {seconds:g} s: {why}", to_do)
         time.sleep(_POLL)
     return ()
 
 
 def _expected(view: JobStatus, table: str) -> Set[str]:
-    """The source tables that are to answer, none where that is not known; Refused where nothing could."""
+    """Return the source tables that have to answer, none where unknown; Refused where none can."""
     name = typed(view.name)
     refuse_elsewhere(view)
     if not view.state.has_process or not view.lives:
-        raise Refused(f"job {view.name} is {view.state.value}: it tries nothing", f"`slotkeeper jobs start {name}`")
+        raise Refused(f"job {view.name} is {view.state.value}: it retries nothing", f"`slotkeeper jobs start {name}`")
     if view.state is JobState.PAUSED:
-        raise Refused(f"job {view.name} is PAUSED: it tries nothing", f"`slotkeeper jobs resume {name}`")
+        raise Refused(f"job {view.name} is PAUSED: it retries nothing", f"`slotkeeper jobs resume {name}`")
     waits = view.reason or (view.report.reason if view.report is not None and view.reported else "")
     if view.state in _BEGINNING and not waits:
-        raise Refused(f"job {view.name} is {view.state.value} and waits for no try", "it goes on by itself")
+        raise Refused(
+            f"job {view.name} is {view.state.value} and waits for no retry",
+            "No action needed: it continues automatically",
+        )
     if table:
         one = table_of(view.name, known(view), table)
         if one.rests or one.state == JobState.PAUSED.value:
             verb = "start" if one.rests else "resume"
             do = f"`slotkeeper jobs {verb} {name} --table {typed(table)}`"
-            raise Refused(f"table {table} of job {view.name} is {one.state}: it tries nothing", do)
+            raise Refused(f"table {table} of job {view.name} is {one.state}: it retries nothing", do)
         return {table}
     report = view.report if view.reported else None
     several = () if report is None else report.tables

@@ -1,8 +1,8 @@
-"""What a driver's end means: pure functions from (exit code, reported state, stop wanted) to what follows.
+"""Interpret a driver's end: from (exit code, reported state, requested stop) to the next step. Pure.
 
-The driver's exit codes are a contract: 0 ended as wanted, 2 configuration, 10 FAILED (needs a person), 11 SUPERSEDED,
-12 ended by SIGTERM, 13 the Spark cluster gives no executor: the one crash that counts toward no crash loop. Anything
-else, and any signal, is a crash.
+The driver's exit codes are a contract: 0 ended as requested, 2 configuration, 10 FAILED (needs an action), 11
+SUPERSEDED, 12 ended by SIGTERM, 13 the Spark cluster provides no executor: the only crash outside crash loops. Any
+other code, and any signal, is a crash.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The driver is to be started again; `text` says how it ended.
+    """The driver has to be restarted; `text` describes its end.
 
-    `counts` is False where what is missing comes back without a person: a cluster in maintenance is no crash loop.
+    `counts` is False where the cause passes without a person: a cluster in maintenance is not a crash loop.
     """
 
     exit_code: int | None
@@ -66,7 +66,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
     Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL', counts=True)
     """
     if stop_wanted and exit_code in (ENDED, TERMINATED):
-        return Ended(exit_code, JobEvent.STOPPED, "stopped as wanted")
+        return Ended(exit_code, JobEvent.STOPPED, "stopped as requested")
     if exit_code in _MEANINGS:
         return _MEANINGS[exit_code]
     if stop_wanted:
@@ -94,14 +94,14 @@ TAKEN_OVER = Ended(
 )  # fmt: skip
 """Its driver reports the same, at once: what it holds open may take a while to end."""
 _MEANINGS: dict[int | None, Ended] = {
-    ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as wanted"),
+    ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as requested"),
     CONFIGURATION: Ended(
-        CONFIGURATION, JobEvent.FAILED, "its configuration was refused",
-        safe="by hand: correct the configuration, `slotkeeper config check` says what is wrong",
+        CONFIGURATION, JobEvent.FAILED, "its configuration was rejected",
+        safe="`slotkeeper config check` names the errors; then correct them",
     ),
     FAILED: Ended(
-        FAILED, JobEvent.FAILED, "its driver needs a person",
-        safe="`slotkeeper jobs logs JOB` says why; nothing was skipped",
+        FAILED, JobEvent.FAILED, "its driver ended with an error that needs an action",
+        safe="`slotkeeper jobs logs JOB` shows why; nothing was skipped",
     ),
     SUPERSEDED: TAKEN_OVER,
     TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "ended by SIGTERM from outside, not by `jobs stop`"),
@@ -112,7 +112,7 @@ def _how_it_ended(exit_code: int | None) -> str:
     if exit_code is None:
         return "vanished without an exit code"
     if exit_code == NO_CLUSTER:
-        return "ended because the Spark cluster gives no executor"
+        return "ended because the Spark cluster provides no executor"
     return f"killed by {_signal(-exit_code)}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 

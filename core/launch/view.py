@@ -1,4 +1,4 @@
-"""Looks at a job: what the store says, which of the recorded processes run, and whether a wait for it makes progress.
+"""Observe a job: its stored state, its running processes, and whether a wait for it makes progress.
 
 `slotkeeper.core.domain.elapsed` decides how long a wait may last; here are its samples.
 """
@@ -15,7 +15,7 @@ import psutil
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain.elapsed import STALLED_SECONDS, Progress, Signs, elapsed
 from slotkeeper.core.domain.job import JobState
-from slotkeeper.core.domain.remedy import goes_on
+from slotkeeper.core.domain.remedy import resume
 from slotkeeper.core.domain.report import Identity, JobStatus
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.launch import identity as processes
@@ -24,22 +24,22 @@ from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str], None]
 STARTING_SECONDS = 60.0
-"""How long a supervisor that has not recorded itself counts as starting."""
+"""Seconds for which a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
-"""Seconds that the processes of a run that has ended may need to go: Spark ends after the job has said how it ended."""
+"""Seconds that an ended run's processes may need to exit: Spark ends after the job has recorded its end."""
 
 
 def observe(store: Store, job: str) -> JobStatus:
-    """Look at a job; Refused where it is unknown."""
+    """Observe a job; Refused where it is unknown."""
     row = store.job(job)
     if row is None:
         store.wanted(job)  # raises the same refusal as every other question about an unknown job
-        raise Refused(f"no job {job!r} is known here")
+        raise Refused(f"unknown job {job!r}")
     return view_of(row, store.run(row.run) if row.run else None)
 
 
 def settled(store: Store, job: str) -> JobStatus:
-    """The job; where its run has ended, once its processes are gone, or the time that they may take is over."""
+    """Observe a job; where its run has ended, wait until its processes have exited or their time limit has passed."""
     view = observe(store, job)
     if view.state.is_open or not view.lives:
         return view
@@ -48,12 +48,12 @@ def settled(store: Store, job: str) -> JobStatus:
 
 
 def observe_all(store: Store) -> list[JobStatus]:
-    """Look at every job."""
+    """Observe every job."""
     return [view_of(row, store.run(row.run) if row.run else None) for row in store.jobs()]
 
 
 def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
-    """Add to what the store says of a job its newest run, and what the system says about the recorded processes."""
+    """Add to a stored job its newest run and the state of its recorded processes."""
     supervisor, driver = (run.supervisor, run.driver) if run else (None, None)
     supervisor_alive, driver_alive = processes.alive(supervisor), processes.alive(driver)
     open_run = run is not None and run.ended_at is None
@@ -88,14 +88,14 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
 
 
 def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
-    """(reason, what is safe to do), where the processes say more than the store."""
+    """Return (reason, safe act), by the processes where they show more than the store."""
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe
     if away:
-        return "started on another host; its processes cannot be seen from here", "ask there"
+        return "started on another host; this host cannot see its processes", "check the job on that host"
     if driver_alive:
-        return row.reason or "its supervisor is gone; the driver starts a new one", row.safe
-    return "no process: killed?", goes_on(row.name)
+        return row.reason or "its supervisor has exited; the driver starts a new one", row.safe
+    return "no process: killed?", resume(row.name)
 
 
 SHOWN_EVERY = 10.0
@@ -116,7 +116,7 @@ class Waiting:
         self._fresh = True
 
     def status(self, view: JobStatus, moved: Hashable = None, what: str = "") -> str:
-        """Sample the job, at most every two seconds; why the wait ends, empty while it continues.
+        """Sample the job, at most every 2 s; return why the wait ends, "" while it continues.
 
         `moved` differs after each piece of work of a running job. Where it is given, a heartbeat and CPU time of such
         a job are no progress, and `what` is shown as its step.
@@ -134,9 +134,9 @@ class Waiting:
 
 
 def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
-    """What a view of a job and the use of its processes (CPU seconds, whether Java runs) say of its progress.
+    """Return the progress of a job by its view and its processes (CPU seconds, whether Java runs).
 
-    A driver that reports what it waits for makes none: its heartbeat and its CPU time never end.
+    A driver that reports what it waits for makes no progress: its heartbeat and its CPU time never end.
     """
     report = view.report if view.reported else None
     work = None if report is None else (report.chunks_done, report.snapshot_rows, report.changes, report.registrations)
@@ -150,12 +150,12 @@ def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None)
 
 
 def waits(view: JobStatus) -> bool:
-    """Whether its driver reports what keeps it from its work, such as a server that does not answer."""
+    """Whether its driver reports what blocks it, such as a server that does not answer."""
     return view.reported and view.driver_alive and view.state is not JobState.RUNNING and bool(view.reason)
 
 
 def step_of(view: JobStatus, java: bool) -> str:
-    """What a job on its way waits for."""
+    """Describe what a starting job waits for."""
     report = view.report if view.reported else None
     if waits(view):
         return f"what its driver reports ({view.reason})"
@@ -174,12 +174,12 @@ def step_of(view: JobStatus, java: bool) -> str:
 
 
 def load_here() -> str:
-    """How busy this host is: its load over a minute, beside which two cores at work are 2."""
+    """Describe this host's load over a minute; two busy cores are 2."""
     return f"load of this host: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def _usage(driver: Identity | None) -> tuple[float, bool]:
-    """CPU seconds that the living processes of a driver have used, and whether one of them is a JVM."""
+    """Return the CPU seconds of a driver's running processes, and whether one of them is a JVM."""
     seconds, java = 0.0, False
     for pid in processes.members(driver) if driver is not None else ():
         try:

@@ -1,7 +1,7 @@
-"""The audit of a command: a line before, a line after, a copy of both in the job's sink; and how it is proven.
+"""The audit of a command: a line before, a line after, a copy of both in the job's sink; and its verification.
 
-The local file comes first and decides: where the line before cannot be written, nothing is done. A copy that fails
-holds nothing up; it is reported, tried again with the next line, and written into the outcome. What can be proven is
+The local file comes first and decides: where the line before cannot be written, nothing is done. A failed copy
+blocks nothing; it is reported, retried with the next line, and written into the outcome. What can be proven is
 the file's own chain, and the hashes of its lines that sinks have.
 """
 
@@ -30,13 +30,13 @@ Tell = Callable[[str], None]
 
 
 def silent(sentence: str) -> None:
-    """Nobody is told."""
+    """Report nothing."""
 
 
 class CopiedAudit(Audit):
-    """The audit file, and its copy over a sink session; None for a slot whose sink is not known.
+    """The audit file, and its copy over a sink session; None for a slot whose sink is unknown.
 
-    `tell` is given the sentence where a copy fails, once for each failure that is another one.
+    `tell` gets a sentence where a copy fails, once for each different failure.
     """
 
     def __init__(self, folder: StateFolder, session: StoreSession | None, tell: Tell = silent) -> None:
@@ -49,7 +49,7 @@ class CopiedAudit(Audit):
     def append(self, line: AuditLine) -> str:
         """Write one line and return its hash; raises StateError where the file cannot be written.
 
-        A sink that cannot take the copy holds nothing up: what was done has to be written down here in any case.
+        A sink that cannot take the copy blocks nothing: the action has to be recorded here in any case.
         """
         if self._fault and line.phase is Phase.OUTCOME:
             line = replace(line, outcome=f"{line.outcome} (the sink has no copy of the line before: {self._fault})")
@@ -72,7 +72,7 @@ class CopiedAudit(Audit):
 
 
 class DriverAudit:
-    """What a job does by itself; implements `slotkeeper.core.engine.driver.context.JobAudit`.
+    """The audit of a job's own actions; implements `slotkeeper.core.engine.driver.context.JobAudit`.
 
     `connect` opens a session at the job's store for each line: years may lie between two of them.
     """
@@ -81,13 +81,13 @@ class DriverAudit:
         self._folder, self._connect, self._tell = folder, connect, tell
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
-        """The line before an action; raises StateError where it cannot be written."""
+        """Write the line before an action; raises StateError where it cannot be written."""
         line = intent(action, what, reason, result)
         self._append(line)
         return line
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
-        """The line after it; raises StateError where it cannot be written."""
+        """Write the line after it; raises StateError where it cannot be written."""
         self._append(outcome(line, said, result))
 
     def _append(self, line: AuditLine) -> None:
@@ -102,7 +102,7 @@ def audited(
     after: Callable[[], Mapping[str, str]] = dict,
     catches: type[BaseException] = Exception,
 ) -> Done:
-    """Do something between its two audit lines; where it fails, what `after` can see is written."""
+    """Run an action between its two audit lines; where it fails, write what `after` observes."""
     audit.append(line)
     try:
         done = act()
@@ -117,13 +117,13 @@ def audited(
     try:
         audit.append(outcome(line, done.outcome, done.result))
     except StateError as error:
-        return replace(done, outcome=f"{done.outcome} (the outcome is missing in the audit: {error.message})")
+        return replace(done, outcome=f"{done.outcome} (the audit lacks the outcome: {error.message})")
     return done
 
 
 @dataclass(frozen=True, slots=True)
 class SinkProof:
-    """What one sink says; `fault` where it could not be asked, and then nothing is compared."""
+    """One sink's answer; `fault` where it could not be queried, and then nothing is compared."""
 
     name: str
     compared: Compared | None = None
@@ -132,7 +132,7 @@ class SinkProof:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A chain, and what each sink says of it."""
+    """A chain, and each sink's answer about it."""
 
     chain: Chain
     sinks: tuple[SinkProof, ...] = ()
@@ -149,7 +149,7 @@ class Proof:
 
     @property
     def unlinked(self) -> str:
-        """What lines without a hash mean, and what to do."""
+        """Explain lines without a hash, with the act."""
         links = self.chain.unlinked
         names = "names no line before it" if len(links) == 1 else "name no line before them"
         first = f" (the first: {links[0].place})" if links else ""
@@ -166,22 +166,22 @@ class Proof:
 
     @property
     def after(self) -> int:
-        """How many of the newest lines no sink has a hash of, or of a later one."""
+        """The number of newest lines without a hash, or a later one, in any sink."""
         known = [one.compared.after for one in self.sinks if one.compared]
         return min([len(self.chain.whole), *known])
 
     @property
     def unproven(self) -> list[str]:
-        """What nothing here can tell, as sentences."""
+        """What this check cannot prove, as sentences."""
         found = []
         if self.after:
-            found.append(f"whether the newest {self.after} lines are as they were: no sink has a hash of them")
+            found.append(f"whether the newest {self.after} lines are unchanged: no sink has a hash of them")
         if self.chain.damaged:
-            found.append(f"what {len(self.chain.damaged)} damaged lines said: {', '.join(self.chain.damaged[:5])}")
+            found.append(f"the content of {len(self.chain.damaged)} damaged lines: {', '.join(self.chain.damaged[:5])}")
         if self.chain.accepted:
-            found.append(f"whether {self.chain.accepted} unlinked lines were as they are before they were accepted")
+            found.append(f"whether {self.chain.accepted} unlinked lines were unchanged before they were accepted")
         if self.chain.rotated_out:
-            found.append("what stood in the files that were dropped because there were too many")
+            found.append("the content of files that were dropped because there were too many")
         found += [
             f"whether {one.compared.older} lines of which sink {one.name} has a hash stood in those files"
             for one in self.sinks
@@ -189,13 +189,13 @@ class Proof:
         ]
         return [
             *found,
-            "whether somebody who may write both this folder and the sink's table has written both anew",
-            "who sat at the keyboard: a uid is whoever became it; names, addresses and reasons are what was claimed",
+            "whether a user who can write both this folder and the sink's table has rewritten both",
+            "which person acted: any user can become a uid; names, addresses and reasons are claims",
         ]
 
 
 def prove(audit: Audit, loaded: Loaded | None) -> Proof:
-    """Judge the chain and compare it with every store of the configuration; raises StateError for the files only."""
+    """Check the chain and compare it with every store of the configuration; raises StateError for the files only."""
     chain = audit.chain()
     _, _, folder = audit.place.partition(":")
     hosts = {link.line.actor.host for link in chain.whole if link.line} | {socket.gethostname()}

@@ -1,6 +1,6 @@
-"""What the console asks of a source: slots while they are shown, rows of one DN's binlog on demand.
+"""The console's queries at a source: slots while they are shown, rows of one DN's binlog on demand.
 
-Values of a PROD source are masked but for the key; who wants them shown leaves two lines in the audit, and is refused
+Values of a PROD source are masked but for the key; showing them writes two lines into the audit, and is rejected
 where those cannot be written. A peek is bounded: the source searches until it has enough rows or time is up. Nothing
 here names or creates a slot, registers, or moves a point.
 """
@@ -33,19 +33,19 @@ from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.folder import StateFolder
 
 SECONDS = 5.0
-"""How long a peek may go on; a statement of it has its own, shorter limit at the server."""
+"""Seconds that a peek can last; a statement of it has its own, shorter limit at the server."""
 
 
 Places = Mapping[str, Position]
-"""Where a slot stands, by DN; a DN where that is not known is not in it."""
+"""A slot's position by DN; without DNs where it is unknown."""
 
 
 def peek(
     reader: BinlogReader, source: str, table: str, ask: Ask, now: Callable[[], float], ours: Places | None = None
 ) -> Page:
-    """Look; `now` is a clock in seconds. Raises what the source raises, Refused for names that are not there.
+    """Read rows; `now` is a clock in seconds. Raises the source's errors, Refused for unknown names.
 
-    `ours` is where the slot stands by our own rows, for a source that keeps nothing; of others the server is asked.
+    `ours` is the slot's position by the progress rows, for a source that keeps none; others are queried.
     """
     identity = reader.identity(table)
     names = [column.name for column in identity.columns]
@@ -76,11 +76,11 @@ def peek(
 
 
 def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
-    """The DN that was named; else the one with the oldest row that the slot has not read, or with any row."""
+    """Return the named DN; else the one with the slot's oldest unread row, or with any row."""
     if not nodes:
         raise Refused("the source names no DN", "check this login's rights on its catalog of nodes", where="source")
     if ask.dn and ask.dn not in nodes:
-        raise Refused(f"there is no DN {ask.dn!r}", f"its DNs: {', '.join(sorted(nodes))}", where="source")
+        raise Refused(f"unknown DN {ask.dn!r}", f"known: {', '.join(sorted(nodes))}", where="source")
     if ask.dn:
         return Shard(ask.dn, nodes[ask.dn])
     at = {name: stands.get(name) for name in nodes}
@@ -114,7 +114,7 @@ def _begin(
     if ask.slot:
         at = stands.get(shard.name)
         if at is None:
-            return None, [f"where {ask.slot} stands on {shard.name} is not known: these are the last rows"]
+            return None, [f"the position of {ask.slot} on {shard.name} is unknown: these are the last rows"]
         return at.from_here, []  # whether the point itself was read is not documented
     return None, []
 
@@ -123,7 +123,7 @@ ACTION = "slots peek --unmask"
 
 
 def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
-    """Watches the slots of the tables that configured jobs read at a source; nothing is asked before its first turn."""
+    """Watches the slots of the tables that configured jobs read at a source; no query before its first turn."""
     entry = loaded.sources[source]
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
 
@@ -135,27 +135,27 @@ def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
 
 
 def place(loaded: Loaded, source: str, text: str) -> Position:
-    """The place that a person has typed, by the dialect of a source; what lies at it is read. Raises ConfigError."""
+    """Parse a typed position by the dialect of a source; the row at it is read. Raises ConfigError."""
     positions = registry.open(loaded.sources[source].dialect).positions
     try:
         return positions.place(text).from_here
     except ValueError:
-        what = f"{text!r} is no {positions.name}"
-        raise ConfigError(what, "one as slots show and slots peek spell it, or latest") from None
+        what = f"{text!r} is not a {positions.name}"
+        raise ConfigError(what, "write it as slots show and slots peek do, or latest") from None
 
 
 def masks(loaded: Loaded, source: str) -> bool:
-    """Whether the values of a source are masked where nobody asked for them."""
+    """Whether a source's values are masked unless requested."""
     return loaded.sources[source].environment.upper() == PROD
 
 
 def rows(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool = False, reason: str = "") -> Page:
-    """Rows of a table's binlog on one DN; raises what the source raises.
+    """Return rows of a table's binlog on one DN; raises the source's errors.
 
-    `masked` in the page says whether its values may be shown; they are there all the same, to tell what changed.
+    `masked` in the page: its values must not be shown; it has them all the same, to compare changes.
     """
     if source not in loaded.sources:
-        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+        raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
     if not masks(loaded, source):
         return _read(loaded, source, table, ask)
     if not unmask:

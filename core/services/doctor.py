@@ -1,6 +1,6 @@
 """`doctor`: what jobs need at the servers, the least rights as GRANT statements, what a job promises; and `--probe`.
 
-Without `--probe` sessions only look: no slot, table or row is made, and each kind of server finds for itself
+Without `--probe` sessions only read: they create no slot, table or row, and each kind of server has its own checks
 (`slotkeeper.core.ports.kinds`). A probe runs between two audit lines. Whatever ends it, its scratch tables are dropped
 before the end is reported; signals wait for that.
 """
@@ -41,7 +41,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 
 def promise_of(job: JobSpec) -> str:
-    """What a job promises about its target, in words."""
+    """What a job guarantees about its target, as text."""
     return traits.promise(sinks.open(job.sink_kind).traits, job)
 
 
@@ -51,9 +51,9 @@ V = TypeVar("V", SourceSession, SinkSession)
 def check_source(
     loaded: Loaded, entry: SourceEntry, clock: Clock | None = None, seen: list[Finding] | None = None
 ) -> list[Finding]:
-    """Reachable, login, version, clock, what following a binlog needs, and the tables that jobs read there.
+    """Check reachability, login, version, clock, the needs of binlog reading, and the tables that jobs read there.
 
-    `seen` gets each finding as it is made, for a command that stops waiting.
+    `seen` gets each finding at once, for a command that stops waiting.
     """
     found = probe_record(loaded.state_dir, entry.name)
     jobs = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
@@ -77,7 +77,7 @@ def check_source(
 
 
 def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
-    """What a port speaks is asked where nothing but a failure was found: then it can be that of another server."""
+    """Probe the port's protocol after a failure only: then the port can be another server's."""
     if len(found) != 1 or found[0].level is not Level.FAIL:
         return found
     spoken = speaks(entry.endpoint.host, entry.endpoint.port)
@@ -90,7 +90,7 @@ def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> l
 def check_sink(
     loaded: Loaded, entry: SinkEntry, clock: Clock | None = None, seen: list[Finding] | None = None
 ) -> list[Finding]:
-    """Reachable, login, version, clock, and the rights that progress tables and targets need; `seen` as above."""
+    """Check reachability, login, version, clock, and privileges for progress tables and targets; `seen` as above."""
     asked = SinkAsked(
         name=entry.name,
         endpoint=entry.endpoint,
@@ -156,7 +156,7 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
 
 
 def promises(loaded: Loaded) -> list[Finding]:
-    """What each configured job promises about its target."""
+    """Yield what each configured job guarantees about its target."""
     return [Finding(f"job {name}", Level.OK, promise_of(job)) for name, job in loaded.jobs.items()]
 
 
@@ -164,7 +164,7 @@ def promises(loaded: Loaded) -> list[Finding]:
 
 
 def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
-    """(server, statements) with the least rights that the configured jobs need."""
+    """Yield (server, statements) with the least privileges that the configured jobs need."""
     found = []
     for name, entry in loaded.sources.items():
         names = [table for _, table in tables(loaded, name)]
@@ -181,12 +181,12 @@ ACTION = "doctor --probe"
 
 
 def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
-    """What a probe of a source would do; only looks.
+    """Return the plan of a probe of a source; only reads.
 
-    Raises ConfigError for an unknown source, Refused where the server has no binlog or no place for a table.
+    Raises ConfigError for an unknown source, Refused where the server has no binlog or no schema for a table.
     """
     if source not in loaded.sources:
-        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+        raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
     entry = loaded.sources[source]
     return _probe(entry).plan(_login(entry), source, schema, entry.environment.upper() == PROD)
 
@@ -194,7 +194,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
 def probe(
     loaded: Loaded, found: ProbePlan, reason: str, progress: Tell, tell: Tell, clock: Clock | None = None
 ) -> Report:
-    """Carry a plan out; `progress` is told what is asked, `tell` what stays behind where the probe ends by an error."""
+    """Execute a plan; `progress` gets each question, `tell` the objects that an error leaves behind."""
     clock = clock or SystemClock()
     entry = loaded.sources[found.source]
     audit = Audit(folder := StateFolder.open(loaded.state_dir))
@@ -207,9 +207,9 @@ def probe(
                 answers = asks.ask(_login(entry), found, jobs, left, progress, patience.begin)
         except BaseException:
             for one in left:
-                tell(f"left behind: {one.table} ({one.why}); cure: {one.cure}")
+                tell(f"left behind: {one.table} ({one.why}); fix: {one.cure}")
             if not left:
-                progress("ended early, and nothing is left behind")
+                progress("ended early; no probe object is left")
             raise
         seconds = clock.monotonic() - began
         reports.append(Report(found, clock.utc(), seconds, tuple(answers), tuple(left), asks.switches(answers)))
@@ -222,12 +222,12 @@ def probe(
     try:
         return _kept(reports[0], folder)
     except StateError as error:
-        tell(f"the answers are not kept: {error}")
+        tell(f"the answers were not stored: {error}")
         return reports[0]
 
 
 def asked(entry: SourceEntry) -> int:
-    """How many questions a probe of a source asks."""
+    """The number of questions of a source's probe."""
     return _probe(entry).asked
 
 
@@ -276,7 +276,7 @@ class Patience:
             signal.raise_signal(number)
 
     def begin(self) -> None:
-        """Keep what comes from here on."""
+        """Hold signals from here on."""
         self._keeps = True
 
     def _hear(self, number: int, frame: FrameType | None) -> None:

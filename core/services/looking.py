@@ -1,4 +1,4 @@
-"""Commands that only look: their sessions, the time that they wait for all servers, and who waits at these servers.
+"""Read-only commands: their sessions, their time limit for all servers, and the waits at these servers.
 
 A session's name is not a job's, whose sessions its next start ends. Each server is asked in a thread and a session of
 its own, so that one that does not answer holds up no other.
@@ -34,11 +34,11 @@ V = TypeVar("V")
 Question = tuple[K, Callable[[], V]]
 
 SECONDS = 7.0
-"""For all servers together: with its own start, a command that looks ends within 10 s."""
+"""Seconds for all servers together: with its own start, a read-only command ends within 10 s."""
 
 
 def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None = None) -> dict[K, V | SlotkeeperError]:
-    """The answer to each question, or its error; Unreachable in place of an answer that is late.
+    """Return the answer to each query, or its error; Unreachable instead of a late answer.
 
     A lane is one server, by the name for messages. Its questions follow one another in one thread, which is left
     behind where it is late. Any other exception of a question is raised here.
@@ -72,7 +72,7 @@ def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None =
 
 
 def answer(lane: str, ask: Callable[[], V], seconds: float | None = None) -> V:
-    """The answer to one question; raises its error, or Unreachable where it is late."""
+    """Return the answer to one query; raises its error, or Unreachable where it is late."""
     found = asked({lane: [(lane, ask)]}, seconds)[lane]
     if isinstance(found, SlotkeeperError):
         raise found
@@ -80,12 +80,12 @@ def answer(lane: str, ask: Callable[[], V], seconds: float | None = None) -> V:
 
 
 def late(lane: str, seconds: float) -> Unreachable:
-    """What is raised or reported for a server that does not answer in time."""
+    """Return the error for a server that does not answer in time."""
     return Unreachable(f"{lane} does not answer within {seconds:g} s", "check the server and the network to it")
 
 
 def passwords(endpoints: Iterable[Endpoint]) -> None:
-    """Run the password commands of these endpoints now: one may ask a person, whose time is not the server's."""
+    """Run the password commands of these endpoints first: one can ask a person, whose time is not the server's."""
     for ref in {ref for one in endpoints for ref in (one.password, one.sslpassword) if ref.how == "command"}:
         with suppress(SlotkeeperError):  # the login reports it
             resolve(ref)
@@ -96,7 +96,7 @@ STORE_LIMIT_MS = 30_000
 
 
 def poll_name(what: str) -> str:
-    """The session name of a command that looks.
+    """Return the session name of a read-only command.
 
     >>> poll_name("orders_rt")
     'slotkeeper-status/orders_rt'
@@ -105,13 +105,13 @@ def poll_name(what: str) -> str:
 
 
 def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
-    """A session at a source, by a name of its own: of a command that looks, where none is given."""
+    """Open a session at a source with its own name; without one, that of a read-only command."""
     return sources.open(kind).connect(login(endpoint, name or poll_name(endpoint.name)))
 
 
 @contextmanager
 def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
-    """A session at a source that only looks, for the block."""
+    """Open a read-only session at a source for the block."""
     with closing(open_source(kind, endpoint)) as session:
         yield session.viewer()
 
@@ -124,13 +124,13 @@ def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> Sto
     return sinks.open(kind).connect(login(endpoint, name or poll_name(job.name)), job.progress_schema, positions)
 
 
-NO_ANSWER = "a sink of this kind tells of no locks"
-NO_WAITS = "a source of this kind tells of no waits"
+NO_ANSWER = "a sink of this kind shows no locks"
+NO_WAITS = "a source of this kind shows no waits"
 
 
 @dataclass(frozen=True, slots=True)
 class LocksSeen:
-    """What one server answered: `name` is its own, `place` where it is, `error` why it did not answer.
+    """One server's answer: its `name`, its `place`, and `error` where it did not answer.
 
     `untold` is why there is nothing to ask it, "" where it was asked; `hidden` what its login is not shown. A sink has
     `waits`, a source (`is_source`) has `source_waits`.
@@ -147,13 +147,13 @@ class LocksSeen:
 
     @property
     def server(self) -> str:
-        """The server in words."""
+        """The server, as text."""
         return f"{'source' if self.is_source else 'sink'} {self.place}"
 
 
 @dataclass(slots=True)
 class _Sink:
-    """A sink that was not asked yet, or its session."""
+    """A sink before its first query, or its session."""
 
     endpoint: Endpoint
     connect: Callable[[], SinkSession]
@@ -161,7 +161,7 @@ class _Sink:
     session: SinkSession | None = None
     reader: LockReader | None = None
     asking: threading.Lock = field(default_factory=threading.Lock)
-    """Held while it is asked: a question that is late keeps the session."""
+    """Held during a query: a late query keeps the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
@@ -176,7 +176,7 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Source:
-    """A source that was not asked yet, or its session; `job` is the only one that counts, "" for all."""
+    """A source before its first query, or its session; `job` limits it to one job, "" for all."""
 
     endpoint: Endpoint
     connect: Callable[[], SourceSession]
@@ -185,7 +185,7 @@ class _Source:
     session: SourceSession | None = None
     reader: SourceWaitReader | None = None
     asking: threading.Lock = field(default_factory=threading.Lock)
-    """Held while it is asked: a question that is late keeps the session."""
+    """Held during a query: a late query keeps the session."""
 
     def ask(self, now: float) -> LocksSeen:
         if self.session is None:
@@ -203,17 +203,17 @@ class _Source:
 
 
 class ServerLocks:
-    """Asks again and again over the same sessions, which are opened at the first question."""
+    """Repeats queries over the same sessions, opened at the first query."""
 
     def __init__(self, loaded: Loaded, job: str = "") -> None:
-        """All of a configuration's sinks and sources for all sessions of ours, or those of one job for its own."""
+        """All of a configuration's sinks and sources for all job sessions, or those of one job for its own."""
         prefix = session_name(job, "") if job else PREFIX
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
         sinks = {_at(one.endpoint): one for each in jobs for one in _sinks(each, prefix)}
         self._servers: list[_Sink | _Source] = [*sinks.values(), *_sources(jobs, job)]
 
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
-        """What each server says, all asked at once; `now` is this machine's clock in seconds since 1970.
+        """Query all servers at once; `now` is this host's clock in seconds since 1970.
 
         A server that has not answered after `seconds` has an error in place of an answer, and is asked again once it
         has.
@@ -226,7 +226,7 @@ class ServerLocks:
                     answers.put((number, one.ask(now)))
             except SlotkeeperError as error:
                 answers.put((number, replace(one.blank(), error=error)))
-            except Exception as error:  # the top of a thread: whoever waits for it must hear of it
+            except Exception as error:  # the top of a thread: its waiter must get the error
                 answers.put((number, error))
 
         found: dict[int, LocksSeen] = {}
@@ -236,7 +236,7 @@ class ServerLocks:
             else:
                 threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
         end = None if seconds is None else time.monotonic() + seconds
-        while len(found) < len(self._servers):  # Ctrl-C is heard here, and nobody waits for the threads then
+        while len(found) < len(self._servers):  # Ctrl-C arrives here, and then the threads are not awaited
             try:
                 number, answer = answers.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
             except Empty:
@@ -250,7 +250,7 @@ class ServerLocks:
         return [found[number] for number in range(len(self._servers))]
 
     def close(self) -> None:
-        """End the sessions, without waiting for what is under way in them."""
+        """End the sessions without waiting for their running queries."""
         for one in self._servers:
             session, one.session, one.reader = one.session, None, None
             if session is not None:

@@ -1,6 +1,6 @@
 """The quarantine: reading it, and the two verbs that end an entry.
 
-Each verb is audited: an intent line before (nothing is done where it cannot be written), what became of each after.
+Each verb is audited: an intent line before (nothing is done where it cannot be written), each result after.
 A replay into a sink beside its store is a plan without width, armed before it is committed (ADR 50). Nothing else is
 planned on the row's lane until the replay is resolved, by this command, a later one, or a worker of the job.
 """
@@ -29,9 +29,9 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
 GAP_SECONDS = 20.0
-"""How long a moment is waited for in which no range of the lane is under way."""
+"""Seconds to wait for a moment without a running range of the lane."""
 _EVERY_S = 0.02
-_OTHER_COLUMNS = Refusal("", "", "the target's mirrored columns are others now than when the row was quarantined")
+_OTHER_COLUMNS = Refusal("", "", "the target's mirrored columns have changed since the row was quarantined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Replay:
     pause: Callable[[float], None] = time.sleep
 
     def carry_out(self, id: int) -> Replayed:
-        """Apply the entry; one that is still bad stays. Raises Busy where its lane is never idle, Refused in a copy."""
+        """Apply the entry; one that fails again stays. Raises Busy where its lane is never idle, Refused in a copy."""
         key = self.job.lane_key()
         replays = self.store.replays(key)
         with closing(worker.session_beside(self.job, "errors")) as session:
             sink = session.batch_sink(self.job, self.identity, "direct")
             if not isinstance(sink, LabelSink):
-                raise Defect(f"a sink of kind {self.job.sink_kind} tries no rows")
+                raise Defect(f"a sink of kind {self.job.sink_kind} cannot quarantine rows")
             for label, load in replays.waiting():
                 resolve(sink, replays, label, load)
             entry = self.store.quarantine().entry(id)
@@ -66,7 +66,7 @@ class Replay:
         if tuple(values) != sink.columns:
             return self._still_bad(replays, entry, _OTHER_COLUMNS)
         if entry.sqlstate == DAMAGED:
-            return self._still_bad(replays, entry, Refusal(DAMAGED, "", "its text is kept with bytes spelled out"))
+            return self._still_bad(replays, entry, Refusal(DAMAGED, "", "its text is stored with escaped bytes"))
         row = (str(entry.point), str(entry.sequence), "U", *values.values())
         batch = Batch(key, f"entry {entry.id}", 1, lambda: iter((row,)))
         label = sink.label(batch)
@@ -95,7 +95,7 @@ class Replay:
 
 
 def resolve(sink: LabelSink, replays: ReplaysBeside, label: str, load: str) -> bool:
-    """Commit a replay that was armed, and say so in the store; False where it was never seen, and its entry stays."""
+    """Commit an armed replay and record it in the store; False where it never arrived, and its entry stays."""
     applied = sink.commit(label, load) is Outcome.COMMITTED
     replays.resolve(label, applied)
     return applied
@@ -106,7 +106,7 @@ OnEach = Callable[[Replayed], None]
 
 @contextmanager
 def polling(job: JobSpec) -> Iterator[Quarantine]:
-    """The quarantine of a job's sink, which all jobs of that sink share, over a session that only looks."""
+    """The quarantine of a job's sink, which all jobs of that sink share, over a read-only session."""
     with closing(open_store(job)) as session:
         yield session.quarantine()
 
@@ -118,7 +118,7 @@ def is_of(entry: QuarantineEntry, job: JobSpec) -> bool:
 
 
 def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
-    """All quarantined rows of a job, in the order in which it was read, without values."""
+    """Return all quarantined rows of a job in reading order, without values."""
     with polling(job) as rows:
         found = []
         for channel in job.channels:
@@ -128,7 +128,7 @@ def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
 
 
 def check(job: JobSpec, ids: Sequence[int]) -> None:
-    """Raise Refused for an id that is none of the job's; nothing is changed."""
+    """Raise Refused for an id that is not the job's; nothing changes."""
     with polling(job) as rows:
         _places(job, rows, ids)
 
@@ -140,9 +140,9 @@ def _ignored(one: Replayed) -> None:
 def replay(
     job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = _ignored, tell: Tell = silent
 ) -> list[Replayed]:
-    """Apply entries to the target, each in a transaction of its own; those that are still bad stay quarantined.
+    """Apply entries to the target, each in its own transaction; rows that fail again stay quarantined.
 
-    The job may run. Raises Refused without a reason, for an id that is none of the job's, and during a copy.
+    The job can be running. Raises Refused without a reason, for an id that is not the job's, and during a copy.
     """
     tables: dict[str, TableIdentity] = {}
 
@@ -162,7 +162,7 @@ def replay(
 def discard(
     job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = _ignored, tell: Tell = silent
 ) -> list[Replayed]:
-    """Give entries up: the target stays without those rows until their keys change again. Raises as `replay`."""
+    """Discard entries: the target lacks those rows until their keys change again. Raises like `replay`."""
 
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         return rows.discard(id, channel.lane_key(), actor().text, masked(reason))
@@ -179,12 +179,12 @@ def _each(
     act: Callable[[Quarantine, JobSpec, int], Replayed],
     on_each: OnEach,
 ) -> list[Replayed]:
-    """Do something to each entry between two audit lines; halves that went with an earlier one are not done twice.
+    """Run an action on each entry between two audit lines; halves handled with an earlier entry are not repeated.
 
-    `audit` is where the lines go, and who is told where their copy fails.
+    `audit` takes the lines, and reports where their copy fails.
     """
     if not reason.strip():
-        raise Refused(f"{action} needs a reason", "--reason TEXT: it is kept with the entries and in the audit")
+        raise Refused(f"{action} needs a reason", "add --reason TEXT: it is stored with the entries and in the audit")
     found: list[Replayed] = []
 
     def after() -> dict[str, str]:
@@ -201,7 +201,7 @@ def _each(
                 found.append(act(rows, places[id], id))
                 on_each(found[-1])
             over = sum(one.state is not EntryState.QUARANTINED for one in found)
-            return Done(f"{over} of {len(found)} are over", after())
+            return Done(f"{over} of {len(found)} have ended already", after())
 
         line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
         audited(CopiedAudit(audit[0], session, audit[1]), line, do, after)
@@ -215,8 +215,8 @@ def _places(job: JobSpec, rows: Quarantine, ids: Sequence[int]) -> dict[int, Job
     for id in ids:
         entry = rows.entry(id)
         if entry is None or not is_of(entry, job):
-            what = f"there is no entry {id} of job {job.name}"
-            raise Refused(what, f"`slotkeeper errors list {typed(job.name)}` has them", where="sink")
+            what = f"unknown entry {id} of job {job.name}"
+            raise Refused(what, f"`slotkeeper errors list {typed(job.name)}` lists the entries", where="sink")
         found[id] = channels[entry.source_table]
     return found
 

@@ -36,9 +36,9 @@ probe: Probe = silent
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """The configured job that follows a table by a slot, narrowed to that channel; ConfigError where there is none.
+    """Return the configured job that reads a table by a slot, narrowed to that channel; ConfigError without one.
 
-    A refused job may be the one that follows it: then its error is raised.
+    If a rejected job may be that job, its error is raised.
     """
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
@@ -47,17 +47,17 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
     loaded.whole()
     places = [f"{channel.source_table} {job.slot}" for job in loaded.jobs.values() for channel in job.channels]
     known = ", ".join(places) or "none"
-    raise ConfigError(f"{loaded.path}: no job follows {table} by slot {slot}", f"its slots: {known}")
+    raise ConfigError(f"{loaded.path}: no job reads {table} by slot {slot}", f"its slots: {known}")
 
 
 def refuse_place(job: JobSpec, text: str) -> None:
-    """ConfigError for a text that is no place of the binlog by the dialect of a job's source."""
+    """Raise ConfigError for a text that is not a binlog position in the dialect of a job's source."""
     positions = registry.positions(job.source_kind)
     try:
         positions.place(text)
     except ValueError:
-        what = f"{text!r} is no {positions.name}"
-        raise ConfigError(what, "DN=PLACE or PLACE, a place as slots show and slots peek spell it") from None
+        what = f"{text!r} is not a {positions.name}"
+        raise ConfigError(what, "write DN=POSITION or POSITION, as slots show and slots peek do") from None
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def reset_context(
     alone: bool = True,
     rate: Callable[[], float | None] = lambda: None,
 ) -> Iterator[ResetContext]:
-    """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside.
+    """Yield the context of a reset of a job's slot; the lease is held to the block's end; `tell` gets side failures.
 
     `alone`: the job has no other table than the one that it was narrowed to; `rate` is that of its last copy.
     """

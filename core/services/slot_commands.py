@@ -1,7 +1,7 @@
 """Slot commands: what slots retain, preflight, the verbs that change a slot, and the DataFrame queries that read slots.
 
-Each change is audited: an intent line before (nothing is done where it cannot be written), what was seen after.
-Queries are jobs that run elsewhere; the store's rows report them.
+Each change is audited: an intent line before (nothing is done where it cannot be written), the observed result after.
+Queries run in other processes; the store's rows report them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.worker import end_job_sessions
 
 FOLLOWED_LIMIT_MS = 2_000
-"""What a sink has for saying which tables its progress rows are of: that is told beside something else."""
+"""Milliseconds for a sink to name the tables of its progress rows, which is shown beside other facts."""
 OWN_SECONDS = 3.0
-"""What a sink has for what its progress rows say, login included: that is shown beside what the source answers."""
+"""Seconds for a sink to return its progress rows, login included; they are shown beside the source's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The slots of a table and what they hold back, of one moment."""
+    """The slots of a table and what they retain, at one moment."""
 
     slots: TableSlots
     retained: TableRetained
@@ -68,9 +68,9 @@ class Polled:
 
 
 def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None) -> Polled:
-    """The slots of a source's table and what they hold back, without creating any; raises what the source raises.
+    """Return the slots of a source's table and what they retain, without creating any; raises the source's errors.
 
-    `silent` are the sinks that do not answer: each is waited for once.
+    `silent` are the sinks that do not answer: each is awaited once.
     """
     entry, silent = loaded.sources[source], set() if silent is None else silent
     with viewing(entry.dialect, entry.endpoint) as viewer:
@@ -84,14 +84,14 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
 
         found = retained(viewer, table, points, unread, ours)
     if found is None:
-        raise Refused(f"source {source}: there is no table {table}", "check the table's name", where="source")
+        raise Refused(f"source {source}: table {table} does not exist", "check the table's name", where="source")
     places = sorted(silent & {loaded.jobs[job].store_at[0].place for job in mine.values()})
-    unsaid = [f"the progress rows in {place} are not known: it does not answer" for place in places]
+    unsaid = [f"the progress rows in {place} are unknown: it does not answer" for place in places]
     return Polled(slots, replace(found, untold=(*found.untold, *unsaid)))
 
 
 def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[str, str], dict[str, str]]:
-    """The jobs that had a table which they have no more, by their slots, by (source, table) that no job reads.
+    """Return former jobs of tables, by their slots, by (source, table) that no job reads now.
 
     By the progress rows of its former job; nothing of a sink that does not answer at once, which is asked no more.
     """
@@ -118,7 +118,7 @@ def _followed(job: JobSpec) -> list[tuple[str, str, str, str]]:
 
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
-    """Whether maintenance of a table may begin; `rates` is asked for jobs whose slots have unread rows."""
+    """Return whether maintenance of a table can start; `rates` is asked for jobs whose slots have unread rows."""
     entry = loaded.sources[source]
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
@@ -128,9 +128,9 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
 
 
 def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> list[OwnLane]:
-    """What the sink's progress rows of a channel say, by the source's clock; nothing where the sink does not answer.
+    """Read the sink's progress rows of a channel, by the source's clock; empty where the sink does not answer.
 
-    A sink of `silent` is not asked, and one that does not answer is added.
+    A sink of `silent` is not queried, and one that does not answer is added.
 
     Of a source that keeps nothing, or holds nothing back, it is our own position, and no registration: its time is up
     to when all is applied.
@@ -159,7 +159,7 @@ def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> li
 
 
 def own_places(job: JobSpec) -> dict[str, Position]:
-    """The positions of a channel's progress rows by DN; nothing where the sink does not answer."""
+    """Return the positions of a channel's progress rows by DN; empty where the sink does not answer."""
     try:
         return _places(job, _lanes(job))
     except SlotkeeperError:
@@ -181,7 +181,7 @@ def _lanes(job: JobSpec) -> list[LaneSeen]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Who is given the plan, and who is told what fails beside the change: a copy of the audit."""
+    """Receives the plan, and what fails beside the change: a copy of the audit."""
 
     show: Callable[[ChangePlan], None]
     tell: Tell = silent
@@ -189,14 +189,14 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A slot command's end: the plan, and what was seen afterwards where it was executed."""
+    """A slot command's result: the plan, and the observed result where it was executed."""
 
     plan: ChangePlan
     done: Done | None = None
 
 
 def _refuse(loaded: Loaded, source: str, verb: SlotVerb, owner: Owner | None) -> None:
-    """Raise what speaks against the verb before any server is asked."""
+    """Raise the verb's objections before any query."""
     traits = registry.open(loaded.sources[source].dialect).traits
     refuse_unasked(traits, source, verb)
     if owner is None:  # it may be the slot of a job that could not be read
@@ -208,9 +208,9 @@ def _refuse(loaded: Loaded, source: str, verb: SlotVerb, owner: Owner | None) ->
 def change(
     loaded: Loaded, verb: SlotVerb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, heard: Heard
 ) -> Changed:
-    """ChangePlan a slot command on (source, table, slot); carry it out where that was consented to.
+    """Plan a slot command on (source, table, slot); execute it where the user consented.
 
-    To execute, the owning job must be at rest and its lease ours even before the plan is shown.
+    To execute, the owning job must be stopped, and this command must hold its lease before the plan is shown.
     """
     with ExitStack() as stack:
         source, table, slot = place
@@ -259,7 +259,7 @@ def change(
 
 @contextmanager
 def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
-    """Hold the job's lease, so that no machine runs it meanwhile; gives its session. Refused where somebody has it."""
+    """Hold the job's lease, so that no host runs it meanwhile; yield its session. Refused where another has it."""
     session = worker.store_session(job, "lease")
     progress = session.progress(job, worker.who(job, f"slots {verb}"))
     try:
@@ -270,7 +270,7 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
             owners = progress.lease_owners()
             what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, holder)
             hint = end_it(owners) if is_stranger(owners) else "stop that job or wait for that command"
-            with suppress(SlotkeeperError):  # a query is no process of ours
+            with suppress(SlotkeeperError):  # a query is not a process of Slotkeeper
                 if not is_stranger(owners) and (rows := progress.rows()) and all(row.of_query for row in rows):
                     hint = f"it is a DataFrame query: {WHERE_TO_ACT}"
             raise Refused(what, hint, where="sink")
@@ -284,21 +284,21 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
 
 
 WITHIN = 3.0
-"""Seconds for which a command waits for all stores together: that is told beside something else."""
+"""Seconds for which a command waits for all stores together, which is shown beside other facts."""
 Queries = Mapping[tuple[str, str], QuerySeen]
-"""What was seen, by job and source table."""
+"""The observed positions, by job and source table."""
 
 
 def query_of(job: JobSpec) -> QuerySeen | None:
-    """The query that reads the slot of a job's channel; None where none does, or the store does not answer at once."""
+    """Return the query that reads the slot of a job's channel; None without one, or where the store does not answer."""
     return queries_of([job]).get((job.name, job.channel.source_table))
 
 
 def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked: bool = False) -> Queries:
-    """The queries that read slots of these jobs, all channels of each; of a store that does not answer in time, none.
+    """Return the queries that read slots of these jobs, all channels; none of a store that does not answer in time.
 
     `silent` gets the names of the jobs whose store has not. Each store is asked over one session in a thread of its
-    own, which is left behind where it hangs. Where nobody has asked for it (`unasked`), no store is whose password a
+    own, which is left behind where it hangs. Unless requested (`unasked`), no store is asked whose password a
     command gives, which may ask a person.
     """
     by_store: dict[object, list[JobSpec]] = {}

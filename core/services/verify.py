@@ -1,4 +1,4 @@
-"""The comparison of a job's two tables, over sessions that only look.
+"""The comparison of a job's two tables, over read-only sessions.
 
 Nothing here creates a slot, a table or a progress row.
 """
@@ -60,9 +60,9 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
 
 
 def settled(viewer: SlotViewer, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:
-    """Wait until every lane has passed what the source's newest point is now; False where that cannot be seen.
+    """Wait until every lane has passed the source's current newest point; False where that is unknown.
 
-    Asks for the newest point without naming a slot: naming one that is gone would create it.
+    Query the newest point without a slot: naming a missing slot would create it.
     """
     latest = viewer.latest(table)
     if latest is None:

@@ -27,11 +27,9 @@ from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
-"""What is typed as the number of rows where the server cannot count them."""
+"""Typed instead of the number of rows where the server cannot count them."""
 
-SINK_SILENT = (
-    "the sink of job {job} does not answer: whether it has progress rows, and so how it starts next, is not known"
-)
+SINK_SILENT = "the sink of job {job} does not answer: its progress rows, and so the job's next start, are unknown"
 
 AT_REST = frozenset({
     JobState.STOPPED, JobState.FAILED, JobState.FINISHED, JobState.CANCELLED, JobState.AWAITS_COPY,
@@ -55,7 +53,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a person typed."""
+    """The values that a user typed."""
 
     execute: bool = False
     reason: str = ""
@@ -66,7 +64,7 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """What a verb would do; `rows` are those that nobody could read any more, None where they cannot be counted.
+    """The effects of a verb; `rows` are those that no reader could read any more, None where not countable.
 
     `before` is the slot as it is; `highest` asks for the table's name as well.
     """
@@ -84,7 +82,7 @@ class ChangePlan:
 
     @property
     def what(self) -> str:
-        """The thing, as the audit names it."""
+        """The slot, as the audit names it."""
         return f"{self.source} {self.table} slot {self.slot}"
 
     @property
@@ -99,7 +97,7 @@ class ChangePlan:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was seen afterwards, per DN; `missed` names the DNs where it is not what was asked for."""
+    """The observed result per DN; `missed` names the DNs without the requested result."""
 
     outcome: str
     result: Mapping[str, str]
@@ -109,7 +107,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A slot command before anything was looked at."""
+    """A slot command before any query."""
 
     source: str
     table: str
@@ -120,13 +118,13 @@ class Asked:
 
     @property
     def highest(self) -> bool:
-        """Whether the highest tier of consent is asked for."""
+        """Whether the highest tier of consent is required."""
         return self.owner is None or self.environment.upper() == PROD
 
 
 @dataclass(frozen=True, slots=True)
 class SlotVerb:
-    """One slot command: what it would do, and doing it; `left` is what the slot's TTL leaves it.
+    """One slot command: its plan and its execution; `left` is what the slot's TTL leaves it.
 
     `instead` is what a person does where a slot exists without being asked for, so that the verb has no sense.
     """
@@ -139,15 +137,15 @@ class SlotVerb:
 
 
 def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
-    """Raise Refused where a slot exists without being asked for: there is nothing to make, move or drop."""
+    """Raise Refused where the source creates slots implicitly: there is nothing to create, move or drop."""
     if not traits.slot_unasked:
         return
-    what = f"source {source} keeps no slots, its binlog is there for whoever reads it: nothing to {verb.name}"
+    what = f"source {source} keeps no slots, any client can read its binlog: nothing to {verb.name}"
     raise Refused(what, verb.instead, where="source")
 
 
 def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
-    """The table's slots as they are now."""
+    """Return the table's current slots."""
     points, unread = viewer.points(asked.table), viewer.unread(asked.table)
     return inspect(asked.source, asked.table, asked.owners, points, unread, viewer.words)
 
@@ -155,7 +153,7 @@ def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
 def planned(
     asked: Asked, verb: str, before: SlotView, rows: int | None, effects: Sequence[str], sql: Sequence[str]
 ) -> ChangePlan:
-    """The plan of what was asked for; in `sql`, {} stands for the table and the slot as literals."""
+    """Return the plan of the request; in `sql`, {} stands for the table and the slot as literals."""
     names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
     calls = tuple(each.replace("{}", names) for each in sql)
     place = (asked.source, asked.table, asked.slot)
@@ -163,12 +161,12 @@ def planned(
 
 
 def unread_rows(rows: int | None) -> str:
-    """What a slot has not read, in words."""
-    return "what it has not read (it cannot be counted here)" if rows is None else f"{rows} unread rows"
+    """Describe the changes that a slot has not read."""
+    return "its unread rows (not countable here)" if rows is None else f"{rows} unread rows"
 
 
 def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
-    """What it means for whoever reads the slot: one of these sentences, in which {job} is the owning job.
+    """What it means for the slot's reader: one of these sentences, with {job} for the owning job.
 
     `foreign` where no configured job owns it, `rows` and `no_rows` by whether that job's sink has progress rows.
     """
@@ -181,7 +179,7 @@ def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> lis
 
 
 def view_of(found: TableSlots, slot: str) -> SlotView:
-    """The slot as seen; absent or unknown where it is not listed."""
+    """Return the slot as observed; absent or unknown where it is not listed."""
     listed = next((one for one in found.slots if one.name == slot), None)
     if listed is not None:
         return listed
@@ -189,36 +187,36 @@ def view_of(found: TableSlots, slot: str) -> SlotView:
 
 
 def refuse_unless_at_rest(owner: Owner | None) -> None:
-    """Raise Refused while the owning job lives, may live elsewhere, or is meant to live."""
+    """Raise Refused while the owning job is running, may run on another host, or should run."""
     if owner is not None and owner.query and owner.lives:
         raise Refused(owner.query, f"it is a DataFrame query: {owner.query_to_do}")
     if owner is None or owner.state is None:
         return
     if owner.elsewhere:
-        raise Refused(f"job {owner.job} was started elsewhere and may live there", "stop it there first")
+        raise Refused(f"job {owner.job} was started on another host and may be running there", "stop it there first")
     if owner.lives or owner.state not in AT_REST:
         raise Refused(f"job {owner.job} is {owner.state.value}", f"`slotkeeper jobs stop {owner.job}` first")
 
 
 def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
-    """Raise Refused where something that had to be typed is missing or other; nothing where all was typed."""
+    """Raise Refused where a required typed value is missing or wrong."""
     if not consent.reason.strip():
         raise Refused(f"{plan.verb} of slot {plan.slot} needs a reason", "--reason TEXT")
     if consent.confirm != plan.slot:
-        raise Refused(f"the name typed is not {plan.slot!r}", f"--confirm {plan.slot}")
+        raise Refused(f"the typed name is not {plan.slot!r}", f"--confirm {plan.slot}")
     if plan.highest and consent.confirm_table != plan.table:
         why = "no configured job owns it" if plan.owner is None else "its source is PROD"
-        raise Refused(f"slot {plan.slot}: {why}, so the table's name is asked for", f"--confirm-table {plan.table}")
+        raise Refused(f"slot {plan.slot}: {why}, so type the table's name, too", f"--confirm-table {plan.table}")
     wanted = plan.rows_to_type
     most = int(consent.rows) if consent.rows.isdecimal() else -1
     if wanted and (consent.rows != UNKNOWN_ROWS if plan.rows is None else most < plan.rows):
-        said = "cannot be counted here" if plan.rows is None else f"are {plan.rows} now"
+        said = "cannot be counted" if plan.rows is None else f"are {plan.rows} now"
         typed = f", not {consent.rows}" if consent.rows else ""
         raise Refused(f"the unread rows of slot {plan.slot} that would be lost {said}{typed}", f"--rows {wanted}")
 
 
 def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
-    """A slot DN by DN, in words."""
+    """Describe a slot per DN."""
     found = {one.shard: f"live {_said(one.live)}, durable {_said(one.durable)}" for one in view.shards}
     for one in view.shards:
         if one.unread is not None:
@@ -231,7 +229,7 @@ def _said(point: Position | None) -> str:
 
 
 def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
-    """What creating would do; raises Refused where the slot is there or its name is none."""
+    """Return the plan of a creation; raises Refused where the slot exists or its name is invalid."""
     try:
         slot_name(asked.slot)
     except ValueError as error:
@@ -239,12 +237,12 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
     if before.exists:
-        raise Refused(f"{asked.source} {asked.table} has a slot {asked.slot!r} already", "`slots show` tells of it")
+        raise Refused(f"{asked.source} {asked.table} already has a slot {asked.slot!r}", "`slots show` shows it")
     if before.exists is None:
         silent = viewer.words.no_list.partition(" (")[0]
-        what = f"{silent}: whether {asked.slot!r} exists cannot be told, and asking would create it"
+        what = f"{silent}: whether {asked.slot!r} exists is unknown, and asking would create it"
         raise Refused(what, "`jobs start` creates the slot of a job")
-    kept = "every change from now on is kept for it until it is read and registered"
+    kept = "the source retains every change from now on until a reader confirms it"
     effects = [kept, *filter(None, [viewer.words.lapses])]
     if not any(one.exists for one in found.slots):
         effects.insert(0, "it is the first slot of the table: recording starts with it")
@@ -254,7 +252,7 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
 
 
 def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None) -> Done:
-    """Make the slot and read the status again."""
+    """Create the slot and read the status again."""
     nodes = admin.nodes()
     admin.create_slot()
     after = view_of(seen(viewer, asked), asked.slot)
@@ -268,16 +266,16 @@ CREATE = SlotVerb("create", "`jobs start` reads it without one", plan_create, cr
 """`slots create`."""
 
 
-FOREIGN = "whoever reads it goes on after the gap without being told"
+FOREIGN = "its reader continues after the gap without an error"
 ROWS_STAY = (
-    "the next start of job {job} refuses (SLOT MOVED): its progress rows stay where they are; "
+    "the next start of job {job} fails (SLOT MOVED): its progress rows do not move; "
     "`slots reset --to latest` moves both"
 )
-NO_ROWS_TO_MOVE = "the next start of job {job} refuses (PROGRESS LOST): the slot has points, its sink no progress row"
+NO_ROWS_TO_MOVE = "the next start of job {job} fails (PROGRESS LOST): the slot has points, its sink no progress row"
 
 
 def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
-    """What registering would skip; raises Refused where there is no such slot."""
+    """Return the plan of a registration with what it skips; raises Refused where the slot does not exist."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
         to_do = f"`slots create {typed(asked.table, asked.slot)}`"
@@ -319,26 +317,26 @@ REGISTER = SlotVerb("register", "`slots reset --to latest` moves a job's own pos
 """`slots register`."""
 
 
-ROWS_LEFT = "the next start of job {job} refuses (SLOT LOST); a new snapshot is the way out"
-NO_ROWS_LEFT = "job {job} has no progress row: its next start makes the slot anew"
+ROWS_LEFT = "the next start of job {job} fails (SLOT LOST); then take a new snapshot"
+NO_ROWS_LEFT = "job {job} has no progress row: its next start creates the slot again"
 
 
 def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
-    """Who would lose what; raises Refused where there is no such slot or we may not."""
+    """Return the plan of a drop with its losses; raises Refused where the slot does not exist or this login cannot."""
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
     if before.exists is False:
         raise Refused(f"{asked.source} {asked.table} has no slot {asked.slot!r}")
     allowed = viewer.may_drop()
     if allowed is False:
-        what = f"this user may not execute {viewer.calls.drops}"
-        raise Refused(what, "ask for EXECUTE on it, or let the slot's TTL end")
+        what = f"this login cannot execute {viewer.calls.drops}"
+        raise Refused(what, "ask for EXECUTE on it, or let the slot expire")
     rows = before.unread
-    who = f"job {asked.owner.job}" if asked.owner else "whoever reads it (no job of this configuration)"
+    who = f"job {asked.owner.job}" if asked.owner else "its reader (no job of this configuration)"
     effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS_LEFT)]
     others = [one.name for one in found.slots if one.exists and one.name != asked.slot]
     if found.untold:
-        effects.append("what other slots the table has is not known")
+        effects.append("other slots of the table are unknown")
     elif others:
         effects.append(f"other slots lose nothing: {', '.join(others)}")
     else:
@@ -350,9 +348,9 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
 
 
 def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
-    """Clear the slot and read the status again; a DN where a point is still seen was missed.
+    """Clear the slot and read the status again; a DN that still shows a point was missed.
 
-    Where the kernel cannot, nothing is sent, and it is said when the slot goes by itself.
+    Where the kernel cannot clear it, nothing is sent; the result names when the slot expires.
     """
     if not plan.sql:
         after = view_of(seen(viewer, asked), asked.slot)
@@ -370,12 +368,12 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
 
 
 def expiry(left: TimeLeft | None) -> str:
-    """When the TTL clears a slot that nobody registers, in words."""
+    """Describe when the TTL clears an unconfirmed slot."""
     if left is None:
-        return "it expires by its TTL; when is not known"
+        return "it expires by its TTL; the time is unknown"
     at = f"{left.expires_at:%Y-%m-%dT%H:%M:%SZ}"
-    return f"it expires by its TTL at {at} (in {in_words(left.seconds)}) if nobody registers until then"
+    return f"it expires by its TTL at {at} (in {in_words(left.seconds)}) unless confirmed"
 
 
-DROP = SlotVerb("drop", "nothing is held back for a job that is stopped", plan_drop, drop)
+DROP = SlotVerb("drop", "the source retains no changes for a stopped job", plan_drop, drop)
 """`slots drop`."""

@@ -19,7 +19,7 @@ from slotkeeper.core.ports.source import NEUTRAL, DdlWords, SlotViewer, SlotWord
 
 
 class Action(Enum):
-    """What somebody wants to do to the table."""
+    """The planned action on the table."""
 
     VACUUM_FULL = "vacuum full"
     SCALE_OUT = "scale out"
@@ -27,7 +27,7 @@ class Action(Enum):
 
 
 class MayBegin(Enum):
-    """Whether it may begin now."""
+    """Whether it can start now."""
 
     YES = "yes"
     NO = "no"
@@ -44,7 +44,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A slot that holds something back on one DN; `point` names which of its two, `rows` None where uncounted."""
+    """A slot that retains changes on one DN; `point` names which of its two points, `rows` None where uncounted."""
 
     slot: str
     job: str | None
@@ -56,7 +56,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ActionVerdict:
-    """May this action begin now, and why."""
+    """Whether this action can start now, and why."""
 
     action: Action
     answer: MayBegin
@@ -65,7 +65,7 @@ class ActionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was seen; `consumed` is the server's word for all DNs, `by_shard` for each."""
+    """The observed facts; `consumed` is the server's answer for all DNs, `by_shard` for each."""
 
     source: str
     table: str
@@ -97,7 +97,7 @@ class Preflight:
 
     @property
     def clear(self) -> bool:
-        """Whether every action may begin."""
+        """Whether every action can start."""
         return all(one.answer is MayBegin.YES for one in self.verdicts)
 
     def answer(self, action: Action) -> MayBegin:
@@ -105,14 +105,14 @@ class Preflight:
         return next(one.answer for one in self.verdicts if one.action is action)
 
 
-MOMENT = "this is true for this moment: the next commit on the table may retain it again"
-NO_DDL = "no DDL or maintenance waits for readers there, and none clears what they have not read"
+MOMENT = "this holds only now: the next commit on the table can change it"
+NO_DDL = "no DDL or maintenance waits for readers there, and none clears unread changes"
 
 
 def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
-    """Ask a source; raises what it raises, Refused where nothing of it waits for readers."""
+    """Query a source; raises its errors, Refused where nothing of it waits for readers."""
     if viewer.words.ddl is None:
-        raise Refused(f"{source} {table}: {NO_DDL}", "begin whenever you like", where="source")
+        raise Refused(f"{source} {table}: {NO_DDL}", "start at any time", where="source")
     consumed = viewer.consumed(table)
     nodes = viewer.nodes(table) if consumed is not None else {}
     by_shard = {name: viewer.consumed(table, node) for name, node in sorted(nodes.items())}
@@ -121,7 +121,7 @@ def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str
 
 
 def judge(facts: Facts) -> Preflight:
-    """The verdicts; pure."""
+    """Return the verdicts; pure."""
     holders = _holders(facts)
     unread = _unread(facts)
     seconds, drain = _drain(facts, unread)
@@ -133,9 +133,9 @@ def judge(facts: Facts) -> Preflight:
     )
     notes = [MOMENT, _ddl(facts).note]
     if facts.points is None:
-        notes.append(f"{facts.words.no_list.partition(':')[0]}: who retains what is not known")
+        notes.append(f"{facts.words.no_list.partition(':')[0]}: the slots that retain changes are unknown")
     if facts.consumed and unread:
-        notes.append(f"the server says that all is read while it counts {unread} unread rows: ask again")
+        notes.append(f"the server reports that all is read, but counts {unread} unread rows: ask again")
     return Preflight(
         facts.source, facts.table, facts.consumed, facts.by_shard, verdicts, tuple(holders), unread, seconds, drain,
         tuple(notes), facts.words.no_drained,
@@ -143,7 +143,7 @@ def judge(facts: Facts) -> Preflight:
 
 
 def drain_seconds(rows: int, per_second: float) -> int | None:
-    """How long rows take at a rate; None where nothing moves.
+    """Return the seconds that rows take at a rate; None at rate 0.
 
     >>> drain_seconds(1000, 300.0), drain_seconds(5, 0.0), drain_seconds(0, 0.0)
     (4, None, 0)
@@ -154,13 +154,13 @@ def drain_seconds(rows: int, per_second: float) -> int | None:
 
 
 def rate_between(job: str, earlier: tuple[int, datetime], later: tuple[int, datetime]) -> Rate | None:
-    """The rate between two reports (changes ever, when); None where no time lies between them."""
+    """Return the rate between two reports (changes ever, when); None where no time has passed between them."""
     seconds = (later[1] - earlier[1]).total_seconds()
     return Rate(job, max(0, later[0] - earlier[0]) / seconds) if seconds > 0 else None
 
 
 def _holders(facts: Facts) -> list[Holder]:
-    """Slots with unread rows on a DN; where rows are not counted, the slots whose point is the lowest on a DN."""
+    """Return slots with unread rows on a DN; where rows are not counted, the slots with the lowest point on a DN."""
     at: dict[tuple[str, str], dict[bool, Position | None]] = {}
     for point in facts.points or ():
         at.setdefault((point.slot, point.shard), {})[point.checkpoint] = point.point
@@ -196,7 +196,7 @@ def _holder(
 
 
 def _unread(facts: Facts) -> int | None:
-    """Rows that some slot has not read, counted once per DN; None where one count is unknown."""
+    """Return the rows that a slot has not read, counted once per DN; None where a count is unknown."""
     if facts.unread is None or any(one.rows is None for one in facts.unread):
         return None
     by_shard: dict[str, int] = {}
@@ -206,7 +206,7 @@ def _unread(facts: Facts) -> int | None:
 
 
 def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
-    """Whether something is unread, by the server's own word, and who has not read it."""
+    """Return whether changes are unread, by the server's answer, and which slots have not read them."""
     if facts.consumed is None:
         counted = [one for one in holders if one.rows]
         return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, facts.words.no_drained)
@@ -215,11 +215,11 @@ def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
     if holders:
         return MayBegin.NO, _named(holders)
     shards = ", ".join(name for name, consumed in facts.by_shard.items() if consumed is False) or "some DN"
-    return MayBegin.NO, f"{shards} holds unread rows, and which slot has not read them is not known"
+    return MayBegin.NO, f"{shards} holds unread rows, and the slot that has not read them is unknown"
 
 
 def _named(holders: Sequence[Holder]) -> str:
-    """The three that hold back most, in words."""
+    """Describe the three slots that retain most."""
     worst = sorted(holders, key=lambda one: (-(one.rows or 0), one.slot, one.shard))
     said = [
         f"slot {one.slot} ({f'job {one.job}' if one.job else 'external'}) on {one.shard}: {one.point.words}, "
@@ -259,30 +259,30 @@ def _alter(facts: Facts, waiting: tuple[MayBegin, str]) -> ActionVerdict:
 
 
 def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
-    """(seconds, in words): the longest among the owning jobs; an external slot's reader is not known to us."""
+    """Return (seconds, text): the longest among the owning jobs; an external slot's reader is unknown."""
     if facts.consumed or unread == 0:
         return 0, "nothing to drain"
     if unread is None:
         return None, "unknown: the unread rows cannot be counted"
     foreign = sorted({one.slot for one in facts.unread or () if one.rows and one.slot not in facts.owners})
     if foreign:
-        return None, f"unknown: how fast {', '.join(foreign)} is read is not known here"
+        return None, f"unknown: how fast {', '.join(foreign)} is read is unknown here"
     rates = {one.job: one.per_second for one in facts.rates}
     times = []
     for job in sorted({facts.owners[one.slot] for one in facts.unread or () if one.rows}):
         if job not in rates:
-            return None, f"unknown: job {job} does not run here or tells no rate"
+            return None, f"unknown: job {job} does not run here or reports no rate"
         seconds = drain_seconds(unread, rates[job])
         if seconds is None:
-            return None, f"unknown: job {job} applies nothing at the moment"
+            return None, f"unknown: job {job} applies nothing now"
         times.append(seconds)
-    return max(times), f"about {max(times)} s at the rate of the last seconds, if nothing more is written"
+    return max(times), f"about {max(times)} s at the rate of the last seconds, if no more rows are written"
 
 
 def left_by_shard(found: Preflight) -> dict[str, str]:
-    """What is not drained, DN by DN, in words; raises Refused where the kernel does not tell."""
+    """Describe per DN what is not drained; raises Refused where the kernel does not report it."""
     if found.consumed is None:
-        raise Refused(found.no_drained, "`slots preflight` says what it does tell")
+        raise Refused(found.no_drained, "`slots preflight` shows what it reports")
     left = {}
     for shard, consumed in found.by_shard.items():
         if not consumed:
@@ -291,7 +291,7 @@ def left_by_shard(found: Preflight) -> dict[str, str]:
                 for one in found.holders
                 if one.shard == shard
             ]
-            left[shard] = "; ".join(retained) or "unread rows, of which slot is not known"
+            left[shard] = "; ".join(retained) or "unread rows of an unknown slot"
     if not left and not found.consumed:
-        left["all"] = "the server says that something is unread"
+        left["all"] = "the server reports unread rows"
     return left

@@ -1,4 +1,4 @@
-"""Carries a plan out: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; finishes it after a crash.
+"""Execute a plan: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; finish it after a crash.
 
 Each step is written down before the next: `resume` finishes a reset that a crash left, or rolls it back where nothing
 was written yet. The rows go first and the points follow, as in a running job: each registration holds the lane's row.
@@ -47,20 +47,20 @@ from slotkeeper.core.redaction import masked
 from slotkeeper.core.slots import reset_plan
 from slotkeeper.core.slots.reset_plan import ResetContext
 
-REFUSED_BACK = "this server does not move a point backwards; take --to snapshot instead"
+REFUSED_BACK = "this server does not move a point back; use --to snapshot instead"
 
 
 class Way(Enum):
-    """To what the plan says, or back to what was before."""
+    """Forward to the plan's state, or back to the earlier one."""
 
     THERE = "there"
     BACK = "back"
 
 
 def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
-    """Register every lane that the plan moves; one that fails for now does not keep the others from it.
+    """Register every lane that the plan moves; a lane that fails for now does not prevent the others.
 
-    On the way back no failure does: what can be put back is.
+    During a rollback no failure does: every lane that can be restored is.
     """
     late: list[SlotkeeperError] = []
     never: list[SlotkeeperError] = []
@@ -82,7 +82,7 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
 
 
 def _points(move: Move, way: Way) -> Kept | None:
-    """What is to be registered for a lane; None where what is kept is left alone."""
+    """Return the points to register for a lane; None where its points do not change."""
     if move.points is None or way is Way.THERE:
         return move.points
     return None if move.seen.lost else move.seen.kept
@@ -99,20 +99,20 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
     ours = {there, back} | there.on_the_way(back) | back.on_the_way(there)
     with ctx.retention.pinned(), ctx.resets.registration(row.key, epoch) as lock:
         if lock.row.position != row.position:
-            raise Refused(f"{place}: the row is not where this reset put it")
+            raise Refused(f"{place}: the row is not at the position that this reset set")
         first = next(status for status in ctx.retention.read_status(move.seen.shard) if status.shard == move.seen.shard)
         if first.kept != points:
             if first.kept.missing and not move.seen.lost:
-                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot disappeared during the reset")
             if not move.seen.lost and first.kept not in ours:
-                raise trouble(TroubleName.SLOT_MOVED, f"{place}: somebody else moved the slot while it was reset")
+                raise trouble(TroubleName.SLOT_MOVED, f"{place}: another session moved the slot during the reset")
             ctx.retention.restore(move.seen.shard, points, first, move.seen.lost, ctx.probe)
         if row.registered is not None:
             lock.record(row.registered, "")
 
 
 def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
-    """Read every DN and every row again; what is seen by DN, or Refused where it is not what was asked for."""
+    """Read every DN and row again; return the observed state by DN, Refused where it is not the requested one."""
     rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
     statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
@@ -121,16 +121,16 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
         row, points, place = _row(move, way), _points(move, way), move.seen.row.key.shard
         now = rows.get(row.key)
         if now is None:
-            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} is gone from the sink")
+            raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} no longer exists at the sink")
         if now.epoch != epoch:
-            raise Superseded(f"{place}: epoch {now.epoch} has taken over from our {epoch}")
+            raise Superseded(f"{place}: epoch {now.epoch} has taken over from this reset's {epoch}")
         if (now.position, now.state) != (row.position, row.state):
-            raise Refused(f"{place}: the row is not where this reset put it")
-        text = f"stands at {row.position.text}, {row.state.value}" if row.position else "awaits its copy"
+            raise Refused(f"{place}: the row is not at the position that this reset set")
+        text = f"is at {row.position.text}, {row.state.value}" if row.position else "awaits its copy"
         if points is not None:
             seen = statuses[place].kept if place in statuses else None
             if seen is None or seen.missing:
-                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot went while it was reset")
+                raise trouble(TroubleName.SLOT_LOST, f"{place}: the slot disappeared during the reset")
             if seen != points:
                 raise Refused(f"{place}: requested {points.shown}, observed {seen.shown}", REFUSED_BACK)
             text += f"; requested {points.shown}, observed {seen.shown}"
@@ -139,24 +139,24 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
 
 
 def recount(ctx: ResetContext, plan: ResetPlan) -> None:
-    """Refused where fewer changes are left than the plan promised to apply again: they were purged in between."""
+    """Raise Refused where fewer changes remain than the plan promised to apply again: they were purged meanwhile."""
     for move in plan.moves:
         if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
         now = ctx.retention.count(move.seen.shard, move.to.position, move.before)
         if now.whole and now.total < move.read_again.total:
-            sentence = f"{move.seen.row.key.shard}: {now.total} of {move.read_again.total} changes are left"
-            raise Refused(f"{sentence}: they were purged in between", "plan again, or take --to snapshot")
+            sentence = f"{move.seen.row.key.shard}: {now.total} of {move.read_again.total} changes remain"
+            raise Refused(f"{sentence}: they were purged meanwhile", "plan again, or use --to snapshot")
 
 
 PASSING = frozenset({
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS,
     ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED,
 })  # fmt: skip
-"""Failures after which the reset stays as it is for `--resume`; after any other it is rolled back."""
+"""Failures after which the reset waits for `--resume`; after any other it is rolled back."""
 
 
-NAMED_NEXT = "what could be put back is; the next start of the job names the rest"
+NAMED_NEXT = "every state that could be restored is restored; the next start of the job names the rest"
 
 
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
@@ -182,7 +182,7 @@ def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a reset ended: `outcome` is DONE or ROLLED_BACK, `lanes` says per DN what was seen."""
+    """How a reset ended: `outcome` is DONE or ROLLED_BACK, `lanes` is the observed state per DN."""
 
     reset: str
     outcome: str
@@ -192,7 +192,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ResetOrder:
-    """What a person typed to have a plan carried out."""
+    """The values that a user typed to execute a plan."""
 
     plan: str
     reason: str
@@ -201,7 +201,7 @@ class ResetOrder:
 
 
 def execute(ctx: ResetContext, order: ResetOrder) -> Result:
-    """Carry out exactly this plan, or refuse and say why; what fails later is rolled back or left for `--resume`."""
+    """Execute exactly this plan, or raise Refused; a later failure is rolled back or left for `--resume`."""
     plan = _typed(ctx, order)
     # what has to hold at this moment, the lease last: it is taken by asking
     refuse([ctx.at_rest()])
@@ -210,7 +210,9 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     seen = reset_plan.see(ctx)
     moved = what_moved(plan, seen.identity.text, seen.lanes, seen.shards)
     if moved:
-        raise Refused(f"plan {plan.id} is stale, this moved: {'; '.join(moved)}", "make a new one: without --execute")
+        raise Refused(
+            f"plan {plan.id} is stale, these changed: {'; '.join(moved)}", "make a new one: without --execute"
+        )
     left = time_check(seen.left)
     rows = reset_plan.count_rows(ctx, plan.goal, seen)
     outgrown = rows.outgrown(plan.rows) if rows and plan.rows else ""
@@ -236,28 +238,28 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
 
 
 def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
-    """The plan that was typed, where everything typed beside it is right."""
+    """Return the typed plan, where all other typed values are correct."""
     if not order.reason.strip():
-        raise Refused("a reset needs a reason", 'add --reason "why", it is kept with the backup')
+        raise Refused("a reset needs a reason", 'add --reason "why": it is stored with the backup')
     if order.confirm != ctx.job.slot:
-        raise Refused(f"the slot's name was not typed: {order.confirm!r}", f"add --confirm {ctx.job.slot}")
+        raise Refused(f"the typed name is not the slot's: {order.confirm!r}", f"add --confirm {ctx.job.slot}")
     text = ctx.files.load(PLANS, order.plan)
     if text is None:
-        raise Refused(f"there is no plan {order.plan!r} here", "make one: the same command without --execute")
+        raise Refused(f"unknown plan {order.plan!r}", "make one with the same command without --execute")
     plan = plan_from(text, ctx.positions)
     job = ctx.job
     if (plan.source, plan.table, plan.slot) != (job.source.name, job.channel.source_table, job.slot):
-        raise Refused(f"plan {plan.id} is of {plan.source} {plan.table} slot {plan.slot}", "not of this slot")
+        raise Refused(f"plan {plan.id} is for {plan.source} {plan.table} slot {plan.slot}", "not of this slot")
     now = ctx.clock.utc().timestamp()
     if now > plan.expires:
         raise Refused(f"plan {plan.id} has expired", "make a new one: without --execute")
     if elapsed(plan.made, now) is None:
-        what = f"plan {plan.id} was made at a time that this host's clock has not reached: it was set back"
+        what = f"plan {plan.id} was made in the future of this host's clock: the clock was set back"
         raise Refused(what, "make a new one: without --execute")
     if (order.rows or 0) != plan.at_stake:
         typed = "nothing" if order.rows is None else str(order.rows)
-        right = f"add --rows {plan.at_stake}" if plan.at_stake else "leave --rows out"
-        raise Refused(f"{plan.stake}, typed was {typed}", right)
+        right = f"add --rows {plan.at_stake}" if plan.at_stake else "remove --rows"
+        raise Refused(f"{plan.stake}, but {typed} was typed", right)
     return plan
 
 
@@ -269,7 +271,7 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
 
 
 def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
-    """What an older epoch did between the status and the new epoch is in the rows by now: then nothing is written."""
+    """Check for work of an older epoch since the status, which is in the rows now: then write nothing."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(ctx, entry)
@@ -278,16 +280,16 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
     except SlotkeeperError as error:
         if not isinstance(error, Trouble):
             raise _still_open(entry, error) from error
-        return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {_said(error)}"))
+        return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing was changed: {_said(error)}"))
     if moved:
-        stale = f"nothing is changed: plan {plan.id} is stale, this moved: {'; '.join(moved)}"
+        stale = f"nothing was changed: plan {plan.id} is stale, these changed: {'; '.join(moved)}"
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, stale))
     ctx.probe("after_rows")
     return finish(ctx, entry, plan, epoch)
 
 
 def take_over(ctx: ResetContext, entry: ResetEntry) -> int:
-    """Raise the epoch and silence what older sessions may still send; returns the epoch."""
+    """Raise the epoch and end what older sessions can still send; return the epoch."""
     epoch = ctx.resets.raise_epoch()
     ctx.resets.note_epoch(entry.id, epoch)
     ctx.probe("after_epoch")
@@ -315,9 +317,9 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
 
 
 def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:
-    """Put the rows back as the backup has them, because finishing would never succeed.
+    """Restore the rows from the backup, because finishing would never succeed.
 
-    A row that is not as the reset wrote it is somebody else's, or lost: it is left, and named.
+    A row that differs from what the reset wrote is another program's, or lost: it is not restored, and named.
     """
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
@@ -327,14 +329,14 @@ def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, e
     except SlotkeeperError as problem:
         raise _still_open(entry, problem) from problem
     if left:
-        why = f"{why}; left as it is: {'; '.join(left)}"
+        why = f"{why}; not restored: {'; '.join(left)}"
         ctx.resets.step(entry.id, GOING_BACK, why)
     ctx.probe("after_going_back")
     return restore(ctx, entry, plan, epoch, why)
 
 
 def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, why: str) -> Result:
-    """The points follow the rows that were put back.
+    """Move the points to the restored rows.
 
     Where they never will (the slot, the table or a row is gone, or somebody else's), the reset is over all the same:
     the next start compares rows and points and names what it finds. An error of no known kind is tried once more.
@@ -347,13 +349,13 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
         if error.kind in waits:
             ctx.resets.step(entry.id, GOING_BACK, why)
             raise _still_open(entry, error) from error
-        also = "" if str(error) in why else f"; on the way back: {_said(error)}"
+        also = "" if str(error) in why else f"; during the rollback: {_said(error)}"
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{why}{also}; {NAMED_NEXT}"))
-    return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing is changed: {why}", seen))
+    return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing was changed: {why}", seen))
 
 
 def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
-    """Write down how it ended: audit, sink, job, and the mark goes last."""
+    """Record the end: audit, sink, job; remove the mark last."""
     say(ctx, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
     ctx.probe("after_outcome")
     ctx.resets.step(entry.id, result.outcome, result.sentence)
@@ -368,7 +370,7 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
 
 
 def tell_job(ctx: ResetContext, entry: ResetEntry, sentence: str) -> None:
-    """The job is told that its slot was reset, and where that voids them its comparisons are."""
+    """Record the reset for the job, and void its comparisons where it does."""
     plan = plan_from(entry.plan, ctx.positions)
     if plan.voids:
         ctx.void(entry.id)
@@ -383,7 +385,7 @@ def say(
     outcome: str = "",
     result: Mapping[str, str] | None = None,
 ) -> None:
-    """One line of the audit; where it cannot be written, nothing further is done."""
+    """Write one line of the audit; where it cannot be written, nothing further is done."""
     line = AuditLine(
         at=ctx.clock.utc(), actor=ctx.actor, action=action, action_id=entry.id, phase=phase, what=ctx.what,
         reason=entry.reason, plan=entry.plan_id, outcome=outcome, result=result or {},
@@ -405,7 +407,7 @@ def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
 
 
 def resume(ctx: ResetContext) -> Result:
-    """Bring the slot's unfinished reset to its end; Refused where there is none, or the job is not at rest."""
+    """Finish the slot's unfinished reset; Refused without one, or where the job is not stopped."""
     refuse([ctx.at_rest()])
     refuse([reset_plan.lease_check(ctx)])
     entry = ctx.resets.open_entry()
@@ -431,7 +433,7 @@ def resume(ctx: ResetContext) -> Result:
 
 
 def _forget(ctx: ResetContext) -> Result:
-    """A mark without an open reset: the crash came before the first change, or after the last."""
+    """Handle a mark without an open reset: the crash came before the first change, or after the last."""
     for name in ctx.files.names(MARKS):
         found = OpenReset.parse(name, ctx.files.load(MARKS, name) or "")
         if (found.table, found.slot) != (ctx.job.channel.source_table, ctx.job.slot):
@@ -439,11 +441,11 @@ def _forget(ctx: ResetContext) -> Result:
         entry = ctx.resets.reset(name)
         if entry is None:
             ctx.files.remove(MARKS, name)
-            return Result(name, ROLLED_BACK, "the sink knows nothing of it")
+            return Result(name, ROLLED_BACK, "the sink has no record of it")
         if entry.step == BACKED_UP:
             return end(ctx, entry, Result(name, ROLLED_BACK, NEVER_BEGUN))
         if entry.step == DONE:
             tell_job(ctx, entry, entry.outcome)
         ctx.files.remove(MARKS, name)
         return Result(name, entry.step, entry.outcome)
-    raise Refused(f"there is no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists what was done")
+    raise Refused(f"no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists the finished ones")

@@ -68,11 +68,11 @@ from slotkeeper.core.ports.driver import ResetStore
 from slotkeeper.core.ports.source import Retention
 
 Probe = Callable[[str], None]
-"""Called at named points of a reset; does nothing in production, stops or kills it in tests."""
+"""Called at named points of a reset; does nothing in production, and stops or kills the reset in tests."""
 
 
 class Files(Protocol):
-    """The state folder's part: plans, backups, and the marks of unfinished resets."""
+    """The files of resets in the state folder: plans, backups, and marks of unfinished resets."""
 
     def save(self, kind: str, name: str, text: str) -> None: ...
     def load(self, kind: str, name: str) -> str | None: ...
@@ -86,7 +86,7 @@ def silent(point: str) -> None:
 
 @dataclass
 class ResetContext:
-    """Everything that a reset is given; `positions` reads the source's texts.
+    """The context of a reset; `positions` parses the source's texts.
 
     `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset and whether it awaits a
     copy now, `void` after which reset (its id) older comparisons say nothing any more. `silence` ends the other
@@ -125,17 +125,17 @@ class ResetContext:
 
     @property
     def what(self) -> str:
-        """The slot in words."""
+        """The slot, as text."""
         return f"{self.job.source.name} {self.job.channel.source_table} slot {self.job.slot}"
 
 
 def load_backup(ctx: ResetContext, name: str) -> Backup:
-    """A backup by its id, from its file or else from the sink; Refused where it is none of this slot."""
+    """Return a backup by its id, from its file or else from the sink; Refused where it is not of this slot."""
     text = ctx.files.load(BACKUPS, name)
     if text is None:
         entry = ctx.resets.reset(name)
         if entry is None:
-            raise Refused(f"there is no backup {name!r}", "`slotkeeper slots history TABLE SLOT` lists them")
+            raise Refused(f"unknown backup {name!r}", "`slotkeeper slots history TABLE SLOT` lists them")
         text = entry.backup
     backup = backup_from(text, ctx.positions)
     job = ctx.job
@@ -151,12 +151,12 @@ LEASE_TRIES = 10
 Places = Mapping[str, Position]
 """By DN."""
 FRESH = LanePast()
-"""A lane of which no reset is known."""
+"""A lane without a known reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none was allowed."""
+    """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none could be read."""
 
     identity: TableIdentity
     shards: tuple[Shard, ...]
@@ -168,10 +168,10 @@ class SlotSeen:
 
 
 def see(ctx: ResetContext) -> SlotSeen:
-    """Rows, points and reach of every lane; raises Refused where the sink knows nothing of the slot."""
+    """Return rows, points and reach of every lane; raises Refused where the sink has no rows of the slot."""
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
-        raise Refused(f"the sink has no progress rows of {ctx.what}", "a slot without rows has nothing to reset")
+        raise Refused(f"the sink has no progress rows of {ctx.what}", "without progress rows there is nothing to reset")
     retention = ctx.retention
     identity, shards, listed = retention.identify(), retention.nodes(), retention.points()
     statuses = retention.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
@@ -206,7 +206,7 @@ def _may_observe(
 def _kept(
     ctx: ResetContext, row: ProgressRow, listed: Sequence[RegisteredPoint] | None, status: SlotStatus | None
 ) -> tuple[Kept, Position | None]:
-    """What is kept for the slot on the row's DN, and the lowest place of any slot there."""
+    """Return the slot's points on the row's DN, and the lowest position of any slot there."""
     here = [one for one in listed or () if one.shard == row.key.shard]
     mine = [one for one in here if one.slot == ctx.job.slot]
     kept = ctx.retention.kept_by(mine)
@@ -221,7 +221,7 @@ def _kept(
 
 
 def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
-    """Look, decide, count, check, and keep the plan for `--execute`."""
+    """Observe, decide, count, check, and store the plan for `--execute`."""
     seen = see(ctx)
     backup = load_backup(ctx, goal.backup) if goal.kind is TargetKind.BACKUP else None
     _refuse_senseless(ctx, goal, seen)
@@ -233,7 +233,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     archived = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
     if archived:
         rows_there = "1 row" if archived == 1 else f"{archived} rows"
-        notes.append(f"{rows_there} in quarantine beyond the new points will be archived: they are read again")
+        notes.append(f"{rows_there} in quarantine beyond the new points will be archived: the job reads them again")
     notes += _shape_notes(ctx, goal, seen)
     # what RUNNING will not mean, where a lane passes what it had to replay, or an earlier reset did
     names = [move.seen.row.key.shard for move in moves]
@@ -268,16 +268,16 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class SlotPast:
-    """Each lane after the slot's resets, as of today and as of the backup that is restored."""
+    """Return each lane after the slot's resets, as of now and as of the restored backup."""
 
     now: Pasts
     then: Pasts
 
 
 def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
-    """What the resets in the sink say, by the order of their epochs; a snapshot does not ask.
+    """Read the sink's resets in the order of their epochs; a snapshot does not need them.
 
-    One that this version cannot read hides those before it.
+    A reset that this version cannot parse hides those before it.
     """
     done = [] if goal.kind is TargetKind.SNAPSHOT else [one for one in ctx.resets.history() if one.step == DONE]
     plans: list[tuple[str, ResetPlan]] = []
@@ -293,7 +293,7 @@ def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
 
 
 def count_rows(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> CopyRows | None:
-    """The rows at both ends as they are now, for a snapshot; None for what copies nothing."""
+    """Count the rows at both ends for a snapshot; None for a reset that copies nothing."""
     if goal.kind is not TargetKind.SNAPSHOT:
         return None
     same = {lane.row.fingerprint for lane in seen.lanes} == {seen.identity.text}
@@ -308,7 +308,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
     found = [rows.sentence]
     if rows.replaces:
         size = ctx.size_target(identity) if rows.target.number is not None else None
-        large, disk = "size unknown", "as much again as the new rows take"
+        large, disk = "size unknown", "the same space again as the new rows"
         if size is not None:
             large, disk = f"{size / MIB:,.1f} MiB", f"about {size / MIB:,.1f} MiB more"
         target = f"{rows.target.text} rows of {ctx.job.channel.target} ({large})"
@@ -317,7 +317,11 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         now = ctx.read_target()
         found.append(f"uses the target now: {now}; who reads it later is unknown" if now else HIDDEN)
     rate, number = ctx.copied_per_second(), rows.source.number
-    takes = f"about {in_words(number / rate)}" if rate and number is not None else "time unknown: no copy was measured"
+    takes = (
+        f"about {in_words(number / rate)}"
+        if rate and number is not None
+        else "time unknown: no earlier copy was measured"
+    )
     found.append(f"{COPIES}{rows.source.text} rows, {takes}")
     if rows.truncated:
         ddl = ctx.retention.words.ddl
@@ -332,15 +336,15 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
     names = [lane.row.key.shard for lane in seen.lanes]
     unknown = sorted(({dn for dn, _ in goal.points} | set(goal.dns)) - {*names, EVERY})
     if unknown:
-        raise Refused(f"there is no DN {', '.join(unknown)}", f"its DNs: {', '.join(names)}")
+        raise Refused(f"unknown DN {', '.join(unknown)}", f"known: {', '.join(names)}")
     if goal.dns and goal.kind is TargetKind.SNAPSHOT:
-        raise Refused("a snapshot is of the whole table", "leave --dn out")
+        raise Refused("a snapshot copies the whole table", "remove --dn")
     if goal.on_existing == "replace" and ctx.job.sink_options.updates_only:
         what = f'write_mode = "{ctx.job.sink_options.write_mode}" only updates rows that the target has'
-        raise Refused(f"{what}: a copy that replaces them would leave none", "--on-existing merge, or leave it out")
+        raise Refused(f"{what}: a replacing copy would leave none", "use --on-existing merge, or remove it")
     begun = all(lane.row.position is not None for lane in seen.lanes)
     if not begun and goal.kind not in (TargetKind.SNAPSHOT, TargetKind.BACKUP):
-        raise Refused(f"the copy of {ctx.what} has not begun: there is no position to move", "start the job")
+        raise Refused(f"the copy of {ctx.what} has not started: no position to move", "start the job")
 
 
 def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Position]:
@@ -352,7 +356,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
     since = ctx.retention.since(goal.at)
     points = [point for point in since.values() if point is not None]
     if not points:
-        raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point: --to latest")
+        raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point, use --to latest")
     newest = {lane.row.key.shard: lane.latest for lane in seen.lanes if lane.latest is not None}
     if ctx.apart:
         return newest | {name: place for name, place in since.items() if place is not None}
@@ -371,7 +375,7 @@ def _moves(
         try:
             return ctx.retention.place(text)
         except ValueError as error:
-            raise Refused(str(error), "a place as slots show and slots peek spell it") from error
+            raise Refused(str(error), "write a position as slots show and slots peek do") from error
 
     positions = {lane.row.key.shard: wanted(goal, lane, read, resolved.get(lane.row.key.shard)) for lane in seen.lanes}
     moves = []
@@ -418,17 +422,17 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
 
 
 def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
-    """Both ends' columns where a copy will need them or they have changed, and what the target needs before a start."""
+    """Describe both ends' columns where a copy needs them or they changed, and the target's changes before a start."""
     then, channel = seen.lanes[0].row.fingerprint, ctx.job.channel
     if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
         return []
     shape = ctx.shape(seen.identity, then)
     mapped = " (as the channel maps it)" if channel.columns else ""
     found = [f"source {channel.source_table}{mapped}: {', '.join(shape.source)}"]
-    found.append(f"target {channel.target}: {', '.join(shape.target) or 'is not there'}")
+    found.append(f"target {channel.target}: {', '.join(shape.target) or 'does not exist'}")
     found += [f"changed: {change.text}" for change in shape.found]
     by_itself = channel.on_schema_change == RESNAPSHOT and shape.by_itself
-    what = "the next start runs" if by_itself else "type at the sink before the next start"
+    what = "the next start runs" if by_itself else "run at the sink before the next start"
     return found + [f"{what}: {statement}" for statement in shape.typed]
 
 
@@ -445,19 +449,21 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
         found.append("each DN starts just before its own first record of that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
-        found.append("right only where the target holds the skipped changes already, as after a reset that went back")
+        found.append("correct only if the target already has the skipped changes, as after a reset back")
     elif skips:
         found.append("skipped changes never reach the target: it stays different until a new snapshot")
     if any(move.back for move in moves):
         found.append("the target shows older values until the job has caught up (state CATCHING UP)")
         if any(move.seen.kept.marks for move in moves):
-            found.append("if the server refuses to move a position back, nothing changes; a snapshot remains")
+            found.append(
+                "if the server refuses to move the position back, nothing changes; reset to a snapshot instead"
+            )
     if goal.kind is TargetKind.SNAPSHOT and any(move.seen.kept.marks for move in moves):
         found.append("the next start registers and copies the whole table; the slot's points stay until then")
     elif goal.kind is TargetKind.SNAPSHOT:
         found.append("the next start copies the whole table")
     if goal.kind is TargetKind.BACKUP:
-        found.append("not undone: what was written to the target meanwhile stays; changes after the backup come again")
+        found.append("not undone: rows written to the target meanwhile stay; changes after the backup come again")
     return found
 
 
@@ -501,13 +507,13 @@ def _checks(
 
 
 def lease_check(ctx: ResetContext) -> Check:
-    """The lease is ours; `steal` ends the holder's session where it names the holder."""
+    """Check that this command holds the lease; `steal` ends the holder's session where it names the holder."""
     if _taken(ctx):
         return Check("lease", True, "taken")
     if ctx.steal and ctx.steal == ctx.resets.lease_id():
         ctx.resets.end_holder()
         if _taken(ctx):
-            return Check("lease", True, "taken from its holder")
+            return Check("lease", True, "taken over from its holder")
     wrong = f"; --steal {ctx.steal} is not its id" if ctx.steal else ""
     owners, job = ctx.resets.lease_owners(), ctx.job
     what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, ctx.resets.holder())
@@ -519,7 +525,7 @@ def lease_check(ctx: ResetContext) -> Check:
 
 
 def _taken(ctx: ResetContext) -> bool:
-    """Try for a second: a session that has just ended may hold the lease for a moment longer."""
+    """Try for a second: a session that has just ended can hold the lease a moment longer."""
     for _ in range(LEASE_TRIES):
         if ctx.resets.take_lease():
             return True
@@ -528,7 +534,7 @@ def _taken(ctx: ResetContext) -> bool:
 
 
 def open_reset_check(ctx: ResetContext) -> Check:
-    """No earlier reset stands half done."""
+    """Check that no earlier reset is unfinished."""
     open_ = ctx.resets.open_entry()
     if open_ is None:
         return Check("no open reset", True, "none is unfinished")
@@ -536,10 +542,10 @@ def open_reset_check(ctx: ResetContext) -> Check:
 
 
 def writable_check(ctx: ResetContext) -> Check:
-    """The progress table can be changed."""
+    """Check that this login can change the progress rows."""
     if ctx.resets.writable():
         return Check("sink writable", True, "progress rows can be changed")
-    return Check("sink writable", False, "the progress rows cannot be changed by this login, or the sink is read-only")
+    return Check("sink writable", False, "this login cannot change the progress rows, or the sink is read-only")
 
 
 def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check:
@@ -549,7 +555,7 @@ def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check
         return Check(name, True, f'on_existing = "{how}"{once}')
     if ctx.can_copy(identity):
         return Check(name, True, "the target is empty")
-    return Check(name, False, "the target has rows: add --on-existing replace or merge (or set on_existing)")
+    return Check(name, False, "the target has rows: add --on-existing replace or merge, or set on_existing")
 
 
 def _sql(ctx: ResetContext, goal: Goal, moves: list[Move]) -> list[str]:
@@ -568,5 +574,5 @@ def _sql(ctx: ResetContext, goal: Goal, moves: list[Move]) -> list[str]:
 
 
 def keep(ctx: ResetContext, plan: ResetPlan) -> None:
-    """Keep the plan where `--execute` finds it."""
+    """Store the plan for `--execute`."""
     ctx.files.save(PLANS, plan.id, plan_text(plan))

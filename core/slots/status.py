@@ -1,4 +1,4 @@
-"""The status of a table's slots: how far each has come, what it retains DN by DN, and the polling of both.
+"""The status of a table's slots: their positions, what they retain per DN, and the polling of both.
 
 Unknown is None and a sentence in `TableSlots.untold` or `TableRetained.untold`, never 0.
 Every turn of the poller asks the most overdue question of one table: its points, or its unread rows, which cost more
@@ -28,7 +28,7 @@ Owners = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SlotOnShard:
-    """A slot on one DN; `unread` is that of the point that lies further back."""
+    """A slot on one DN; `unread` is that of its older point."""
 
     shard: str
     live: Position | None = None
@@ -42,7 +42,7 @@ class SlotOnShard:
 class SlotView:
     """A slot of a table; `job` is the configured job that owns it, None for an external one.
 
-    `exists` is None where it cannot be told whether it is there.
+    `exists` is None where unknown.
     """
 
     name: str
@@ -52,28 +52,28 @@ class SlotView:
 
     @property
     def oldest_point(self) -> Position | None:
-        """The point that keeps the server from cleaning; None where one of them is unknown."""
+        """The point that prevents the server from cleaning; None where one is unknown."""
         found = [point for one in self.shards for point in (one.live, one.durable)]
         known = [place for place in found if place is not None]
         return min(known) if known and len(known) == len(found) else None
 
     @property
     def registered_at(self) -> datetime | None:
-        """The registration that is longest ago among the DNs: the one whose TTL ends first."""
+        """The oldest registration among the DNs, whose TTL ends first."""
         times = [one.registered_at for one in self.shards]
         known = [at for at in times if at is not None]
         return min(known) if known and len(known) == len(times) else None
 
     @property
     def unread(self) -> int | None:
-        """Unread rows in all; None where they are unknown on one DN."""
+        """The total of unread rows; None where unknown on one DN."""
         known = [one.unread for one in self.shards if one.unread is not None]
         return sum(known) if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TableSlots:
-    """The slots of one source table; `untold` says what this server cannot tell, `listed` whether it lists slots."""
+    """The slots of one source table; `untold`: what this server does not report, `listed`: it lists slots."""
 
     source: str
     table: str
@@ -82,7 +82,7 @@ class TableSlots:
     listed: bool = True
 
     def slot(self, name: str) -> SlotView:
-        """One slot by its name; raises Refused with the names that there are."""
+        """Return one slot by its name; raises Refused with the known names."""
         for one in self.slots:
             if one.name == name:
                 return one
@@ -129,12 +129,12 @@ def _shard(shard: str, points: Points, counts: Counts) -> SlotOnShard:
     )  # fmt: skip
 
 
-NO_TIMES = "no registration time is known for {slots}, so no time left is told"
+NO_TIMES = "the registration time of {slots} is unknown, and so is the time left"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnLane:
-    """What our sink remembers of a slot on one DN; `registered_at` is by the source's clock."""
+    """The sink's record of a slot on one DN; `registered_at` is by the source's clock."""
 
     shard: str
     live: Position | None
@@ -143,11 +143,11 @@ class OwnLane:
 
 
 Ours = Mapping[str, Sequence[OwnLane]]
-"""What our sink remembers, by slot."""
+"""The sink's progress rows, by slot."""
 
 
 class KnownBy(Enum):
-    """Whose registration time it is."""
+    """Which point the registration time belongs to."""
 
     SERVER = "server"
     OURS = "ours"
@@ -173,7 +173,7 @@ class ShardRetained:
 
     @property
     def point(self) -> Position | None:
-        """The point that keeps the DN from cleaning."""
+        """The point that prevents the DN from cleaning."""
         return None if self.live is None or self.durable is None else min(self.live, self.durable)
 
 
@@ -186,20 +186,20 @@ class SlotRetained:
 
     @property
     def left(self) -> TimeLeft | None:
-        """What ends first among the DNs; None where it is unknown for one."""
+        """The earliest end among the DNs; None where unknown for one."""
         known = [one.left for one in self.shards if one.left is not None]
         return min(known, key=lambda one: one.expires_at) if known and len(known) == len(self.shards) else None
 
     @property
     def furthest_back(self) -> ShardRetained | None:
-        """The DN where its point is the lowest; None where a point is unknown."""
+        """The DN with its lowest point; None where a point is unknown."""
         known = [(one.point, one.shard, one) for one in self.shards if one.point is not None]
         return min(known)[2] if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TableRetained:
-    """What is held back of a table's binlog; `consume_timeout` is in seconds, `words` are the dialect's."""
+    """What slots retain of a table's binlog; `consume_timeout` is in seconds, `words` are the dialect's."""
 
     ttl: Ttl
     consume_timeout: int | None
@@ -208,14 +208,14 @@ class TableRetained:
     untold: tuple[str, ...]
     words: SlotWords = NEUTRAL
     purges: Mapping[str, Purge] = field(default_factory=dict)
-    """By slot, of a source that purges its files by their age."""
+    """By slot, for a source that purges its files by age."""
 
     def slot(self, name: str) -> SlotRetained:
-        """One slot by its name; without DNs where nothing is known of it."""
+        """Return one slot by its name; without DNs where unknown."""
         return next((one for one in self.slots if one.slot == name), SlotRetained(name, ()))
 
     def oldest_reader(self, shard: str) -> str | None:
-        """The slot that holds back most on a DN; None where that cannot be told."""
+        """Return the slot that retains most on a DN; None where unknown."""
         found = (slot.slot for slot in self.slots for one in slot.shards if one.shard == shard and one.oldest)
         return next(found, None)
 
@@ -223,7 +223,7 @@ class TableRetained:
 def retained(
     viewer: SlotViewer, table: str, points: Points | None, unread: Counts | None, ours: Callable[[], Ours]
 ) -> TableRetained | None:
-    """What the slots of a table hold back; None where there is no such table.
+    """What the slots of a table retain; None where the table does not exist.
 
     `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
     lists no points, or none with a time.
@@ -237,7 +237,7 @@ def retained(
 
 
 def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
-    """What becomes of the files that each slot still needs, where the source purges them by their age."""
+    """Return when the files that each slot needs are purged, where the source purges them by age."""
     if not isinstance(viewer, PurgesByAge):
         return {}
     places = {slot: [one.live for one in lanes if one.live is not None] for slot, lanes in ours.items()}
@@ -265,7 +265,7 @@ def put_together(
     ours: Ours,
     words: SlotWords = NEUTRAL,
 ) -> TableRetained:
-    """The answers of server and sink as one value."""
+    """Return the answers of server and sink as one value."""
     if points is not None:
         slots = _listed(points, unread or (), ttl, now)
         for name, lanes in ours.items():
@@ -341,7 +341,7 @@ def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRet
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
 _SHARE = 20
-"""A count may take at most this part of the time between two of them."""
+"""The largest share of the time between two counts that a count can take."""
 NO_TIME = "the server did not count unread rows of this table in time"
 
 
@@ -349,7 +349,7 @@ NO_TIME = "the server did not count unread rows of this table in time"
 class PolledTable:
     """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet).
 
-    `clock_apart`: by how many seconds the server's clock was ahead of ours then, at least
+    `clock_apart`: by how many seconds the server's clock was ahead of this host's then, at least
     (`slotkeeper.core.domain.finding`).
     """
 
@@ -362,7 +362,7 @@ class PolledTable:
 
 @dataclass(frozen=True, slots=True)
 class PollTurn:
-    """What one question brought: the table it was about, what is known of it now, and why it was not answered."""
+    """The result of one query: its table, the known state, and why it was not answered."""
 
     table: str
     seen: PolledTable | None
@@ -376,7 +376,7 @@ class PollTurn:
 
 @dataclass
 class _Table:
-    """What is known of one table; `asked` is when each question was last put, by a clock of our own."""
+    """The known state of one table; `asked`: when each query was last sent, by this process's clock."""
 
     asked: dict[str, float] = field(default_factory=dict)
     answer: TableAnswer | None = None
@@ -392,7 +392,7 @@ class _Table:
 
 
 class StatusPoller:
-    """The tables of one source, asked in turn; used by one thread.
+    """The tables of one source, queried in turn; used by one thread.
 
     `owners` are, by table, the configured jobs by their slots; `ours` answers what the sink knows of a slot, asked only
     where the server cannot list points.
@@ -412,7 +412,7 @@ class StatusPoller:
         self._tables = {table: _Table() for table in owners}
 
     def turn(self) -> PollTurn:
-        """Put the question that is most overdue."""
+        """Send the most overdue query."""
         now = self._now()
         table, question = self._due(now)
         mine = self._tables[table]
@@ -428,7 +428,7 @@ class StatusPoller:
         self._reader.close()
 
     def _due(self, now: float) -> tuple[str, str]:
-        """Points of every table first, then counts, then what waits longest by its own interval."""
+        """Order: points of every table, then counts, then the longest overdue by its own interval."""
 
         def waiting(each: tuple[str, str]) -> tuple[int, float]:
             mine = self._tables[each[0]]
@@ -447,7 +447,7 @@ class StatusPoller:
             del mine.asked["points"]  # asked again at the next turn, in other words
             return
         if answer.ttl is None:
-            raise Refused(f"there is no table {table}", "check the table's name", where="source")
+            raise Refused(f"table {table} does not exist", "check the table's name", where="source")
         old = mine.ours_at is None or self._now() - mine.ours_at >= OURS_EVERY
         if times_untold(answer.points, answer.ttl) and old:
             mine.ours = {slot: self._ours(table, slot, answer.now) for slot in sorted(self._owners[table])}
@@ -487,9 +487,9 @@ class StatusPoller:
 def sights(
     source: str, table: str, at: datetime, slots: TableSlots, retained: TableRetained, owners: Owners | None = None
 ) -> list[SlotSeen]:
-    """Every slot that the look at a moment of this host's clock has shown.
+    """Return every slot of one observation, at a time of this host's clock.
 
-    `owners` are further jobs by the table's slots, which whoever looked did not ask for.
+    `owners` are further jobs by the table's slots, which the caller did not ask for.
     """
     return [_sight(source, table, at, slot, retained, (owners or {}).get(slot.name, "")) for slot in slots.slots]
 

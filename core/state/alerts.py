@@ -26,7 +26,7 @@ KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
 """A second file with a lock of its own, for what is sent while the process that holds the lock of the first hangs."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a text that is none of ours raises where it is read: also one of many brackets, or of a number without end."""
+"""What reading a foreign text raises: also one of many brackets, or of an endless number."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
 _LOCK_SECONDS = 5.0
 ACKS_KIND, ACKS_NAME = "console", "acks"
@@ -68,7 +68,7 @@ class AlertFile:
         """The same, waited for: what is done under it takes milliseconds. Raises Busy."""
         lock = self.try_lock(_LOCK_SECONDS)
         if lock is None:
-            raise Busy("another process holds the lock of what was told", "`slotkeeper status` names one that hangs")
+            raise Busy("another process holds the lock of the alert file", "`slotkeeper status` names one that hangs")
         try:
             yield
         finally:
@@ -88,7 +88,7 @@ class AlertFile:
         return holder_of(self._folder, KIND, SENDER_LOCK)
 
     def is_sending(self) -> bool:
-        """Whether somebody gives notifications to the command now."""
+        """Whether a process gives notifications to the command now."""
         return self._folder.is_locked(KIND, SENDER_LOCK)
 
 
@@ -99,7 +99,7 @@ def text_of(state: AlertState) -> str:
 
 
 def state_of(text: str) -> AlertState:
-    """The state again; an empty one where the text is none of ours."""
+    """Parse the state; an empty one where the text is foreign."""
     try:
         found = json.loads(text)
         firing = [codec.record_of(Firing, one) for one in found.get("firing", ())]

@@ -151,11 +151,11 @@ class Audit:
         rotated_out = bool(numbers) and numbers[0] > 1 and len(numbers) >= KEPT
         judged = judge(links, rotated_out)
         followed = {number - 1 for number in numbers}
-        gone = [f"the file after {file.name} is gone" for file in numbered[:-1] if _number(file) not in followed]
+        gone = [f"the file after {file.name} is missing" for file in numbered[:-1] if _number(file) not in followed]
         if numbers and numbers[0] > 1 and not rotated_out:
-            gone.insert(0, f"the files before {numbered[0].name} are gone")
+            gone.insert(0, f"the files before {numbered[0].name} are missing")
         # a file gets its number when it is full: fifty empty ones would say that all before them was dropped in order
-        gone += [f"{file.name} is not full: lines of it are gone" for file in numbered if _size(file) < MOST_BYTES]
+        gone += [f"{file.name} is not full: lines of it are missing" for file in numbered if _size(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
     @contextmanager
@@ -210,7 +210,7 @@ class Audit:
             return b""
 
     def _tail(self, file: Path) -> bytes:
-        """The end of a file; its first line may have lost its beginning. Nothing where there is no file."""
+        """The end of a file; its first line may have lost its beginning. Empty without a file."""
         try:
             with os.fdopen(self._folder.open_to_read(file), "rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL))

@@ -18,9 +18,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def full(path: Path, certain: bool = False) -> str:
-    """Which disk is full, in words, or "" where it has room; `certain` where a write has been refused for that.
+    """Name the full disk, or "" where it has space; `certain` where a write has failed for that.
 
-    >>> full(Path("/proc/self"), certain=True).startswith("the disk at /proc takes no more")
+    >>> full(Path("/proc/self"), certain=True).startswith("the disk at /proc accepts no more data")
     True
     """
     place = next((one for one in (path, *path.parents) if one.exists()), Path(os.sep))
@@ -31,11 +31,11 @@ def full(path: Path, certain: bool = False) -> str:
         return f"the disk at {mount} is full ({sizes})"
     if found.f_files and found.f_favail == 0:
         return f"the disk at {mount} has no inodes left (all {found.f_files} in use)"
-    return f"the disk at {mount} takes no more ({sizes}): a quota, or a limit of file sizes?" if certain else ""
+    return f"the disk at {mount} accepts no more data ({sizes}): check quotas and file size limits" if certain else ""
 
 
 def read_only(path: Path) -> str:
-    """Which file system is read-only, in words, or "" where it takes writes (statvfs(3): ST_RDONLY).
+    """Name the read-only file system, or "" where it accepts writes (statvfs(3): ST_RDONLY).
 
     >>> read_only(Path("/proc/self"))
     ''
@@ -85,8 +85,8 @@ class StateError(Refused):
 
 
 WAY_OUT = (
-    "no position is lost with it (that is the progress row in the sink): stop the jobs, move the file away "
-    "with its -wal and -shm, and start the jobs again"
+    "stop the jobs, move the file away with its -wal and -shm, and start the jobs again: it holds no position, the"
+    " sink's progress rows do"
 )
 """What to do about a state file that cannot be read."""
 
@@ -96,11 +96,11 @@ PLANTED = "find out who put it there, and remove it"
 _WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 """What SQLite says on a full disk: FULL for a page; IOERR and CANTOPEN where -wal or -shm cannot grow or be made
 (rescode.html)."""
-FREE_IT = "free some space there; running jobs go on, and `slotkeeper jobs stop JOB` still ends one"
+FREE_IT = "free disk space there; running jobs continue, and `slotkeeper jobs stop JOB` still stops one"
 """What to do about a full disk."""
 
 
-REMOUNT = "see `dmesg` for the disk's errors, have it repaired, and mount it again for writing"
+REMOUNT = "see `dmesg` for the disk's errors, repair it, and mount it again for writing"
 """What to do about a file system that is read-only: Linux remounts ext4 so after an error (mount(8), errors=)."""
 
 
@@ -114,13 +114,13 @@ def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
     if place:
         return NoRoom(f"{what}{path} cannot be written: {place}", FREE_IT, cause=str(error))
     locked = read_only(path)
-    why, hint = (locked, REMOUNT) if locked else (_why(error), "set its rights")
+    why, hint = (locked, REMOUNT) if locked else (_why(error), "set its permissions")
     return StateError(f"{what}{path} cannot be written: {why}", hint, cause=str(error))
 
 
 def cannot_read(path: Path, error: OSError) -> StateError:
     """The error for a file that cannot be read."""
-    return StateError(f"{path} cannot be read: {_why(error)}", "set its rights", cause=str(error))
+    return StateError(f"{path} cannot be read: {_why(error)}", "set its permissions", cause=str(error))
 
 
 def _why(error: OSError) -> str:
@@ -144,6 +144,6 @@ def translated(file: Path) -> Iterator[None]:
             raise NoRoom(f"state file {file} cannot be written: {place}", FREE_IT, code, cause=text) from error
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR", "SQLITE_AUTH")):
             locked = read_only(file)
-            hint = REMOUNT if locked else "check the folder's owner, rights and disk; WAL needs a local file system"
+            hint = REMOUNT if locked else "check the folder's owner, mode and disk; WAL needs a local file system"
             raise StateError(f"state file {file} cannot be used: {locked or text}", hint, code, cause=text) from error
         raise StateError(f"state file {file}: {text}", WAY_OUT, code, cause=text) from error

@@ -1,15 +1,15 @@
-"""The state folder: whose it is, how its files are opened and replaced, and the locks that lie in it.
+"""The state folder: its owner, how its files are opened and replaced, and its locks.
 
-A folder is private (0700, ours) or a team's (2770, one of our groups); anything else that others could write is
-refused, because each user who can write here decides what runs. What is made here has the same rights under every
-umask.
+A folder is private (0700, this user's) or a team's (2770, one of this user's groups). Any other folder that other users
+can write is rejected, because every user who can write here decides what runs. New files have the same mode under
+every umask.
 
-In a team's folder every member can put a link or a FIFO where a file of ours belongs. So every name is opened relative
-to the folder that it lies in (openat(2)), none is followed, and what is no regular file is refused.
+In a team's folder every member can put a link or a FIFO in place of a file of Slotkeeper. So every name is opened
+relative to its folder (openat(2)), no link is followed, and anything but a regular file is rejected.
 
-The kernel frees a lock when its holder dies, not when a signal stops it. So a holder can write into the lock's own file
-who it is and since when; what a killed holder left names a process that does not run any more. Who has just taken the
-lock has said nothing yet, and is not mistaken for the holder before, which takes its text away first.
+The kernel frees a lock when its holder dies, not when a signal stops it. So a holder can write its identity and start
+time into the lock's file; the text of a killed holder names a process that no longer runs. A new holder that has not
+written yet is not mistaken for the earlier one, which removes its text first.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class StateFolder:
         return path
 
     def append(self, path: Path) -> int:
-        """A descriptor that appends to a file of ours, made with our rights where it is absent; raises StateError."""
+        """Return a descriptor that appends to one of these files, created where absent; raises StateError."""
         try:
             descriptor = opened(self.path, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, self.file_mode)
         except OSError as error:
@@ -136,7 +136,7 @@ class StateFolder:
         return descriptor
 
     def open_to_read(self, path: Path) -> int:
-        """A descriptor that reads a file of ours; raises FileNotFoundError where there is none, StateError else."""
+        """Return a descriptor that reads one of these files; raises FileNotFoundError where absent, else StateError."""
         try:
             return opened(self.path, path, os.O_RDONLY)
         except FileNotFoundError:
@@ -145,12 +145,12 @@ class StateFolder:
             raise cannot_read(path, error) from error
 
     def read(self, path: Path) -> bytes:
-        """What is in a file of ours, 16 MiB at most; raises FileNotFoundError where there is none, StateError else."""
+        """Return a file's content, at most 16 MiB; raises FileNotFoundError where absent, else StateError."""
         with os.fdopen(self.open_to_read(path), "rb") as stream:
             try:
                 return content_of(stream)
             except TooLong as error:
-                raise StateError(f"{path} has {error}, which no file of ours has") from error
+                raise StateError(f"{path} has {error}, which no file of Slotkeeper has") from error
 
     def replace(self, path: Path, content: bytes, mode: int | None = None) -> None:
         """Put a file in the place of another, whole or not at all, in a subfolder with our rights; raises StateError.
@@ -172,7 +172,7 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def try_lock(self, job: str, what: str) -> FolderLock | None:
-        """The lock `what` of a job, or None while somebody else holds it; it ends with its holder's life."""
+        """Return the lock `what` of a job, or None while another process holds it; it ends with its holder."""
         descriptor = self.append(self.lock_file(job, what))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,7 +182,7 @@ class StateFolder:
         return FolderLock(descriptor)
 
     def is_locked(self, job: str, what: str) -> bool:
-        """Whether somebody holds the lock `what` of a job now; makes no file."""
+        """Whether a process holds the lock `what` of a job now; creates no file."""
         try:
             descriptor = self.open_to_read(self.lock_file(job, what))
         except (OSError, StateError):
@@ -209,7 +209,7 @@ class StateFolder:
             lock.release()
 
     def _give_rights(self, path: Path) -> None:
-        """Give a folder of ours this folder's rights, whatever the umask was; refuse one that is closed to us."""
+        """Give a subfolder this folder's mode, whatever the umask; reject one that this user cannot enter."""
         rights, group = (TEAM_MODE if self.shared else _PRIVATE), self.path.stat().st_gid
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode):
@@ -217,8 +217,9 @@ class StateFolder:
         if found.st_uid != os.geteuid():
             if not self.shared or stat.S_IMODE(found.st_mode) != rights or found.st_gid != group:
                 owner = ownership.shown_user(found.st_uid)
-                hint = "let that user run any command here, which shares it" if self.shared else f"chown {path} to us"
-                raise StateError(f"{path} belongs to {owner} and is not shared as its folder is", hint)
+                shares = "ask that user to run any command here, which shares it"
+                hint = shares if self.shared else f"chown {path} to this user"
+                raise StateError(f"{path} belongs to {owner} and is not shared like its folder", hint)
             return
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -230,7 +231,7 @@ class StateFolder:
             os.close(descriptor)
 
     def _check_file(self, path: Path, descriptor: int) -> None:
-        """Give a file of ours this folder's rights; refuse what is another file's second name, or a stranger's."""
+        """Give a file this folder's mode; reject a hard link and another user's file."""
         found = os.fstat(descriptor)
         if self.shared and found.st_nlink > 1:
             raise StateError(f"{path} is a second name of another file (a hard link)", PLANTED)
@@ -271,14 +272,16 @@ def _create(path: Path, group: str) -> None:
 
 
 def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
-    """Raise StateError where somebody who is neither us nor root, or of the team, could change what is in it."""
+    """Raise StateError where a user other than this one, root and the team could change its content."""
     end = parts[-1]
     what = f"state folder {end.path}"
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
         name = f"gid {end.gid}"
         with suppress(KeyError):
             name = f"{safe(grp.getgrgid(end.gid).gr_name, 80)}, gid {end.gid}"
-        why = f"{what} is a team's (group {name}), and we are not in it: what its members leave there would run as us"
+        why = (
+            f"{what} is a team's (group {name}), and this user is not in it: its members' files would run as this user"
+        )
         raise StateError(why, "run as one of them")
     try:
         ownership.refuse(parts, what, ownership.team(parts, end.gid) if shared else None)
@@ -386,8 +389,8 @@ def _no_file(path: Path, error: OSError) -> OSError | StateError:
 
 
 def planted(path: Path) -> StateError:
-    """The error for a link or a FIFO in place of a file of ours."""
-    return StateError(f"{path} is a link or no regular file, which nothing of ours is", PLANTED)
+    """Return the error for a link or a FIFO in place of a file."""
+    return StateError(f"{path} is a link or no regular file, which no file of Slotkeeper is", PLANTED)
 
 
 _SIGNATURE_BYTES = 4_096

@@ -92,7 +92,7 @@ def unpacked(content: bytes, base: bytes | None) -> bytes:
 
 
 def frame_of(text: bytes) -> Frame:
-    """The frame again; raises ValueError, KeyError, TypeError or AttributeError where the text is none of ours."""
+    """The frame again; raises ValueError, KeyError, TypeError or AttributeError where the text is not a frame."""
     found = json.loads(text)
     report = found["report"]
     if report is not None:

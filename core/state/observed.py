@@ -35,7 +35,7 @@ def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None
 
     `found` has of each table that is in it all slots that there are, so a stranger's that is not among them is gone.
     `knows_all`: who saw it has read which slots are jobs'. A driver has only what its run began with: a slot that it
-    knows as nobody's stays whose it was.
+    cannot assign keeps its owner.
     """
     ahead = store.now() + AHEAD_SECONDS
     rows = [

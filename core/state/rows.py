@@ -1,7 +1,7 @@
 """What the state store gives back, as values, and how those values are written in its columns.
 
 The columns' types are kept by SQLite (STRICT tables, https://www.sqlite.org/stricttables.html); states, times and JSON
-are not: a row that cannot be a value of ours ends in one clear line.
+are not: an invalid row ends in one clear line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ErrorRow:
     side: str
     """Whose it is: source, sink, spark, or empty."""
     code: str
-    """The server's SQLSTATE, or a word of ours for what no server said."""
+    """The server's SQLSTATE, or Slotkeeper's own code where no server gave one."""
     message: str
     """The newest one's words."""
 
@@ -130,4 +130,4 @@ def values_of(
         return [make(row) for row in rows]
     except _IMPOSSIBLE as error:
         text = safe(str(error), 120) or type(error).__name__
-        raise StateError(f"state file {file} holds {what} that cannot be: {text}", WAY_OUT, cause=text) from error
+        raise StateError(f"state file {file} holds {what} that is invalid: {text}", WAY_OUT, cause=text) from error

@@ -81,8 +81,8 @@ def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
     """The error for a write to a file of an older version."""
     return StateError(
         f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
-        f" this one has {len(migrations())}) and is read only here",
-        "`slotkeeper jobs start JOB` migrates it and keeps a copy; stop the jobs that run with the older one first",
+        f" this one has {len(migrations())}) and is only read here",
+        "`slotkeeper jobs start JOB` migrates it and keeps a copy; stop the jobs of the older version first",
     )
 
 
@@ -135,7 +135,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
     ).fetchone()
     known = len(migrations())
     if filled and owner != APPLICATION_ID:
-        raise StateError(f"state file {file} is not ours: another program's database", "name another [state] dir")
+        raise StateError(f"state file {file} is another program's database", "name another [state] dir")
     if version > known:
         raise StateError(
             f"state file {file} was written by a newer slotkeeper (schema {version}, this one knows {known})",
@@ -162,7 +162,7 @@ def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]
 def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int], None]) -> None:
     """Apply what the file lacks, each version in a transaction with its number; a new file is made in one.
 
-    Whoever opens a new file meanwhile finds it empty or whole, never at an older version.
+    A process that opens a new file meanwhile finds it empty or complete, never at an older version.
     `before` gets the version that was found, ahead of the first change and with the write lock held.
     """
     untouched = True

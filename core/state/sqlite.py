@@ -1,4 +1,4 @@
-"""The state store: what this machine knows about its jobs, shared by consoles, supervisors and drivers.
+"""The state store: what this host knows about its jobs, shared by consoles, supervisors and drivers.
 
 One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that no two
 processes overwrite each other's. It is never the truth about positions: those are the sink's progress rows.
@@ -81,8 +81,8 @@ class Store:
         checked = StateFolder.existing(folder)
         if checked is None or not (checked.path / FILE_NAME).exists():
             what = f"state folder {folder}" if checked is None else f"state file {checked.path / FILE_NAME}"
-            hint = "the first `slotkeeper jobs start` makes it; --state-dir DIR names another one"
-            raise StateError(f"there is no {what}: nothing is known of any job", hint)
+            hint = "the first `slotkeeper jobs start` creates it; --state-dir DIR names another one"
+            raise StateError(f"{what} does not exist: no job is known", hint)
         return cls.open(folder, reads_only=True)
 
     @classmethod
@@ -351,7 +351,7 @@ class Store:
 
 
 def _unknown(job: str) -> Refused:
-    return Refused(f"no job {visible(job, 80)!r} is known here", "`slotkeeper jobs list` names the jobs")
+    return Refused(f"unknown job {visible(job, 80)!r}", "`slotkeeper jobs list` names the jobs")
 
 
 __all__ = ["FILE_NAME", "StateError", "Store"]

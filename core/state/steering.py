@@ -24,13 +24,13 @@ def wanted(store: Store, job: str) -> dict[str, TableWanted]:
     return {row["source_table"]: TableWanted(WantedState(row["wanted"]), row["turn"]) for row in rows}
 
 
-def want(store: Store, job: str, table: str, state: WantedState, anew: bool = False) -> TableWanted:
-    """Want a state of a table from now on; `anew`: it is started once more, also where it runs or has failed."""
+def want(store: Store, job: str, table: str, state: WantedState, again: bool = False) -> TableWanted:
+    """Set a table's desired state; `again`: start it once more, also where it runs or has failed."""
     with store.write() as sql:
         sql.execute(
             "INSERT INTO tables_wanted (job, source_table, wanted, turn) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (job, source_table) DO UPDATE SET wanted = excluded.wanted, turn = turn + excluded.turn",
-            (job, table, state.value, int(anew)),
+            (job, table, state.value, int(again)),
         )
     return wanted(store, job)[table]
 
@@ -44,7 +44,7 @@ def forget(store: Store, job: str) -> None:
 READ_EVERY = 0.25
 """Seconds between two readings of what is asked for."""
 KEPT = 20
-"""So many of a job are kept; an older one has long been answered."""
+"""The most requests stored per job; an older one has been answered long ago."""
 
 
 def ask(store: Store, job: str, table: str = "") -> int:

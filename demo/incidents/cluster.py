@@ -121,7 +121,7 @@ CLOCK_SKEW = Incident(
     "The clocks of the source and of this host differ",
     "the source's clock is set ahead",
     _set_clock,
-    by_status(1, ("ahead of this machine",), "clocks_differ", Party.SOURCE),
+    by_status(1, ("ahead of this host",), "clocks_differ", Party.SOURCE),
     Refusal(
         Command("slotkeeper slots reset ods.orders orders_rt --to time --time 2026-11-23T02:00:00", (2,)),
         ("offset",),
@@ -155,7 +155,7 @@ HALF_OPEN_LINE = Incident(
     "the source accepts data and answers nothing",
     _silence,
     by_status(1, ("does not answer",), "source_fails", Party.SOURCE, late=SILENT_AFTER_S),
-    Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("runs already",)),
+    Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("is already running",)),
     (
         ByHand(
             "check the firewall, the pooler, the server",

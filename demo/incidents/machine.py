@@ -123,7 +123,7 @@ DRIVER_KILLED = Incident(
     "the job's driver is killed by SIGKILL",
     _kill_driver,
     by_status(1, ("SIGKILL",), "driver_crashed", Party.PROCESS),
-    Refusal(Command(START.text, (3,)), ("runs already",)),
+    Refusal(Command(START.text, (3,)), ("is already running",)),
     (VERIFY,),
 )
 DISK_FULL = Incident(

@@ -21,7 +21,7 @@ DRAIN = ("jobs", "drain", JOB, "--wait", "10s")
 POLL = 0.2
 _PLAN = re.compile(r"--plan (\S+)")
 _ROWS = re.compile(r"--rows (\d+)")
-_STILL_WANTED = "it is still wanted"
+_STILL_WANTED = "the request stays"
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ ROWS = (
     Row("a row does not fit", _bad_row, "job_failed", Party.SINK, "violates"),
     Row("somebody drops the slot", _slot_dropped, "job_failed", Party.SLOT, "SLOT LOST"),
     Row("the sink is restored from a backup", _restored, "job_failed", Party.SINK, "SINK OLDER"),
-    Row("a colleague pauses the job", _paused, "job_paused", Party.PERSON, "PAUSED as asked", _resumed),
+    Row("a colleague pauses the job", _paused, "job_paused", Party.PERSON, "PAUSED as requested", _resumed),
     Row("a slot has 10 min left", _ttl_runs_out, "slot_ttl", Party.SLOT, "retired", _registered_again),
     Row("the JVM is killed", _jvm_killed, "driver_crashed", Party.PROCESS, "Java", spark=True, by_itself=True),
     Row("somebody locks the target, on Spark", _locked, "lock_waits", Party.LOCK, "is locked by pid", _unlocked,

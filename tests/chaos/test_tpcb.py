@@ -293,7 +293,7 @@ def reset_one(bench: Tpcb, killer: Killer) -> None:
         reset_plan.keep(ctx, made)
         done = reset_apply.execute(ctx, ResetOrder(made.id, "a test", job.slot, made.at_stake or None))
     assert done.outcome == DONE, done.sentence
-    steering.want(store, name, RESET, WantedState.RUN, anew=True)
+    steering.want(store, name, RESET, WantedState.RUN, again=True)
     killer.wait(lambda: _state(bench, RESET) == JobState.RUNNING.value, f"{RESET} to be RUNNING")
     assert killer.arrived() > before, "the others went on meanwhile"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slotkeeper.core.domain.job import JobState, WantedState
-from slotkeeper.core.domain.remedy import copy_anew
+from slotkeeper.core.domain.remedy import new_snapshot
 from slotkeeper.core.domain.reset import DONE, Goal, TargetKind
 from slotkeeper.core.domain.spec import RESNAPSHOT, STOP, ChannelSpec
 from slotkeeper.core.drivers import pg
@@ -315,4 +315,4 @@ def test_the_reset_that_is_printed_works_where_the_configuration_refuses_a_targe
     mirror.source(f"ALTER TABLE {TABLE} ADD COLUMN x integer")
     error = mirror.wait_error()
     assert isinstance(error, Trouble), repr(error)
-    assert error.hint.endswith(f"; then {copy_anew(mirror.job)}")
+    assert error.hint.endswith(f"; then {new_snapshot(mirror.job)}")

@@ -101,7 +101,7 @@ def test_a_new_column_is_a_changed_schema(holo_pair: HoloPair) -> None:
     pair = followed(holo_pair)
     pair.hologres.add_column(TABLE, "more text")
     error = trouble(pair, TroubleName.SCHEMA_CHANGED)
-    assert "the table was changed or made again" in error.message
+    assert "the table was changed or created again" in error.message
 
 
 def test_a_table_that_is_made_again_is_another_one(holo_pair: HoloPair) -> None:
@@ -112,7 +112,7 @@ def test_a_table_that_is_made_again_is_another_one(holo_pair: HoloPair) -> None:
     error = pair.mirror.wait_error()
     assert isinstance(error, Trouble)
     assert error.name in (TroubleName.SCHEMA_CHANGED, TroubleName.SLOT_LOST), error
-    assert "the table was dropped and made again" in error.message
+    assert "the table was dropped and created again" in error.message
 
 
 def test_lsns_that_begin_anew_under_the_same_id_are_told_by_the_newest(holo_pair: HoloPair) -> None:

@@ -200,7 +200,7 @@ def test_what_was_purged_after_the_plan_is_counted_and_rolled_back(resetting: Re
     before, plan = resetting.places(), resetting.plan(EARLIEST)
     result = resetting.execute(plan, lambda at: resetting.mirror.warehouse.purge() if at == "after_rows" else None)
     assert result.outcome == ROLLED_BACK
-    assert "purged in between" in result.sentence
+    assert "purged meanwhile" in result.sentence
     assert resetting.places() == before
 
 
@@ -344,7 +344,7 @@ def test_an_undo_behind_a_snapshot_that_cut_a_replay_short_is_refused(resetting:
     (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=backup)).failed
     assert "undo that reset first, or reset to a snapshot" in check.sentence
     (check,) = resetting.plan(Goal(TargetKind.BACKUP, backup=snapshot, dns=("dn_1",))).failed[:1]
-    assert "leave --dn out" in check.sentence
+    assert "remove --dn" in check.sentence
     assert resetting.undo(snapshot).outcome == DONE
     mirror.start().wait_running()
     mirror.wait_equal()

@@ -77,7 +77,7 @@ def test_an_undo_over_a_target_that_a_start_may_have_made_anew_is_refused(
     mirror.start(driver_probe=At("before_first_registration", kill)).wait_error()
     with pytest.raises(Refused, match="is stale"):
         resetting.execute(plan)
-    with pytest.raises(Refused, match="may have made the target anew"):
+    with pytest.raises(Refused, match="may have rebuilt the target"):
         resetting.reset(backup)
     assert resetting.resume().sentence == NEVER_BEGUN
     assert refusing(resetting, backup) == ["target is untouched"], "a reset that never began hides no start"

@@ -119,14 +119,14 @@ def test_a_restored_sink_is_named_first_on_whichever_host_the_job_starts_next(
             mirror.recorded = _recorded(store, mirror.job)
             error = mirror.start().wait_error()
             assert isinstance(error, Trouble)
-            first, restored = first_act(error.hint), "find out whether the sink was restored"
+            first, restored = first_act(error.hint), "Find out whether the sink was restored"
             assert first.startswith(restored)
             if name == "same host":
                 assert error.name is TroubleName.SINK_OLDER and "the sink's row is back at" in error.message
             else:
                 assert error.name is TroubleName.SLOT_MOVED
-                assert error.message.index("the sink was restored") < error.message.index("somebody moved")
-                assert "find who else uses this slot" in first
+                assert error.message.index("the sink was restored") < error.message.index("another session moved")
+                assert "find the other program that uses this slot" in first
             said.append(f"copy {number}, {name}: {error}")
     print(*said, sep="\n")
     assert len(said) == 3 * copies

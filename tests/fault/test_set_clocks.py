@@ -168,7 +168,7 @@ def resetting(warehouse: Warehouse, make_mirror: MakeMirror, seed: int, tmp_path
     return followed(make_mirror, warehouse, seed, tmp_path)
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(-HOUR, "it was set back"), (HOUR, "has expired")])
+@pytest.mark.parametrize(("seconds", "said"), [(-HOUR, "the clock was set back"), (HOUR, "has expired")])
 def test_a_plan_that_waits_ends_with_its_own_host_s_clock(
     resetting: Resetting, seconds: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ ACTS: dict[str, tuple[tuple[str, ...], str]] = {
     "detached": (("ALTER TABLE mart.detached DETACH PARTITION mart.low_of_detached",), LOST),
     "unhurried": (("ALTER TABLE mart.unhurried DETACH PARTITION mart.low_of_unhurried CONCURRENTLY",), LOST),
     "dropped": (("DROP TABLE mart.low_of_dropped",), LOST),
-    "inherited": (("CREATE TABLE mart.child () INHERITS (mart.inherited)",), "target mart.inherited has tables that"),
+    "inherited": (("CREATE TABLE mart.child () INHERITS (mart.inherited)",), "target mart.inherited has child tables"),
     "unlogged": (
         ("ALTER TABLE mart.low_of_unlogged SET UNLOGGED",),
         "partition mart.low_of_unlogged of target mart.unlogged is not a logged table",

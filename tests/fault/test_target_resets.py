@@ -93,7 +93,7 @@ def test_an_undo_half_way_through_the_copy_is_refused_and_the_copy_goes_on_to_it
     mirror.start(half)
     until(half.done.is_set, 30, "the copy to be half done")
     until(mirror.ended, 30, "the job to end")
-    with pytest.raises(Refused, match="may have made the target anew"):
+    with pytest.raises(Refused, match="may have rebuilt the target"):
         resetting.undo(backup)
     assert {row.state for row in mirror.rows()} == {LaneState.COPYING}
     mirror.start().wait_running()

@@ -182,7 +182,7 @@ def test_options_are_read_anew_and_a_broken_file_leaves_the_last_good_ones(jobs:
     until(lambda: pager.kinds("disk_nearly_full") == ["fired"], SOON, "the new options hold")
     jobs.config("orders", alerts="disk_free = 'nothing'")
     log = jobs.store.folder.log("orders")
-    until(lambda: "[alerts] is as it was: " in log.read_text(), SOON, "it is said")
+    until(lambda: "[alerts] keeps its last valid settings: " in log.read_text(), SOON, "it is said")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "evaluations more")
     assert pager.kinds("disk_nearly_full") == ["fired"], "it has neither ended nor been told twice"
@@ -197,7 +197,9 @@ def test_a_supervisor_that_finds_a_broken_file_goes_by_what_its_run_was_started_
         return {one.fault.rule for one in AlertFile(jobs.store.folder).read().firing.values()}
 
     assert tick("r1") == set()
-    assert said[-1].startswith("nothing is told, [alerts] cannot be read: ") and "alerts.gap must be a dura" in said[-1]
+    assert (
+        said[-1].startswith("no alert is sent, [alerts] cannot be read: ") and "alerts.gap must be a dura" in said[-1]
+    )
     files.keep_config(jobs.store.folder, "r1", "[alerts]\ndisk_free = '16777216MiB'\n")
     assert tick("r1") == {"disk_nearly_full"}
 
@@ -250,7 +252,7 @@ def test_what_cannot_be_remembered_is_told_once_by_each_process(
     for _ in range(3):
         mine.tick(0.0)
     assert pager.kinds("disk_nearly_full") == ["fired"]
-    assert sum("is not remembered" in one for one in said) == 1
+    assert sum("could not be recorded" in one for one in said) == 1
 
 
 def test_a_store_that_cannot_be_read_is_a_fault_and_ends_no_other(

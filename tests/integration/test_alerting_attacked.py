@@ -78,7 +78,7 @@ def test_who_is_stopped_while_it_evaluates_alerts_is_told_by_all_others(
             (one,) = json.loads(capsys.readouterr().out)["alerts"]
         finally:
             os.kill(holder.pid, ended_by)
-    why = f"the supervisor of job orders (pid {holder.pid}) was stopped by a signal (SIGSTOP) or a debugger"
+    why = f"the supervisor of job orders (pid {holder.pid}) is stopped by a signal (SIGSTOP) or a debugger"
     assert one["fault"]["cause"] == f"{why} while it evaluates alerts"
     assert one["fault"]["do"].startswith(f"`kill -CONT {holder.pid}`") and one["sent_at"] is not None
     until(lambda: pager.kinds("alerts_stuck") == ["fired", "cleared"], SOON, "its end is told")

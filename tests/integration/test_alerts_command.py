@@ -80,7 +80,7 @@ def test_an_acknowledgement_made_here_counts_in_the_console_and_the_other_way_ro
     place.write(FULL)
     (one,) = place.alerts()
     code, out, _ = place.run("alerts", "ack", one["key"], "--reason", "new disk ordered")
-    meant = f"acknowledged until it ends or grows worse: {one['key']} warning disk_nearly_full: this machine: "
+    meant = f"acknowledged until it ends or grows worse: {one['key']} warning disk_nearly_full: this host: "
     assert code == 0 and out.startswith(meant) and "MiB are left" in out
     (said,) = place.alerts()
     assert said["ack"]["reason"] == "new disk ordered" and said["ack"]["until"] is None

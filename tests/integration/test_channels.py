@@ -185,7 +185,7 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
     [
         (
             {"columns": (("id", "a"), ("Place", "b"), ("nope", "c"))},
-            "columns names 'nope', which the source table has not",
+            "columns names 'nope', which the source table does not have",
         ),
         ({"columns": (("id", "a"), ("v", "c"))}, "columns leaves out 'Place', which is part of the source's key"),
         ({"where": '"nope" = 1'}, "names column 'nope': unknown in the source table"),

@@ -200,7 +200,7 @@ def test_a_disk_without_inodes_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_quota_on_a_disk_with_room_is_told_as_such(tmp_path: Path, number: int) -> None:
     error = cannot_write(tmp_path / "x", OSError(number, os.strerror(number)))
-    assert isinstance(error, NoRoom) and "takes no more" in error.message and "a quota" in error.message
+    assert isinstance(error, NoRoom) and "accepts no more data" in error.message and "check quotas" in error.message
     assert full(tmp_path) == ""
     assert not isinstance(cannot_write(tmp_path / "x", OSError(errno.EACCES, "Permission denied")), NoRoom)
 
@@ -238,7 +238,7 @@ def test_a_deaf_job_that_is_not_waited_for_is_still_shown_as_it_is(jobs: Jobs, m
     jobs.start("orders", "deaf", limits=replace(FAST, stop=30.0, grace=30.0))
     refuse_wanted(monkeypatch, NoRoom("no room"))
     assert control.stop(jobs.store, "orders", Patience(0)).lives
-    with pytest.raises(Busy, match=r"asked to stop by a signal, but after 0.2 s its processes still live") as late:
+    with pytest.raises(Busy, match=r"got a signal to stop, but after 0.2 s its processes are still running") as late:
         control.stop(jobs.store, "orders", Patience(0.2))
     assert "could not be stored: no room" in late.value.hint
 
@@ -252,7 +252,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(jobs: Jobs, monk
         jobs.store.set_supervisor(view.run, replace(named, run_id=view.run))
         with monkeypatch.context() as patched:
             refuse_wanted(patched, NoRoom("no room"))
-            with pytest.raises(Refused, match=r"does not hold its lock .* it was not signalled"):
+            with pytest.raises(Refused, match=r"does not hold its lock .* it got no signal"):
                 control.stop(jobs.store, "orders", Patience(1))
     assert processes.alive(other.supervisor) and processes.alive(other.driver) and processes.alive(view.driver)
     assert view.supervisor is not None

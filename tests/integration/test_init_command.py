@@ -168,7 +168,7 @@ def test_a_folder_that_others_can_write_gets_neither_a_question_nor_a_file(
     tmp_path.chmod(0o777)
     assert main(["init", "--config", str(tmp_path / file), *FULL]) == 2
     said = capsys.readouterr()
-    assert f"lies below {tmp_path}, which can be written by others (mode 0777)" in said.err and not said.out
+    assert f"is below {tmp_path}, which is writable by other users (mode 0777)" in said.err and not said.out
     assert not list(tmp_path.iterdir())
 
 

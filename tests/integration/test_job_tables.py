@@ -95,12 +95,12 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
     assert (code, f"no job {JOB!r} is known" in err) == (3, True), err
     place.start(B)
     for words, refusal in (
-        (("pause", JOB, "--table", "ods.c"), "it has: ods.a, ods.b"),
+        (("pause", JOB, "--table", "ods.c"), "known: ods.a, ods.b"),
         (("start", JOB, "--table", A), f"`slotkeeper jobs restart {JOB} --table {A}`"),
         (("resume", JOB, "--table", A), "it is not paused"),
         (("pause", JOB, "--table", B), f"`slotkeeper jobs start {JOB} --table {B}` starts it"),
         (("start", JOB, "--table", B, "--take-over"), "--take-over is of a whole job"),
-        (("stop", "one_rt", "--table", A), "the job has one table: without --table"),
+        (("stop", "one_rt", "--table", A), "the job has one table: use the command without --table"),
     ):
         code, out, err = place.call("jobs", *words)
         assert (code, out, refusal in err) == (3, "", True), (words, err)
@@ -111,9 +111,9 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
     assert steering.wanted(place.jobs.store, JOB) == {}
     assert place.call("jobs", "stop", JOB)[0] == 0
     code, _, err = place.call("jobs", "stop", JOB, "--table", B)
-    assert (code, f"job {JOB} is STOPPED: its tables are steered alone while it runs" in err) == (3, True), err
+    assert (code, f"job {JOB} is STOPPED: single tables can be steered only while it runs" in err) == (3, True), err
     code, _, err = place.call("verify", JOB, "--table", "ods.c")
-    assert (code, "it has: ods.a, ods.b" in err) == (3, True), err
+    assert (code, "known: ods.a, ods.b" in err) == (3, True), err
 
 
 @pytest.mark.parametrize("verb", ["jobs stop", "verify", *AS_STOP])

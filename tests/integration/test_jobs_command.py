@@ -37,7 +37,7 @@ def test_a_job_is_listed_paused_resumed_shown_and_stopped(jobs: Jobs, capsys: py
     assert call(jobs, "show", "orders") == 0
     assert f"pid {started.driver.pid} on" in capsys.readouterr().out
     assert call(jobs, "stop", "orders") == 0
-    assert capsys.readouterr().out == "orders: STOPPED (stopped as wanted)\n"
+    assert capsys.readouterr().out == "orders: STOPPED (stopped as requested)\n"
     assert call(jobs, "logs", "orders", "--lines", "50") == 0
     assert "fake driver is here" in capsys.readouterr().out
     assert call(jobs, "list") == 0
@@ -50,7 +50,7 @@ def test_a_resumed_job_that_is_only_on_its_way_is_no_success(jobs: Jobs, capsys:
     assert call(jobs, "pause", "orders") == 0
     pends.touch()
     assert call(jobs, "resume", "orders", "--wait", "300ms") == 1
-    assert "resume was asked for, but after 0.3 s it is P" in capsys.readouterr().err
+    assert "resume was requested, but after 0.3 s it is P" in capsys.readouterr().err
     pends.unlink()
     assert call(jobs, "resume", "orders") == 0
     assert capsys.readouterr().out == "orders: RUNNING\n"
@@ -61,7 +61,7 @@ def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: p
     assert "'nobody'" in capsys.readouterr().err
     jobs.start("orders", "deaf")
     assert call(jobs, "stop", "orders", "--wait", "100ms") == 1
-    assert "it is still wanted" in capsys.readouterr().err
+    assert "the request stays" in capsys.readouterr().err
     assert call(jobs, "stop", "orders", "--wait", "soon") == 2
     assert call(jobs, "stop", "orders", "--wait", "20s") == 0
     assert call(jobs, "pause", "orders") == 3

@@ -59,7 +59,7 @@ def test_what_tries_nothing_is_refused_with_what_to_do(jobs: Jobs, call: Call) -
     jobs.start("pair", tables=["ods.a", "ods.b"], fails=["ods.b"])
     for words, refusal in (
         (("pair", "--table", "ods.b"), "`slotkeeper jobs start pair --table ods.b`"),
-        (("pair", "--table", "ods.c"), "it has: ods.a, ods.b"),
+        (("pair", "--table", "ods.c"), "known: ods.a, ods.b"),
         (("unknown",), "unknown"),
     ):
         code, out, err = call(*words)

@@ -184,7 +184,7 @@ def test_in_a_queue_the_one_that_waits_for_nobody_is_named_and_who_else_is_in_fr
     assert [one.waits for one in wait.blockers] == [False, True]
     said = cause(wait, now())
     assert f"{TABLE} is locked by pid {eve.info.backend_pid}, user " in said
-    assert f"; in the queue before us: pid {bob.info.backend_pid}, user " in said
+    assert f"; earlier in the queue: pid {bob.info.backend_pid}, user " in said
     assert str(bob.info.backend_pid) not in to_do(wait)
 
 
@@ -205,7 +205,7 @@ def test_a_login_that_may_not_see_others_says_what_is_hidden_from_it(place: Plac
     assert wait.statement == STATEMENT and wait.root is not None
     assert (wait.root.state, wait.root.since, wait.root.statement) == (None, None, None)
     said = cause(wait, now())
-    assert said.endswith(", psql, its state and statement are hidden from our login")
+    assert said.endswith(", psql, its state and statement are hidden from this login")
     assert f"SELECT pg_terminate_backend({eve.info.backend_pid})" in to_do(wait)
 
 

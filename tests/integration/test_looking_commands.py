@@ -141,7 +141,7 @@ def test_what_a_source_answers_is_shown_where_the_sink_never_answers(
         assert main(show) == 0
         assert time.monotonic() - begun < 10.0
         said = capsys.readouterr()
-        assert f"the progress rows in {sink.place} are not known: it does not answer" in said.err
+        assert f"the progress rows in {sink.place} are unknown: it does not answer" in said.err
         assert main(["doctor", "--wait", "2s", "--json", "--config", path]) == 5
     places = {one["place"] for one in json.loads(capsys.readouterr().out)["findings"]}
     assert places >= {f"source dws1 {TABLE}", "sink mart"}
@@ -285,9 +285,9 @@ def test_doctor_says_what_a_login_does_not_see_and_the_grant_that_cures_it(
         assert main(["doctor", "--json", "--config", str(path)]) == 0
         return capsys.readouterr().out
 
-    assert "other logins' sessions cannot all be seen: a start also waits for every DN's xmin; fix: GRANT" in said()
+    assert "cannot see all sessions of other logins: a start also waits for every DN's xmin; fix: GRANT" in said()
     facts.second_coordinator(place.warehouse)
-    assert "those of 2 coordinators cannot all be seen: a start also waits for every DN's xmin, and 15 s" in said()
+    assert "cannot see all sessions of 2 coordinators: a start also waits for every DN's xmin, and 15 s" in said()
     facts.sees_statistics(place.warehouse)
     try:
         assert "this login sees every session of every coordinator" in said()

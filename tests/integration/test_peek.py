@@ -143,7 +143,7 @@ def test_a_slot_says_where_to_begin_and_a_drained_one_shows_the_last_rows(make: 
     assert drained.begun is None and drained.rows == unread.rows
     assert "nothing unread" in drained.notes[0]
     nobody = place.peek(Ask(dn=dn, slot="nobody"))
-    assert "not known" in nobody.notes[0] and {row[1] for row in place.slots()} == {FOREIGN}
+    assert "is unknown" in nobody.notes[0] and {row[1] for row in place.slots()} == {FOREIGN}
 
 
 def test_a_changed_key_is_a_delete_of_one_key_and_a_write_of_another(make: Make) -> None:

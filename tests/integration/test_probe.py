@@ -225,7 +225,7 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
         assert said.out == "" and all(text in said.err for text in texts), said.err
         assert len(said.err.splitlines()) <= 2 and "Traceback" not in said.err
 
-    refused(2, "there is no source 'nowhere'", "it has: dws1", source="nowhere")
+    refused(2, "unknown source 'nowhere'", "known: dws1", source="nowhere")
     typed = "CREATE SCHEMA probe; GRANT USAGE, CREATE ON SCHEMA probe TO etl"
     refused(3, "etl cannot create a table in any schema", typed)
     refused(3, "etl cannot create a table in schema ods", words=("--probe-schema", "ods"))
@@ -383,7 +383,7 @@ def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number:
     finally:
         running.kill()
         running.wait()
-    assert running.returncode == 130 and "nothing is left behind" in said and "Traceback" not in said
+    assert running.returncode == 130 and "no probe object is left" in said and "Traceback" not in said
     assert leftovers(place.warehouse) == [] and place.foreign() == before
     assert Audit(StateFolder.open(place.config.parent / "state")).read().lines[0].outcome == "interrupted"
 

@@ -405,7 +405,7 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     for move in (["drop"], ["register"], ["reset", "--to", "latest"]):
         _, out, err = shell.typed("slots", move[0], TABLE, "frames_slot", *move[1:])
         out = " ".join(out.split())
-        assert "does not go on from its checkpoint afterwards" in out, (move, out, err)
+        assert "afterwards it cannot continue from its checkpoint" in out, (move, out, err)
         assert "next start of job" not in out, (move, out)
 
 

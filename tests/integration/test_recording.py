@@ -31,7 +31,7 @@ def test_a_running_job_is_recorded_again_and_again_and_its_end_too(jobs: Jobs) -
     assert states(jobs)[-1] == "STOPPED"
     (frame,) = Metrics(jobs.store).frames(datetime.now(timezone.utc) + timedelta(hours=1))
     view = frame.view
-    assert (view.state, view.reason, view.exit_code) == (JobState.STOPPED, "stopped as wanted", 12)
+    assert (view.state, view.reason, view.exit_code) == (JobState.STOPPED, "stopped as requested", 12)
     assert not view.driver_alive and view.ended_at is not None
 
 

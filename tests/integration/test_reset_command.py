@@ -107,7 +107,7 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     (entry,) = json.loads(out)["resets"]
     assert (entry["target"], entry["step"], entry["reason"]) == ("earliest", "done", "a test")
     code, out, _ = shell.call("slots", "undo", entry["backup"])
-    assert code == 0 and "not undone: what was written to the target meanwhile stays" in " ".join(out.split())
+    assert code == 0 and "not undone: rows written to the target meanwhile stay" in " ".join(out.split())
     _, out, _ = shell.call("slots", "undo", entry["backup"], "--json")
     plan = json.loads(out)
     verb = ("slots", "undo", entry["backup"])
@@ -149,12 +149,12 @@ def test_an_undo_whose_replay_has_started_is_refused_before_anything_is_confirme
 def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
     before, plan = shell.places(), shell.planned("--to", "earliest")["id"]
     refused(shell.execute(plan, "--reason", ""), "a reset needs a reason")
-    refused(shell.execute(plan, "--confirm", "orders"), "the slot's name was not typed: 'orders'")
-    refused(shell.execute(plan, "--rows", "7"), "0 changes would be skipped, typed was 7")
-    refused(shell.execute("0123456789ab"), "there is no plan '0123456789ab' here")
+    refused(shell.execute(plan, "--confirm", "orders"), "the typed name is not the slot's: 'orders'")
+    refused(shell.execute(plan, "--rows", "7"), "0 changes would be skipped, but 7 was typed")
+    refused(shell.execute("0123456789ab"), "unknown plan '0123456789ab'")
     refused(shell.call("slots", "reset", *shell.place, "--execute"), "--execute needs --plan")
     refused(shell.call("slots", "reset", "--resume"), "no reset is unfinished here")
-    refused(shell.call("slots", "reset", *shell.place, "--resume"), "there is no unfinished reset")
+    refused(shell.call("slots", "reset", *shell.place, "--resume"), "no unfinished reset")
     refused(shell.call("slots", "undo", "20260101T000000-abcdef"), "there is no backup")
     file = shell.state_dir / "plans" / f"{plan}.json"
     file.write_text(
@@ -216,7 +216,7 @@ def test_what_does_not_fit_together_is_a_usage_error(shell: Shell) -> None:
     ):
         assert shell.call("slots", "reset", *shell.place, *words)[0] == 2, words
     assert shell.call("slots", "reset", "ods.orders", "nobody", "--to", "latest")[0] == 2
-    refused(shell.call("slots", "reset", *shell.place, "--to", "latest", "--dn", "dn_9"), "there is no DN dn_9")
+    refused(shell.call("slots", "reset", *shell.place, "--to", "latest", "--dn", "dn_9"), "unknown DN dn_9")
 
 
 def sink_moved(shell: Shell) -> None:
@@ -248,7 +248,7 @@ def test_a_stale_plan_names_what_moved(shell: Shell) -> None:
         change(shell)
         before = shell.places()
         answer = shell.execute(plan)
-        refused(answer, f"plan {plan} is stale, this moved: ")
+        refused(answer, f"plan {plan} is stale, these changed: ")
         assert words in answer[2]
         assert shell.places() == before
 

@@ -98,7 +98,7 @@ def test_a_volume_with_an_fs_group_works_after_the_command_of_the_error_and_afte
     as_the_kubelet_mounts_it(volume)
     folder = volume / "slotkeeper"
     said = other_user.run("attempt", folder, ALICE, 0o022, TEAM)["refused"]
-    assert f"lies below {volume}, which can be written by others (mode 2775)" in said
+    assert f"is below {volume}, which is writable by other users (mode 2775)" in said
     assert f"in an init container: chmod +t {volume};" in said
     subprocess.run(["chmod", "+t", volume], check=True)
     rights = other_user.run("use", folder, ALICE, 0o022, TEAM)
@@ -132,7 +132,9 @@ def test_folders_in_one_that_was_private_are_shared_by_their_owners_next_command
     (place / "home").chmod(0o755)
     os.chown(place / "home", 0, 0)
     said = other_user.run("attempt", folder, BOB, 0o022, TEAM)["refused"]
-    assert "belongs to uid 64001 and is not shared as its folder is" in said and "let that user run any command" in said
+    assert (
+        "belongs to uid 64001 and is not shared like its folder" in said and "ask that user to run any command" in said
+    )
     other_user.run("use", folder, ALICE, 0o022, TEAM)
     assert other_user.run("attempt", folder, BOB, 0o022, TEAM) == {}
 
@@ -178,7 +180,7 @@ def test_a_user_can_signal_or_look_into_no_process_of_another(place: Path, monke
 
 def test_a_team_that_we_are_not_in_and_a_strangers_folder_are_refused(place: Path) -> None:
     folder = team_folder(place)
-    assert "we are not in it" in other_user.run("attempt", folder, 0, 0o022)["refused"], "nor is root"
+    assert "this user is not in it" in other_user.run("attempt", folder, 0, 0o022)["refused"], "nor is root"
     assert other_user.run("attempt", folder, ALICE, 0o022, TEAM) == {}
     os.chown(folder, STRANGER, TEAM)
     assert "belongs to another user" in other_user.run("attempt", folder, ALICE, 0o022, TEAM)["refused"]
@@ -186,14 +188,14 @@ def test_a_team_that_we_are_not_in_and_a_strangers_folder_are_refused(place: Pat
     assert other_user.run("attempt", folder, ALICE, 0o022, TEAM) == {}
     os.chown(place, STRANGER, -1)
     said = other_user.run("attempt", folder, ALICE, 0o022, TEAM)["refused"]
-    assert f"lies below {place}, which belongs to another user (uid {STRANGER})" in said
+    assert f"is below {place}, which belongs to another user (uid {STRANGER})" in said
 
 
 def test_root_keeps_no_state_in_a_users_folder(place: Path) -> None:
     (place / "state").mkdir(mode=0o700)
     os.chown(place / "state", ALICE, ALICE)
     said = other_user.run("attempt", place / "state", 0, 0o022)["refused"]
-    assert "belongs to another user (uid 64001), and we run as root" in said and "sudo -u" in said
+    assert "belongs to another user (uid 64001), and this command runs as root" in said and "sudo -u" in said
 
 
 def test_what_a_stranger_left_in_a_private_folder_is_not_written_to(place: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_slot_of_no_job_is_named_as_such(stage: Stage) -> None:
     stage.vacuum()
     (wait,) = found(stage.reader())
     assert [(one.slot, one.job) for one in wait.slots] == [(THEIRS, "")]
-    assert "find the reader of slot retired, which is no configured job" in to_do(wait)
+    assert "Find the reader of slot retired, which no configured job is" in to_do(wait)
 
 
 def test_a_limit_says_when_it_fails(stage: Stage) -> None:
@@ -248,7 +248,8 @@ def test_a_login_that_sees_only_its_own_sessions_says_hidden(stage: Stage, by_us
     reader = stage.reader()
     reader.read(time.time())
     assert (
-        reader.hidden.startswith("hidden: other logins' sessions") and "GRANT gs_role_read_all_stats" in reader.hidden
+        reader.hidden.startswith("hidden: cannot see all sessions of other logins")
+        and "GRANT gs_role_read_all_stats" in reader.hidden
     )
 
 

@@ -353,7 +353,7 @@ def _short_lived(warehouse: Warehouse, make_mirror: MakeMirror, ttl_s: int = 3) 
 def _is_late(mirror: Mirror) -> None:
     error = mirror.wait_error()
     assert isinstance(error, Trouble) and error.name is TroubleName.SLOT_LOST
-    assert "behind, and records of this table are deleted after 3 s, read or not" in error.message
+    assert "behind, and the source deletes records of this table after 3 s, read or not" in error.message
     assert mirror.target_rows() == []
 
 

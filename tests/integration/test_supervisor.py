@@ -69,7 +69,7 @@ def test_a_spark_cluster_that_is_away_is_waited_for_and_is_no_crash_loop(jobs: J
     until(lambda: len(jobs.pids("orders")) > FAST.crashes, SOON, "more drivers than a crash loop has")
     view = jobs.view_of_job("orders")
     assert view.state is not JobState.FAILED and view.supervisor_alive
-    assert "the Spark cluster gives no executor" in jobs.store.errors("orders")[0].message
+    assert "the Spark cluster provides no executor" in jobs.store.errors("orders")[0].message
     jobs.config("orders", "run")
     until(
         lambda: jobs.view_of_job("orders").driver_alive and jobs.view_of_job("orders").state is JobState.RUNNING,
@@ -112,7 +112,7 @@ def test_an_exit_code_of_the_contract_is_an_end_and_no_crash(
 def test_a_stop_is_graceful_where_the_driver_listens(jobs: Jobs) -> None:
     jobs.start("orders")
     view = control.stop(jobs.store, "orders", Patience(SOON))
-    assert (view.state, view.reason, view.lives) == (JobState.STOPPED, "stopped as wanted", False)
+    assert (view.state, view.reason, view.lives) == (JobState.STOPPED, "stopped as requested", False)
     assert jobs.store.runs("orders")[0].exit_code == 12
     assert "driver killed" not in jobs.told("orders")
     assert control.stop(jobs.store, "orders").state is JobState.STOPPED
@@ -143,7 +143,7 @@ def test_left_overs_of_a_crashed_driver_end_before_the_next_one_starts(jobs: Job
 def test_a_second_start_is_refused_and_names_the_first(jobs: Jobs) -> None:
     first = jobs.start("orders").driver
     assert first is not None
-    with pytest.raises(Refused, match=f"runs already: pid {first.pid}, since .*Z, host {first.host}"):
+    with pytest.raises(Refused, match=f"is already running: pid {first.pid}, since .*Z, host {first.host}"):
         jobs.start("orders")
     assert jobs.pids("orders") == [first.pid]
 
@@ -244,7 +244,7 @@ def test_a_supervisor_that_is_asked_to_end_ends_its_driver_gracefully(jobs: Jobs
 def test_a_supervisor_that_cannot_be_seen_but_holds_its_lock_refuses_a_start(jobs: Jobs) -> None:
     lock = jobs.store.folder.try_lock("orders", SUPERVISOR_LOCK)
     assert lock is not None
-    with pytest.raises(Refused, match="runs already"):
+    with pytest.raises(Refused, match="is already running"):
         jobs.start("orders")
     lock.release()
     assert jobs.start("orders").state is JobState.RUNNING

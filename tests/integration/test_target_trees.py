@@ -325,7 +325,7 @@ def test_a_target_that_others_inherit_from_is_refused_as_at_the_source(
 ) -> None:
     run(hands, PLAIN, f'CREATE TABLE mart."Child" () INHERITS ({TARGET})')
     error = refused(session)
-    what = "has tables that inherit from it: their rows are read as its own, and may have its keys"
+    what = "has child tables: their rows are read as its own, and can have its keys"
     assert error.message == f"target {TARGET} {what}"
     run(hands, error.hint)
     targets.check(session, MAPPED, IDENTITY, SinkOptions())

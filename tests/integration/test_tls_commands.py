@@ -65,9 +65,11 @@ def test_doctor_shows_what_each_session_has_negotiated(
     authority = Authority(tmp_path)
     with tls_front(authority.server(HOST), warehouse.server.port) as front:
         found = doctored(through(file, front.port, "sinks.mart", 'sslmode = "verify-full"\nsslrootcert = "root.crt"'))
-    (line,) = [text for level, text in found["sink mart"] if "the line is" in text]
-    assert re.match(r"the line is TLSv1\.3 with TLS_\w+; sslmode = \"verify-full\": the certificate is verified", line)
-    assert ("ok", "the line is not encrypted; it stays on this machine") in found["source dws1"]
+    (line,) = [text for level, text in found["sink mart"] if "the connection" in text]
+    assert re.match(
+        r"the connection uses TLSv1\.3 with TLS_\w+; sslmode = \"verify-full\": the certificate is verified", line
+    )
+    assert ("ok", "the connection is not encrypted; it stays on this host") in found["source dws1"]
 
 
 def test_doctor_says_why_a_line_is_refused_and_what_cures_it(
@@ -106,7 +108,7 @@ def test_a_start_warns_of_what_its_lines_leave_open(
     read(tmp_path, sink='sslmode = "require"')
     assert main(["jobs", verb, "orders_rt", "--config", str(tmp_path / "config.toml")]) == 3
     said = capsys.readouterr().err
-    assert 'sink mart: sslmode = "require": the line is encrypted, but' in said
+    assert 'sink mart: sslmode = "require": the connection is encrypted, but' in said
     assert "source dws1: ssl" not in said
 
 

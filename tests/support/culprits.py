@@ -134,7 +134,7 @@ SINGLES: Mapping[str, Culprit] = {
         r"^Check (source|sink) .*, and the network to it", root=2, late=5.0, code="SK-1704",
     ),
     "disk-full": Culprit(
-        ("disk_full",), (Party.MACHINE,), Severity.CRITICAL, r"^by hand: free some space there", Holds.DELAYS, 0,
+        ("disk_full",), (Party.MACHINE,), Severity.CRITICAL, r"^Free disk space there", Holds.DELAYS, 0,
         seen=Seen.BY_HOST,
     ),
     "sink-truncated": Culprit(
@@ -241,7 +241,7 @@ def drawn(seed: int, singles: int, doubles: int, cheap: bool = False) -> list[Sc
     return alone + chance.sample([one for one in pairs() if not left_out & set(one.names)], doubles)
 
 
-_PARTICIPLE = re.compile(r"^(?:by hand: )?[A-Za-z]+ed\b(?!:)")
+_PARTICIPLE = re.compile(r"^[A-Za-z]+ed\b(?!:)")
 
 
 def borrowed(fault: Fault) -> str:

@@ -27,7 +27,6 @@ def bare(text: str) -> str:
 _GOES_ON = re.compile(r"^ {3}\S")
 _TYPED = re.compile(r"`([^`]+)`")
 _DIVIDED = re.compile(r"; (then|or) ")
-BY_HAND = "by hand: "
 _REASON = re.compile(r"--reason (?:TEXT|'\.\.\.')")
 WHY = "read on the screen"
 
@@ -36,7 +35,7 @@ WHY = "read on the screen"
 class Part:
     """One part of a remedy: its words, and what is typed in its order.
 
-    `instead`: only where the part before could not be done. `by_hand`: somebody's act.
+    `instead`: only where the part before could not be done. `by_hand`: a person's act, without a command.
     """
 
     words: str
@@ -64,7 +63,7 @@ def paragraphs(rows: Sequence[str]) -> list[str]:
 def parts(remedy: str) -> list[Part]:
     """A remedy's parts, in their order.
 
-    >>> [(one.commands, one.instead, one.by_hand) for one in parts("by hand: ask eve; or type `SELECT 1`; then `x y`")]
+    >>> [(one.commands, one.instead, one.by_hand) for one in parts("Ask eve; or run `SELECT 1`; then `x y`")]
     [((), False, True), (('SELECT 1',), True, False), (('x y',), False, False)]
     """
     words = _DIVIDED.split(remedy)
@@ -73,7 +72,7 @@ def parts(remedy: str) -> list[Part]:
         text = words[place].strip()
         instead = place > 0 and words[place - 1] == "or"
         typed = tuple(_TYPED.findall(text))
-        found.append(Part(text, typed, instead, text.startswith(BY_HAND) or not typed))
+        found.append(Part(text, typed, instead, not typed))
     return found
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from slotkeeper.core.domain.audit import Actor, AuditLine, Phase
-from slotkeeper.core.domain.remedy import copy_anew
+from slotkeeper.core.domain.remedy import new_snapshot
 from slotkeeper.core.domain.reset import DONE
 from slotkeeper.demo.warehouse import Warehouse
 from tests.support.mirror import MakeMirror, Mirror
@@ -59,7 +59,7 @@ def statements_of(hint: str) -> list[str]:
 
 def typed_as_printed(mirror: Mirror, hint: str, folder: Path) -> None:
     """Do what a hint says, word for word: the statements, the reset, the start."""
-    assert hint.endswith(f"; then {copy_anew(mirror.job)}"), hint
+    assert hint.endswith(f"; then {new_snapshot(mirror.job)}"), hint
     mirror.at_sink(*statements_of(hint))
     assert Resetting(mirror, folder / "state").reset(SNAPSHOT).outcome == DONE
     mirror.start()

@@ -154,7 +154,7 @@ SOURCE = {
     ),
     "inherited": Case(
         _sql(f'CREATE TABLE ods."Child" () INHERITS ({TABLE})'),
-        f"{TABLE} has tables that inherit from it: their rows are read as its own, and may have its keys",
+        f"{TABLE} has child tables: their rows are read as its own, and can have its keys",
         f'ALTER TABLE ods."Child" NO INHERIT {TABLE}',
     ),
     "view": Case(
@@ -293,7 +293,7 @@ SINK = {
     ),
     "inherited": (
         [TABLE_OF_TARGET, f"CREATE TABLE mart.child () INHERITS ({TARGET})"],
-        f"target {TARGET} has tables that inherit from it: their rows are read as its own, and may have its keys",
+        f"target {TARGET} has child tables: their rows are read as its own, and can have its keys",
         f"ALTER TABLE mart.child NO INHERIT {TARGET}",
     ),
     "view": (

@@ -162,7 +162,7 @@ def _plan(moves: tuple[Move, ...], slot: str, goal: Goal) -> ResetPlan:
         moves=moves,
         checks=(Check("job at rest", True, "STOPPED, no process lives"),),
         sql=("sink dn_1: UPDATE slotkeeper_progress ...", "source dn_1: SELECT pgxc_register_binlog_sync_point(..)"),
-        notes=("until it has caught up again the target shows older values; the job says CATCHING UP",),
+        notes=("the target shows older values until the job has caught up (state CATCHING UP)",),
         made=made.timestamp(),
         expires=made.timestamp() + 600,
     )

@@ -228,11 +228,15 @@ def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_p
     [
         (
             1,
-            "slotkeeper: orders_rt: RUNNING\nslotkeeper: job orders_rt: stop was asked for, but it is RUNNING"
-            "\n  it is still wanted; `slotkeeper jobs show orders_rt` tells when it is reached\n",
-            ["observed RUNNING after 30.0 s: not applied yet", "next: it is still wanted"],
+            "slotkeeper: orders_rt: RUNNING\nslotkeeper: job orders_rt: stop was requested, but it is RUNNING"
+            "\n  the request stays; `slotkeeper jobs show orders_rt` shows when it is reached\n",
+            ["observed RUNNING after 30.0 s: not applied yet", "next: the request stays"],
         ),
-        (3, "slotkeeper: job orders_rt was started elsewhere\n  ask there\n", ["refused", "elsewhere", "ask there"]),
+        (
+            3,
+            "slotkeeper: job orders_rt was started on another host\n  check that host\n",
+            ["refused", "another host", "check that"],
+        ),
         (-9, "", ["observed RUNNING after 30.0 s"]),
     ],
 )

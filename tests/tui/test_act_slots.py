@@ -385,7 +385,7 @@ async def test_a_stale_plan_says_what_moved_and_is_planned_again(
     await to_fields(pilot, made.app)
     await typed(pilot, SLOT)
     await press(pilot, "enter", "enter")
-    err = "slotkeeper: plan 7f3a9c0d1e2f is stale, this moved: dn_1: epoch 3 -> 4\n  make a new one\n"
+    err = "slotkeeper: plan 7f3a9c0d1e2f is stale, these changed: dn_1: epoch 3 -> 4\n  make a new one\n"
     runs.end(list(runs.actions)[-1], 3, None, err)
     await until(pilot, made.app, "dn_1: epoch 3 -> 4", "n plans again")
     await press(pilot, "n")

@@ -102,7 +102,7 @@ async def test_the_panel_says_who_what_and_the_statement_that_ends_it(
     assert "SELECT pg_terminate_backend(4711)" in words and "pid 812, user bob, dbt, active" in words
     await press(pilot, "G")
     _, said = shown.panel(shown.table.cursor_key)
-    assert "its state and statement are hidden from our login" in " ".join(text for _, text in said)
+    assert "its state and statement are hidden from this login" in " ".join(text for _, text in said)
 
 
 @driven(locked)

@@ -87,7 +87,7 @@ async def test_of_what_stands_above_a_table_no_part_is_dropped(made: Filled, pil
 def test_what_a_plan_means_is_read_in_full_where_there_is_room(tmp_path: Path) -> None:
     made = console(tmp_path, ascii_only=True)
     made.store.set_state("orders_rt", JobState.STOPPED, "stopped")
-    note = "until it has caught up again the target shows older values; the job says CATCHING UP"
+    note = "the target shows older values until the job has caught up (state CATCHING UP)"
     plan = reset_plan(lane_move("dn_1", 88_512_330, 88_120_441, again=7), slot="orders_slot")
     plant(made, lambda order: None if order.listed else (0, plan, ""))
 

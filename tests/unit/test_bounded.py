@@ -85,7 +85,7 @@ def test_a_file_of_the_state_folder_that_grew_is_refused_by_name(tmp_path: Path)
     (folder.path / ACKS_KIND).mkdir()
     (folder.path / ACKS_KIND / f"{ACKS_NAME}.json").touch()
     os.truncate(folder.path / ACKS_KIND / f"{ACKS_NAME}.json", STATE_FILE_BYTES + 1)
-    with pytest.raises(StateError, match=f"{ACKS_NAME}.json has more than 16 MiB, which no file of ours has"):
+    with pytest.raises(StateError, match=f"{ACKS_NAME}.json has more than 16 MiB, which no file of Slotkeeper has"):
         AckFile(folder).read()
 
 

@@ -62,7 +62,7 @@ def test_every_rule_of_the_table_is_a_rule_or_about_to_be_one() -> None:
     [
         ("", "no act"),
         ("Resumed by `slotkeeper jobs resume a`", "begins with a past participle"),
-        ("by hand: resumed by eve", "begins with a past participle"),
+        ("resumed by eve", "begins with a past participle"),
         ("refused", "begins with a past participle"),
         ("the disk is full: wait", "a reason in the place of an act"),
         ("`slotkeeper jobs start a`", ""),

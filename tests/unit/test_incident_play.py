@@ -79,14 +79,14 @@ def test_a_step_that_ends_otherwise_is_an_error() -> None:
 
 
 def test_a_start_that_takes_longer_than_its_patience_is_waited_for() -> None:
-    late = Answer(1, "it is still wanted; `slotkeeper jobs show orders_rt` tells when it is reached")
+    late = Answer(1, "the request stays; `slotkeeper jobs show orders_rt` shows when it is reached")
     shell = Shell(slots=Answer(0, PLAN), start=late)
     play.cure(world(shell), replace(NIGHT, cure=COPY_ANEW))
     assert shell.typed[-1] == "verify orders_rt"
 
 
 def test_a_refused_start_that_takes_longer_than_its_patience_is_judged_by_how_it_ends() -> None:
-    late = Answer(1, "it is still wanted; `slotkeeper jobs show orders_rt` tells when it is reached")
+    late = Answer(1, "the request stays; `slotkeeper jobs show orders_rt` shows when it is reached")
     ended = Answer(2, '"state": "FAILED", "reason": "SLOT LOST: binlog"')
     assert "SLOT LOST" in play.refused(world(Shell(start=late, status=ended)), NIGHT).text
 

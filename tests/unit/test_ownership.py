@@ -60,7 +60,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("fifo")
     for path in (tmp_path / "fifo", tmp_path / "link", Path("/dev/null")):
-        with pytest.raises(NotOurs, match="no regular file"):
+        with pytest.raises(NotOurs, match="not a regular file"):
             read(path)
     with pytest.raises(IsADirectoryError):
         read(tmp_path)
@@ -69,7 +69,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> N
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
 def test_a_file_that_others_can_write_is_refused(kept: Path, mode: int) -> None:
     kept.chmod(mode)
-    with pytest.raises(NotOurs, match=f"{kept} can be written by others .mode {mode:04o}") as caught:
+    with pytest.raises(NotOurs, match=f"{kept} is writable by other users .mode {mode:04o}") as caught:
         read(kept)
     assert caught.value.hint == f"chmod go-w {kept}"
     assert ownership.check(kept, "it") is not None
@@ -79,7 +79,7 @@ def test_a_folder_in_which_others_could_put_another_file_is_refused(kept: Path, 
     (tmp_path / "link").symlink_to(kept)
     kept.parent.chmod(0o777)
     for path in (kept, tmp_path / "link"):
-        with pytest.raises(NotOurs, match=f"below {kept.parent}, which can be written by others"):
+        with pytest.raises(NotOurs, match=f"below {kept.parent}, which is writable by other users"):
             read(path)
     kept.parent.chmod(0o1777)
     assert read(kept) == b"x = 1"
@@ -92,7 +92,9 @@ def test_a_strangers_file_folder_or_link_is_refused(kept: Path, tmp_path: Path) 
     with pytest.raises(NotOurs, match=f"behind the link {tmp_path / 'link'}, which belongs to another user"):
         read(tmp_path / "link")
     os.chown(kept, STRANGER, -1)
-    with pytest.raises(NotOurs, match=f"belongs to another user .uid {STRANGER}., and we run as root") as caught:
+    with pytest.raises(
+        NotOurs, match=f"belongs to another user .uid {STRANGER}., and this command runs as root"
+    ) as caught:
         read(kept)
     assert "sudo -u" in caught.value.hint and f"chown root {kept}" in caught.value.hint
     os.chown(kept, 0, -1)

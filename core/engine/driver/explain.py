@@ -11,11 +11,11 @@ from pathlib import Path
 from slotkeeper.core.domain.endpoint import SecretRef
 from slotkeeper.core.domain.fault import Party
 from slotkeeper.core.domain.refusals import UNDEFINED_COLUMN, UNDEFINED_TABLE
-from slotkeeper.core.domain.remedy import OR
+from slotkeeper.core.domain.remedy import NOTHING, OR
 from slotkeeper.core.domain.report import Condition, server_of
 from slotkeeper.core.domain.spec import ChannelSpec, JobSpec
 from slotkeeper.core.errors import ErrorKind, Refused, SlotkeeperError
-from slotkeeper.core.judgement.servers import NOTHING, RETRIES, UNKNOWN, Refusal, explain
+from slotkeeper.core.judgement.servers import RETRIES, UNKNOWN, Refusal, explain
 
 _OF_SERVERS = {
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from slotkeeper.core.domain.job import WantedState
 from slotkeeper.core.domain.progress import LaneState, ProgressRow
-from slotkeeper.core.domain.remedy import BY_HAND, THEN, copy_anew, start
+from slotkeeper.core.domain.remedy import THEN, new_snapshot, start
 from slotkeeper.core.domain.row_counts import CopyRows
 from slotkeeper.core.domain.shape import Reshape
 from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.domain.spec import RESNAPSHOT
-from slotkeeper.core.domain.start import ANEW, SAFE
+from slotkeeper.core.domain.start import SAFE, SNAPSHOT
 from slotkeeper.core.domain.text import typed
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.engine.driver.context import JobContext, about
@@ -209,9 +209,9 @@ def again(part: JobContext, due: bool = False) -> str:
     if due:
         return start(job.name)
     if not part.sessions.no_reset:
-        return copy_anew(job)
+        return new_snapshot(job)
     place = typed(job.channel.source_table, job.slot)
-    first = f'{BY_HAND}set on_existing = "replace"{THEN}' if job.on_existing == "refuse" else ""
+    first = f'set on_existing = "replace"{THEN}' if job.on_existing == "refuse" else ""
     drop = f"`slotkeeper slots drop {place}` prints the line that drops the slot"
     key, rows = job.lane_key(), dotted(f"{job.progress_schema}.slotkeeper_progress")
     names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
@@ -222,10 +222,10 @@ def again(part: JobContext, due: bool = False) -> str:
 
 def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
     """Where a new copy helps, the commands that make it, as they are typed."""
-    if not isinstance(error, Trouble) or not error.hint.endswith(ANEW) or error.hint != SAFE[error.name]:
+    if not isinstance(error, Trouble) or not error.hint.endswith(SNAPSHOT) or error.hint != SAFE[error.name]:
         return
     if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
-        error.hint = f"{error.hint.removesuffix(ANEW)}{ANEW}: {again(ctx)}"
+        error.hint = f"{error.hint.removesuffix(SNAPSHOT)}{SNAPSHOT}: {again(ctx)}"
 
 
 def resnapshot(one: Changed, reason: str) -> None:

@@ -7,7 +7,6 @@ seconds, and only while somebody waits. All of it are short statements of one qu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from slotkeeper.core.domain.locks import HIDDEN, Blocker, Sight
@@ -50,8 +49,7 @@ class DwsWaits:
             self._sight, self._limits, self._known_at = sight.read(self._session), self._limits_of(), now
         rows = self._rows("across" if self._sight.across else "here")
         pairs, untold = self._pairs(now)
-        unseen = re.sub("^those of", "sessions of", self._sight.lacks)
-        lacks = "; ".join(filter(None, (unseen, untold)))
+        lacks = "; ".join(filter(None, (self._sight.lacks, untold)))
         grant = sight.CURE.format(user=quoted(self._user))
         self.hidden = f"{HIDDEN}: {lacks}; `{grant}` shows them" if lacks else ""
         found = [*self._consumers(rows, None if untold else pairs, now), *by_locks(pairs, now, self._limit)]

@@ -42,10 +42,10 @@ SPELLING = [
 ]
 
 CAMEL_AND_LATER = [
-    _case("camelCase", added(BINLOG, "binlogSleepTime = 5"), "binlogSleepTime", "spelled binlog_sleep_time"),
-    _case("camelCase later", added(BINLOG, "binlogParallelNum = 5"), "spelled binlog_parallel_num"),
-    _case("camelCase sink", added(OPTIONS, "autoFlushBatchSize = 5"), "spelled auto_flush_batch_size"),
-    _case("dotted Flink option", added(OPTIONS, '"sink.parallelism" = 5'), "spelled sink_parallelism"),
+    _case("camelCase", added(BINLOG, "binlogSleepTime = 5"), "binlogSleepTime", "written binlog_sleep_time"),
+    _case("camelCase later", added(BINLOG, "binlogParallelNum = 5"), "written binlog_parallel_num"),
+    _case("camelCase sink", added(OPTIONS, "autoFlushBatchSize = 5"), "written auto_flush_batch_size"),
+    _case("dotted Flink option", added(OPTIONS, '"sink.parallelism" = 5'), "written sink_parallelism"),
     _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "stands in [jobs.orders_rt.binlog]"),
     _case("sink key in the job", added(JOB, "ignore_delete = true"), "stands in [jobs.orders_rt.sink_options]"),
     _case("options under sink", changed('sink = "mart"', "sink = {ignore_delete = true}"), "sink_options"),
@@ -184,7 +184,7 @@ NAMES = [
     _case(
         "job name is no slot",
         VALID.replace("orders_rt", "orders-rt").replace('slot = "orders_slot"\n', ""),
-        "own name is no slot name",
+        "own name is not a slot name",
     ),
     _case("no schema", changed('"ods.orders"', '"orders"'), "from", "schema.table"),
     _case("dot in the table", changed('"ods.orders"', '"ods.or.ders"'), "from", "exactly one dot"),

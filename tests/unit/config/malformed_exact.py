@@ -102,7 +102,7 @@ WITHOUT_MEANING = [
     ("connection_size = 2", "the tasks of Spark are the readers"),
     ('connection_pool_name = "p"', "sessions are named slotkeeper/<job>/<epoch>"),
     ('connection_pool_timeout = "5s"', "a task waits for a place of Spark"),
-    ("connection_max_use_count = 9", "a session lives as long as its job's epoch"),
+    ("connection_max_use_count = 9", "a session lasts as long as its job's epoch"),
     ("need_connection_pool_monitor = true", "each task has a session of its own"),
     ('connection_pool_monitor_period = "5s"', "each task has a session of its own"),
     ('connection_time_out = "5s"', "it is the source's connect_timeout"),
@@ -137,7 +137,7 @@ EXACT = [
             27,
             f"camelCase {_key(line)}",
             added(BINLOG, line),
-            f"unknown key {_key(line)} in [{BINLOG}]; it is spelled {spelled} here",
+            f"unknown key {_key(line)} in [{BINLOG}]; it is written {spelled} here",
         )
         for line, spelled in CAMEL_CASE
     ),
@@ -220,7 +220,7 @@ EXACT = [
         25,
         "channel camelCase",
         changed('into = "mart.orders"', 'into = "mart.orders"\ncreateTarget = true'),
-        f"unknown key createTarget in [{CHANNEL}]; it is spelled create_target here",
+        f"unknown key createTarget in [{CHANNEL}]; it is written create_target here",
     ),
     _at(
         23,

@@ -32,7 +32,7 @@ def test_ports_have_dorises_defaults_and_the_lock_names_the_cluster(tmp_path: Pa
     assert (made.sink.port, made.sink.http_port, made.sink.backends) == (9030, 8030, ())
     assert (made.in_two_parts, made.store_at[0].name) == (True, "mart")
     assert made.locked_target == "fe.example.org:8030.mart.orders"
-    assert promise_of(made).startswith("each change takes effect exactly once for as long as the sink remembers")
+    assert promise_of(made).startswith("each change takes effect exactly once while the sink remembers")
 
 
 def test_further_hosts_are_a_list(tmp_path: Path) -> None:

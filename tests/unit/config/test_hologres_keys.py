@@ -66,7 +66,7 @@ def test_a_start_is_said_by_its_own_names(tmp_path: Path, binlog: str, start: st
         ("cdc_mode = false", "", "must be true"),
         ("retry_count = 0", "", "from 1 to"),
         ("new_system_value = true", "", "unknown key new_system_value"),
-        ("binlogReadBatchSize = 7", "", "it is spelled binlog_read_batch_size"),
+        ("binlogReadBatchSize = 7", "", "it is written binlog_read_batch_size"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(tmp_path: Path, binlog: str, job: str, says: str) -> None:

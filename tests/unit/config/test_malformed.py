@@ -84,7 +84,7 @@ def _refused(file: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no such file" in _refused(tmp_path / "none.toml", capsys)
+    assert "does not exist" in _refused(tmp_path / "none.toml", capsys)
 
 
 def test_a_folder_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,7 +97,7 @@ def test_canals_keys_are_refused_with_what_stands_in_their_place(tmp_path: Path,
 
 
 def test_a_key_as_canal_spells_it_is_named(tmp_path: Path) -> None:
-    assert "it is spelled canal_batch_size here" in refused(tmp_path, f'{SOURCE}"canal.batchSize" = 8192\n{REST}')
+    assert "it is written canal_batch_size here" in refused(tmp_path, f'{SOURCE}"canal.batchSize" = 8192\n{REST}')
 
 
 def test_threads_are_sparks(tmp_path: Path) -> None:

@@ -148,8 +148,8 @@ def test_an_authority_that_others_could_put_in_its_place_is_warned_of(tmp_path: 
     assert not read(tmp_path).warnings
     root.chmod(0o666)
     said = read(tmp_path).warnings
-    assert all("can be written by others (mode 0666): whoever can change it says" in one for one in said) and said
+    assert all(": a user who can change it decides which server is trusted" in one for one in said) and said
     root.unlink()
     os.mkfifo(root, 0o600)
     said = read(tmp_path).warnings
-    assert all("is no regular file" in one for one in said) and said
+    assert all("is not a regular file" in one for one in said) and said

@@ -42,7 +42,7 @@ def test_a_configuration_that_others_can_write_is_refused_by_every_command(
 ) -> None:
     config.chmod(0o666)
     said = refused(config, words, capsys)
-    assert f"configuration {config} can be written by others (mode 0666): its commands would run as us" in said
+    assert f"configuration {config} is writable by other users (mode 0666): its commands would run as this user" in said
     assert f"chmod go-w {config}" in said
 
 
@@ -52,7 +52,7 @@ def test_a_password_file_that_others_can_write_refuses_its_jobs(
 ) -> None:
     (config.parent / "p").chmod(0o602)
     said = refused(config, words, capsys)
-    assert f"password_file {config.parent / 'p'} can be written by others (mode 0602)" in said
+    assert f"password_file {config.parent / 'p'} is writable by other users (mode 0602)" in said
     assert "config.toml:17: jobs.orders_rt" in said
 
 
@@ -64,7 +64,7 @@ def test_a_state_folder_that_others_can_write_is_refused_by_every_command(
     state.mkdir()
     state.chmod(0o777)
     assert main(["--config", str(config), *words]) == 3
-    assert f"state folder {state} can be written by others (mode 0777)" in capsys.readouterr().err
+    assert f"state folder {state} is writable by other users (mode 0777)" in capsys.readouterr().err
     assert list(state.iterdir()) == []
 
 
@@ -77,7 +77,7 @@ def test_a_secret_is_judged_again_when_it_is_needed(config: Path) -> None:
     secret = config.parent / "p"
     assert resolve(SecretRef("file", str(secret))) == "hush"
     secret.chmod(0o620)
-    with pytest.raises(ConfigError, match="can be written by others"):
+    with pytest.raises(ConfigError, match="is writable by other users"):
         resolve(SecretRef("file", str(secret)))
 
 
@@ -85,14 +85,14 @@ def test_an_unused_secret_of_somebody_else_is_a_warning(config: Path) -> None:
     (config.parent / "p").chmod(0o602)
     loaded = load_usable(config, {})
     assert list(loaded.refused) == ["orders_rt"]
-    assert any("sources.dws1: password_file" in one and "written by others" in one for one in loaded.warnings)
+    assert any("sources.dws1: password_file" in one and "writable by other users" in one for one in loaded.warnings)
 
 
 @NEEDS_ROOT
 def test_a_users_configuration_is_not_obeyed_by_root(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.chown(config, 64_001, -1)
     said = refused(config, ["config", "check"], capsys)
-    assert "belongs to another user (uid 64001), and we run as root" in said
+    assert "belongs to another user (uid 64001), and this command runs as root" in said
     assert "run as that user" in said
 
 

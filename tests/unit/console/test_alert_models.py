@@ -55,7 +55,7 @@ def test_nothing_fires_where_a_job_follows_and_its_slot_was_just_registered() ->
     [
         (gone(JobState.FAILED, "SLOT LOST: dn_1: gone", trouble="SLOT LOST"), "job_failed", Level.CRITICAL),
         (job(JobState.PAUSED), "job_paused", Level.WARNING),
-        (gone(JobState.STOPPED, "stopped as wanted"), "job_stopped", Level.WARNING),
+        (gone(JobState.STOPPED, "stopped as requested"), "job_stopped", Level.WARNING),
         (gone(JobState.RUNNING, "started elsewhere", elsewhere=True), "job_elsewhere", Level.UNKNOWN),
         (gone(JobState.DEAD, "no process: killed?"), "job_dead", Level.CRITICAL),
         (job(JobState.RUNNING, reported_at=NOW - timedelta(seconds=99)), "driver_silent", Level.WARNING),
@@ -105,13 +105,16 @@ def test_a_table_that_does_not_go_on_fires_by_itself_in_place_of_its_job(state: 
 def test_a_slot_near_its_end_names_the_point_in_time_and_what_is_lost() -> None:
     one = only(alerts(monitor(tables=(seen(23.2, 12_403_118),)), NOW))
     assert (one.rule, one.level, one.limit, one.value) == ("slot_ttl", Level.CRITICAL, "< 4h48m", "48m00s")
-    assert one.means == "slot s1 of ods.orders: 48 min of its TTL of 1d00h are left on dn_1"
-    assert one.ignored == "at 03:19:07Z it expires and 24,806,236 unread changes are lost to it"
+    assert one.means == "slot s1 of ods.orders: 48 min of its TTL of 1d00h left on dn_1"
+    assert one.ignored == "expires at 03:19:07Z unless confirmed; its 24,806,236 unread changes would be lost"
     assert only(alerts(monitor(tables=(seen(14),)), NOW)).level is Level.WARNING
 
 
 def test_unread_that_is_not_known_has_no_number_and_is_never_nothing() -> None:
-    assert "expires and unread changes are lost" in only(alerts(monitor(tables=(seen(23.2, None),)), NOW)).ignored
+    assert (
+        "unless confirmed; its unread changes would be lost"
+        in only(alerts(monitor(tables=(seen(23.2, None),)), NOW)).ignored
+    )
 
 
 def test_ways_out_that_lose_nothing_come_before_those_that_lose_changes() -> None:

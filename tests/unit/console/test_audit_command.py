@@ -60,7 +60,7 @@ def test_lines_without_a_hash_are_a_difference_until_a_person_accepts_them(
     assert call(audit, "verify", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["differs"], found["unlinked"], found["accepted"], found["lines"]) == (False, 0, 2, 5)
-    assert "whether 2 unlinked lines were as they are before they were accepted" in found["unproven"]
+    assert "whether 2 unlinked lines were unchanged before they were accepted" in found["unproven"]
 
 
 @pytest.mark.parametrize("number", [0, 1])

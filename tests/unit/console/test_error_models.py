@@ -124,7 +124,7 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("53100", "", "disk full"),
         ("22003", "", "value does not fit the column"),
         ("42883", "", "function does not exist"),
-        ("SIGKILL", "driver ended: killed by SIGKILL", "the driver ended by itself"),
+        ("SIGKILL", "driver ended: killed by SIGKILL", "the driver crashed"),
         ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
         ("08006", "source dws1: FATAL: Invalid username/password,login denied", "password rejected"),
         ("08006", "source dws1: FATAL: The account has been locked.", "account locked"),
@@ -134,26 +134,26 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         (
             "",
             "ods.t has row-level security, which can hide rows from this login",
-            "rows or values may be hidden from us",
+            "rows or values may be hidden from this login",
         ),
-        ("", "ods.t has a redaction policy: the job would copy masked values", "rows or values may be hidden from us"),
-        ("", "target mart.t does not exist: take a new snapshot", "a copy cannot go on"),
-        ("", "unknown mode of the unfinished copy into mart.t", "a copy cannot go on"),
-        ("", "the shadow table of the unfinished copy into mart.t does not exist", "a copy cannot go on"),
+        (
+            "",
+            "ods.t has a redaction policy: the job would copy masked values",
+            "rows or values may be hidden from this login",
+        ),
+        ("", "target mart.t does not exist: take a new snapshot", "a copy cannot continue"),
+        ("", "unknown mode of the unfinished copy into mart.t", "a copy cannot continue"),
+        ("", "the shadow table of the unfinished copy into mart.t does not exist", "a copy cannot continue"),
         ("", "target mart.t belongs to job x (dws1 ods.t slot x)", "the target belongs to another job"),
-        ("", "target mart.t belongs to no job: its lock is held by x", "somebody else has the target's lock"),
-        ("", "the lease of ods.t slot s is held: by no job of ours, but x", "somebody else has the lease's lock"),
-        ("", "the lease of ods.t slot s is held: by a session that is not", "somebody else has the lease's lock"),
-        ("", "the lease of ods.t slot s is held: job x run y by z", "somebody else has the lease"),
+        ("", "target mart.t belongs to no job: its lock is held by x", "another session has the target's lock"),
+        ("", "the lease of ods.t slot s is held: by no job, but x", "another session has the lease's lock"),
+        ("", "the lease of ods.t slot s is held: by a session that is not", "another session has the lease's lock"),
+        ("", "the lease of ods.t slot s is held: job x run y by z", "another run has the lease"),
         ("", "target mart.t is not empty", "the target is not empty"),
         ("", "gtm_option is gtm-lite: not documented", "the cluster's order of transactions is not certain"),
         ("", "waiting for transactions that were open when recording started: etl pid 7", OPEN),
         ("", "waiting for an unlisted transaction that was open when recording started (of another database)", OPEN),
-        (
-            "",
-            "other logins' sessions cannot all be seen and a DN's xmin does not advance: an open transaction may exist",
-            OPEN,
-        ),
+        ("", "cannot see all sessions of other logins; xmin does not advance: an open transaction may exist", OPEN),
         ("", "never seen", UNKNOWN_KIND.title),
     ],
 )
@@ -187,7 +187,7 @@ def test_names_are_put_in_as_a_shell_takes_them_and_never_into_each_other() -> N
 def test_progress_lost_leads_to_no_refused_reset() -> None:
     remedy = remedy_for(TroubleName.PROGRESS_LOST.value, "")
     assert not any("slots reset" in one.do for one in remedy.options)
-    assert "restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title
+    assert "Restore" in remedy.title and "slots drop" in remedy.title and "on_existing" in remedy.title
 
 
 @pytest.mark.parametrize(

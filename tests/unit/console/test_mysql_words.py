@@ -110,7 +110,7 @@ def test_slots_show_says_it_in_lines_and_as_json() -> None:
 
 
 def test_what_is_not_known_or_never_happens_is_said_so() -> None:
-    assert replace(PURGE, seconds=None).age_text == "after how many hours binlogs are purged is unknown"
+    assert replace(PURGE, seconds=None).age_text == "the server's binlog retention is unknown"
     never = replace(PURGE, seconds=0)
     assert never.age_text == "binlogs are purged only by PURGE BINARY LOGS (binlog_expire_logs_seconds is 0)"
     assert never.file_text == "the oldest binlog that the job needs is mysql-bin.000003"

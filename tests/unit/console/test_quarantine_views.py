@@ -138,7 +138,7 @@ def test_held_rows_are_no_error_rows() -> None:
 @pytest.mark.parametrize(
     ("state", "quarantined", "level", "words"),
     [
-        (JobState.RUNNING, 3, Level.WARNING, "the target: 3 rows in quarantine, which it lacks"),
+        (JobState.RUNNING, 3, Level.WARNING, "the target: 3 rows in quarantine"),
         (JobState.RUNNING, 0, Level.FINE, "2 lanes"),
         (JobState.FINISHED, 1, Level.WARNING, "1 row in quarantine when it ended"),
         (JobState.FAILED, 100, Level.CRITICAL, "the target: 100 rows in quarantine when it ended"),

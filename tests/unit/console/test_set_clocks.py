@@ -40,7 +40,11 @@ def test_what_lies_ahead_has_no_age() -> None:
     [
         (timedelta(0), Level.FINE, "2 lanes"),
         (HOUR, Level.WARNING, "has not reported since this host's clock was set back"),
-        (-HOUR, Level.CRITICAL, "its driver lives and does not report, 60 min, it hangs or is starved"),
+        (
+            -HOUR,
+            Level.CRITICAL,
+            "the driver is running but does not report, 60 min, it hangs or gets too little CPU",
+        ),
     ],
 )
 def test_a_driver_that_hangs_is_no_fresh_one(ahead: timedelta, level: Level, words: str) -> None:

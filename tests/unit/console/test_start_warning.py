@@ -16,7 +16,7 @@ from slotkeeper.core.state.sqlite import Store
 @pytest.mark.parametrize(
     ("trouble", "safe", "said"),
     [
-        ("QUARANTINE FULL", SAFE[TroubleName.QUARANTINE_FULL], "take away at the sink what refuses the rows"),
+        ("QUARANTINE FULL", SAFE[TroubleName.QUARANTINE_FULL], "remove at the sink what rejects them"),
         ("", "check user and password reference", "unless this is done: check user"),
         (
             "SLOT LOST",

@@ -66,10 +66,14 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
         (replace(RUNNING, state=JobState.PAUSED, report=FAILED_ONE), Level.CRITICAL, "TTL"),
         (replace(RUNNING, report=STOPPED_ONE), Level.WARNING, "1 of 4 tables STOPPED: ods.a"),
         (replace(RUNNING, state=JobState.PAUSED, report=PAUSED_ALL), Level.WARNING, "applies nothing"),
-        (replace(RUNNING, state=JobState.STOPPED, report=FAILED_ONE, reason="as wanted"), Level.WARNING, "as wanted"),
+        (
+            replace(RUNNING, state=JobState.STOPPED, report=FAILED_ONE, reason="as requested"),
+            Level.WARNING,
+            "as requested",
+        ),
         (replace(RUNNING, state=JobState.PAUSED), Level.WARNING, "TTL"),
         (replace(RUNNING, state=JobState.FAILED, trouble="SLOT LOST"), Level.CRITICAL, "SLOT LOST"),
-        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as wanted"), Level.WARNING, "TTL"),
+        (replace(RUNNING, state=JobState.STOPPED, reason="stopped as requested"), Level.WARNING, "TTL"),
         (replace(RUNNING, state=JobState.STOPPED, run="", reason="never started"), Level.REST, "never"),
         (replace(RUNNING, state=JobState.STOPPED, trouble="SUPERSEDED"), Level.WARNING, "SUPERSEDED"),
         (replace(RUNNING, state=JobState.FINISHED), Level.REST, ""),
@@ -102,7 +106,7 @@ def test_a_failed_table_is_told_once_with_its_trouble_and_the_command_that_bring
     assert why_of(view) == "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"
     assert found.wrong.startswith(why_of(view))
     assert (found.trouble, found.only_tables) == ("SLOT LOST", True)
-    assert found.safe == "by hand: reset it; then `slotkeeper jobs start orders --table ods.a`"
+    assert found.safe == "reset it; then `slotkeeper jobs start orders --table ods.a`"
     assert not stands(replace(view, report=replace(FAILED_ONE, conditions=(DOWN,))), NOW).only_tables
     assert "ods.a" not in stands(replace(view, supervisor_alive=False, driver_alive=False), NOW).safe
 

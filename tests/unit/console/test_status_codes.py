@@ -77,7 +77,7 @@ def _password_is_a_folder(place: Place) -> None:
 
 
 UNJUDGED: dict[str, tuple[Callable[[Place], object], str]] = {
-    "no such configuration": (lambda place: place.config.unlink(), "there is no such file"),
+    "no such configuration": (lambda place: place.config.unlink(), "the file does not exist"),
     "a configuration that is a folder": (lambda place: _folder_instead(place.config), "cannot be read"),
     "a configuration that is no TOML": (lambda place: place.config.write_text("[jobs"), "TOML"),
     "a configuration that is no text": (lambda place: place.config.write_bytes(b"\xff\xfe\x00"), "UTF-8"),
@@ -86,9 +86,9 @@ UNJUDGED: dict[str, tuple[Callable[[Place], object], str]] = {
     "an unknown section": (lambda place: place.write(VALID + "[nosuch]\n"), "nosuch"),
     "a value out of its range": (lambda place: place.write(VALID.replace("port = 8000", "port = 0")), "port"),
     "no such password file": (lambda place: place.write(VALID, password="none"), "No such file"),
-    "a password file that is a folder": (_password_is_a_folder, "is no regular file"),
-    "no state folder": (_no_state, "there is no state folder"),
-    "no state file": (lambda place: (place.state / FILE_NAME).unlink(), "there is no state file"),
+    "a password file that is a folder": (_password_is_a_folder, "is not a regular file"),
+    "no state folder": (_no_state, "does not exist: no job is known"),
+    "no state file": (lambda place: (place.state / FILE_NAME).unlink(), "does not exist: no job is known"),
     "a state folder that is a file": (_state_is_a_file, "is not a folder"),
     "a state folder that everybody may write to": (_folder_of_everybody, "state"),
     "a damaged state file": (lambda place: (place.state / FILE_NAME).write_bytes(b"x" * 9_000), "damaged"),
@@ -116,7 +116,7 @@ def test_a_state_folder_that_is_not_there_is_not_made(place: Place, capsys: pyte
     nowhere = place.state / "nope"
     for words in (["status"], [*CODE]):
         assert main([*words, "--state-dir", str(nowhere)]) == 3
-        assert f"there is no state folder {nowhere}" in capsys.readouterr().err
+        assert f"state folder {nowhere} does not exist" in capsys.readouterr().err
     assert not nowhere.exists()
     assert main([*CODE]) == 3, "neither a configuration nor the folder that is used without one"
 

@@ -84,6 +84,6 @@ def test_a_lane_that_is_only_beginning_has_no_position_to_lie_behind(position: D
     found = explain_miss(replace(ROW, position=position), 7)
     if position is None:
         assert named(found) is TroubleName.SINK_OLDER
-        assert "we were at no position" in str(found)
+        assert "the job was at no position" in str(found)
     else:
         assert found == position

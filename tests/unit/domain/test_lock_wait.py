@@ -20,7 +20,7 @@ from slotkeeper.core.domain.locks import (
     to_do,
     without_literals,
 )
-from slotkeeper.core.domain.remedy import BY_HAND, OR
+from slotkeeper.core.domain.remedy import OR
 from slotkeeper.core.wiring.worker import session_name
 
 LONG = Blocker(7, "etl", session_name("a_job_of_a_long_name", "3"))
@@ -32,16 +32,16 @@ WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.
 @pytest.mark.parametrize(
     ("blockers", "said"),
     [
-        ((), "a session that is not shown here: it has just ended, or another coordinator of the server has it"),
-        ((Blocker(7, "eve", "psql"),), "pid 7, user eve, psql, its state and statement are hidden from our login"),
-        ((Blocker(7),), "pid 7, user hidden, application hidden, its state and statement are hidden from our login"),
+        ((), "a session that this login cannot see: it has just ended, or it is on another coordinator"),
+        ((Blocker(7, "eve", "psql"),), "pid 7, user eve, psql, its state and statement are hidden from this login"),
+        ((Blocker(7),), "pid 7, user hidden, application hidden, its state and statement are hidden from this login"),
         ((Blocker(7, "", "", "active", 40.0, "autovacuum: VACUUM mart.orders (to prevent wraparound)"),),
          "pid 7, a process of the server, active for 60 s: autovacuum: VACUUM mart.orders (to prevent wraparound)"),
         ((Blocker(7, "eve", "psql", "active", 40.0, "SELECT 'pass' FROM t"),),
          "pid 7, user eve, psql, active for 60 s: SELECT '...' FROM t"),
         ((Blocker(None, "eve", gid="left", since=0.0),), "prepared transaction 'left' of user eve, prepared for 100 s"),
         ((EVE, BOB), "pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
-         " in the queue before us: pid 12, user bob, dbt"),
+         " earlier in the queue: pid 12, user bob, dbt"),
         ((EVE, replace(EVE, pid=9), replace(EVE, pid=10)),
          "pid 4711, user eve, psql, idle in transaction for 58 s: LOCK TABLE mart.orders;"
          " and by pid 9, user eve, psql and 1 more session"),
@@ -54,16 +54,16 @@ def test_who_is_in_front_is_said_as_far_as_it_is_shown(blockers: tuple[Blocker, 
 @pytest.mark.parametrize(
     ("blockers", "has", "has_not"),
     [
-        ((EVE, BOB), "have user eve commit or roll back; or as an administrator of the sink type "
+        ((EVE, BOB), "Ask user eve to commit or roll back; or as an administrator of the sink, run "
          "`SELECT pg_terminate_backend(4711)`", "(12)"),
-        ((Blocker(7, "", "", "active"),), "let the server's own process end", "have user"),
+        ((Blocker(7, "", "", "active"),), "Wait for the server's own process to end", "Ask user"),
         ((Blocker(None, "eve", gid="o'k"),), "ROLLBACK PREPARED 'o''k'", "terminate"),
         ((Blocker(7, "etl", "slotkeeper/prices/3"),), "`slotkeeper jobs pause prices`", "terminate"),
-        ((Blocker(7, "etl", "slotkeeper/orders/3"),), "it is this job's own session, whose statement runs", "pause"),
-        ((LONG,), "(`slotkeeper jobs list` has its name)", "pause a_"),
+        ((Blocker(7, "etl", "slotkeeper/orders/3"),), "Wait: it is this job's own session, and its statement", "pause"),
+        ((LONG,), "`slotkeeper jobs list` shows the full name", "pause a_"),
         ((EVE, replace(EVE, pid=9)), "SELECT pg_terminate_backend(9)", "hidden"),
         ((BOB,), "SELECT pg_terminate_backend(12)", "hidden"),
-        ((), "find the transaction by pg_locks", "terminate"),
+        ((), "Find the transaction in pg_locks", "terminate"),
     ],
 )  # fmt: skip
 def test_what_to_do_has_the_statement_and_says_that_we_end_nobody(
@@ -71,7 +71,7 @@ def test_what_to_do_has_the_statement_and_says_that_we_end_nobody(
 ) -> None:
     said = to_do(replace(WAIT, blockers=blockers))
     assert has in said and has_not not in said
-    assert said.endswith("; slotkeeper ends no session of others by itself")
+    assert said.endswith("; Slotkeeper ends no other user's session by itself")
 
 
 def test_hostile_names_and_statements_come_out_as_one_line_of_visible_characters() -> None:
@@ -95,7 +95,7 @@ def test_a_name_that_a_stranger_chose_puts_nothing_among_what_is_typed(hostile: 
     assert len(typed) == (2 if hostile.node else 1) and not any(
         "DROP TABLE" in one for one in typed if "U&'" not in one
     )
-    assert said.count(OR) == 1 and said.startswith(BY_HAND)
+    assert said.count(OR) == 1 and "`" not in said.partition(OR)[0]
 
 
 def test_a_session_is_a_jobs_only_by_a_name_that_a_job_can_have() -> None:

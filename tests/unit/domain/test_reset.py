@@ -212,5 +212,5 @@ def test_effects_in_words() -> None:
     assert moved(DwsPosition(100, 3)).effect == "does not move"
     assert moved(DwsPosition(110)).effect == "passes a range without changes"
     assert "applies 0 changes again" in moved(DwsPosition(90)).effect
-    assert "copied anew" in moved(None).effect
+    assert "copied again" in moved(None).effect
     assert "WITHOUT" in replace(moved(DwsPosition(110)), skipped=Count((("I", 4),))).effect

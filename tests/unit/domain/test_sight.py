@@ -16,5 +16,5 @@ def test_it_is_whole_only_where_everybody_on_every_coordinator_is_proven_to_be_s
     assert sight.all_coordinators == (sight.across or sight.coordinators == 1)
     assert sight.whole == (sight.everyone and (sight.across or sight.coordinators == 1))
     assert bool(sight.lacks) == (not sight.whole), "what is missing is said"
-    assert ("login" in sight.lacks) == (not sight.everyone)
+    assert ("other logins" in sight.lacks) == (not sight.everyone)
     assert ("coordinator" in sight.lacks) == (not sight.all_coordinators)

@@ -71,7 +71,7 @@ def shown(points: str) -> str:
 
 def expected(state: LaneState | None, points: str, latest: str, fingerprint: str) -> StartDecision:
     there = shown(points)
-    what = {TABLE: "the table was dropped and made again", COLUMNS: "the table's columns changed"}
+    what = {TABLE: "the table was dropped and created again", COLUMNS: "the table's columns changed"}
     changed = what.get(fingerprint, "another database answers under this address")
     if state is None:
         if not any(POINTS[points]):
@@ -82,18 +82,18 @@ def expected(state: LaneState | None, points: str, latest: str, fingerprint: str
         return StartDecision(StartAction.CREATE)
     if points in LOST:
         cause = "" if fingerprint == SAME else f"; cause: {changed}"
-        said = f"dn_1: our position is 200/4, the slot holds {there}{cause}"
+        said = f"dn_1: the job's position is 200/4, the slot holds {there}{cause}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_LOST, said)
     if points in AHEAD:
-        said = f"dn_1: the slot ({there}) is ahead of our position 200: {READINGS}"
+        said = f"dn_1: the slot ({there}) is ahead of the job's position 200: {READINGS}"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
     if points in BEHIND:
-        said = f"dn_1: the slot ({there}) is behind what we registered (100/100)"
+        said = f"dn_1: the slot ({there}) is behind the job's last registration (100/100)"
         return StartDecision(StartAction.REFUSE, TroubleName.SLOT_MOVED, said)
     if fingerprint != SAME:
         return StartDecision(StartAction.REFUSE, TroubleName.SCHEMA_CHANGED, f"dn_1: {changed}")
     if latest == "below":
-        said = "dn_1: the source's newest point 199 is below our 200"
+        said = "dn_1: the source's newest point 199 is before the job's position 200"
         return StartDecision(StartAction.REFUSE, TroubleName.SOURCE_OLDER, said)
     return StartDecision(StartAction.COPY if state is LaneState.COPYING else StartAction.STREAM)
 
@@ -129,7 +129,7 @@ def test_what_counts_as_our_own_start_that_was_broken_off(begun: str, points: st
         assert found.trouble is TroubleName.PROGRESS_LOST
     elif position is not None and points in AHEAD:
         assert found.trouble is TroubleName.SLOT_MOVED
-        said = f"dn_1: the slot ({shown(points)}) is ahead of 200, where our start was to register it"
+        said = f"dn_1: the slot ({shown(points)}) is ahead of 200, which the job's start was to register"
         said += f": {READINGS}"
         assert found.sentence == said
     else:
@@ -159,7 +159,7 @@ def test_a_binlog_that_begins_beyond_the_position_has_lost_what_lies_between() -
     assert compare(row(LaneState.RUNNING), replace(kept, oldest=place(AT))) == StartDecision(StartAction.STREAM)
     found = compare(row(LaneState.RUNNING), replace(kept, oldest=place(AT + 1)))
     assert found.trouble is TroubleName.SLOT_LOST
-    assert found.sentence == "dn_1: our position is 200/4, the binlog begins at 201"
+    assert found.sentence == "dn_1: the job's position is 200/4, the binlog begins at 201"
 
 
 def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:

@@ -76,7 +76,7 @@ def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothi
     assert (found.come, found.renamed, found.begins) == (tuple(statuses[2:]), (), place(150))
     assert found.sentence == "the DN set changed: new dn_3, dn_4"
     assert named(left_unread(found, [TWO, ONE])) == (
-        "the DN set changed: new dn_3, dn_4; changes before 150 are left unread on dn_1, dn_2"
+        "the DN set changed: new dn_3, dn_4; changes before 150 are unread on dn_1, dn_2"
     )
 
 
@@ -87,15 +87,13 @@ def test_new_dns_with_points_are_adopted_and_the_last_of_them_says_how_far_nothi
 def test_a_new_dn_without_one_known_point_is_named(points: tuple[int | None, int | None] | None, held: str) -> None:
     statuses = [status(ONE), status(TWO), *([status(NEW, *points)] if points else [])]
     assert named(decided((*OURS, NEW), statuses)).endswith(
-        f"since when dn_3 records is not known, its points of the slot: {held}"
+        f"the start of recording on dn_3 is unknown, its points: {held}"
     )
 
 
 def test_a_dn_that_is_gone_is_named_whatever_else_changed() -> None:
-    assert named(decided((ONE,))) == (
-        "the DN set changed: gone dn_2; what was left unread on a DN that is gone cannot be told"
-    )
-    assert named(decided((ONE, NEW))).startswith("the DN set changed: gone dn_2; new dn_3; what was left unread")
+    assert named(decided((ONE,))) == ("the DN set changed: gone dn_2; unread changes on a removed DN are unknown")
+    assert named(decided((ONE, NEW))).startswith("the DN set changed: gone dn_2; new dn_3; unread changes")
     assert named(decided((ONE, replace(TWO, node_id=9)))).startswith("the DN set changed: gone dn_2; new dn_2;")
 
 
@@ -110,7 +108,7 @@ def test_a_new_name_under_an_old_id_is_adopted_in_every_state(state: LaneState) 
 
 def test_a_new_dn_discards_a_copy() -> None:
     assert named(decided((*OURS, NEW), state=LaneState.COPYING)) == (
-        "the DN set changed: new dn_3; this was during the copy, which is discarded"
+        "the DN set changed: new dn_3; the copy was under way and is discarded"
     )
 
 

@@ -48,7 +48,7 @@ def test_other_points_than_ours_are_a_moved_slot(live: int, durable: int) -> Non
     found = judge(status(live, durable), expecting(7, 7))
     assert found is not None
     assert found.name is TroubleName.SLOT_MOVED
-    assert f"the slot holds {live}/{durable}, we registered 7/7" in found.message
+    assert f"the slot holds {live}/{durable}, the job registered 7/7" in found.message
 
 
 def test_a_binlog_that_begins_behind_our_position_is_a_lost_slot() -> None:

@@ -137,7 +137,7 @@ def told_while_it_waits(tries: int) -> list[str]:
 
 def test_a_start_that_waits_for_the_lease_says_once_who_has_it_and_that_it_is_over() -> None:
     first, last = told_while_it_waits(tries=20)
-    assert first.startswith("the lease of ods.t slot s is held: by no job of ours, but session psql, user eve, pid 7")
+    assert first.startswith("the lease of ods.t slot s is held: by no job, but session psql, user eve, pid 7")
     assert last == ""
 
 

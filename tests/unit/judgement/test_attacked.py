@@ -93,7 +93,7 @@ def test_a_supervisor_that_a_signal_has_stopped_is_told_and_sees_to_nothing() ->
     assert (one.rule, one.thing, one.severity) == ("process_stopped", "supervisor", Severity.WARNING)
     gone = told(replace(view, driver=DRIVER, driver_alive=False))
     assert {fault.rule for fault in gone} == {"process_stopped", "driver_gone"}
-    assert not any("sees to it" in fault.cause for fault in gone)
+    assert not any("restarts it" in fault.cause for fault in gone)
 
 
 @pytest.mark.parametrize("party", ["source", "sink"])

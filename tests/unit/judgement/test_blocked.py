@@ -60,8 +60,10 @@ def test_half_a_minute_makes_it_critical() -> None:
 def test_of_a_paused_job_it_comes_before_the_pause_and_its_act_resumes_the_job() -> None:
     first, second = told(WAIT, state=JobState.PAUSED)
     assert (first.rule, second.rule) == ("source_blocked", "job_paused")
-    assert first.do.startswith("`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or by hand: ")
-    assert told(WAIT)[0].do.startswith("`slotkeeper jobs drain orders`; or by hand: ")
+    assert first.do.startswith(
+        "`slotkeeper jobs resume orders`; then `slotkeeper jobs drain orders`; or as an administrator "
+    )
+    assert told(WAIT)[0].do.startswith("`slotkeeper jobs drain orders`; or as an administrator ")
 
 
 def test_of_several_waits_at_a_table_the_longest_is_told_and_each_table_by_itself() -> None:
@@ -82,7 +84,7 @@ def test_a_job_without_a_process_tells_of_no_wait() -> None:
 def test_what_is_hidden_is_said_as_hidden_and_never_as_none() -> None:
     unseen = Blocker(7, None, None)
     (one,) = told(replace(WAIT, waiter=unseen, behind=None, slots=(), fails_at=None))
-    assert "user hidden" in one.cause and one.cause.endswith(": hidden") and "of which slot is hidden" in one.cause
+    assert "user hidden" in one.cause and one.cause.endswith(": hidden") and "a slot whose name is hidden" in one.cause
     assert one.effect == "sessions after it: hidden" and one.value == "hidden"
     assert "None" not in one.cause + one.effect + one.do
 
@@ -90,8 +92,8 @@ def test_what_is_hidden_is_said_as_hidden_and_never_as_none() -> None:
 def test_the_act_for_a_session_names_the_job_and_the_statement_that_ends_the_session() -> None:
     by_session = replace(WAIT, what=DDL, slots=(), sessions=(OURS,))
     assert to_do(by_session).startswith(
-        "`slotkeeper jobs pause orders`; or by hand: as an administrator of the source type"
-        " `SELECT pg_terminate_backend(99)`, which ends that session; or by hand: "
+        "`slotkeeper jobs pause orders`; or as an administrator of the source, end its session:"
+        " `SELECT pg_terminate_backend(99)`; or as an administrator of the source, cancel the DDL: "
     )
     mysql = replace(by_session, ends="KILL {}", sessions=(replace(OURS, application=None),), job="orders")
     assert "`KILL 99`" in to_do(mysql) and "jobs pause orders" in to_do(mysql) and mysql.jobs == ("orders",)

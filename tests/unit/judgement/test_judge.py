@@ -64,7 +64,7 @@ def test_rows_in_quarantine_name_the_newest_by_entry_and_key() -> None:
     newest = "entry 7: cust = 3, order_no = 90001 (23514)"
     report = replace(VIEW.report or JobReport("orders", "r1", "RUNNING"), quarantined=2, quarantined_newest=newest)
     (one,) = told(replace(VIEW, report=report))
-    assert one.cause == f"2 rows in quarantine, which it lacks; the newest is {newest}"
+    assert one.cause == f"2 rows in quarantine; the newest is {newest}"
 
 
 def test_what_holds_a_job_comes_before_what_delays_it_and_that_before_what_may_come() -> None:
@@ -97,7 +97,7 @@ def test_that_a_step_took_too_long_does_not_explain_a_lag() -> None:
 
 def test_a_lane_whose_lag_nobody_can_measure_is_late_by_what_it_was_watched_for() -> None:
     (one,) = told(lags={"dn_1": None, "dn_2": 0.3}, least_lags={"dn_1": 41.0})
-    assert (one.rule, one.name, one.cause) == ("lag", "dn_1", "it is at least 41 s behind its source")
+    assert (one.rule, one.name, one.cause) == ("lag", "dn_1", "at least 41 s behind its source")
     assert told(lags={"dn_1": None}, least_lags={"dn_1": 29.0}) == ()
 
 
@@ -146,7 +146,7 @@ def test_a_pause_says_who_asked_for_it_and_why() -> None:
     (one,) = told(replace(VIEW, state=JobState.PAUSED), asked_by="eva uid 1000", asked_why="index build")
     assert one.said(NOW).startswith("paused by eva uid 1000: reason: index build, 60 min")
     assert (one.party, one.do) == (
-        Party.PERSON, "`slotkeeper jobs resume orders` lets it apply again from where it is",
+        Party.PERSON, "`slotkeeper jobs resume orders` continues from its position",
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def test_a_job_that_was_taken_over_was_stopped_by_nobody_here() -> None:
 def test_clocks_that_differ_by_more_than_two_seconds_are_told(apart: float | None, said: str) -> None:
     assert VIEW.report is not None
     found = told(replace(VIEW, report=replace(VIEW.report, clock_apart=apart)))
-    assert [(one.rule, one.cause) for one in found] == [("clocks_differ", f"it is {said} this machine's")] * bool(said)
+    assert [(one.rule, one.cause) for one in found] == [("clocks_differ", f"{said} this host's clock")] * bool(said)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_what_a_full_disk_keeps_from_being_recorded_is_neither_silence_nor_lag_a
     )
     assert (disk.rule, job.rule, job.severity) == ("disk_full", "driver_silent", Severity.UNKNOWN)
     assert "its reports cannot be stored while the disk of the state folder is full" in job.said(NOW)
-    assert job.effect == "its state and lag are unknown" and "free some space" in job.do
+    assert job.effect == "its state and lag are unknown" and "Free space on that disk" in job.do
     assert "hangs" not in f"{disk}{job}"
 
 
@@ -282,7 +282,7 @@ def test_a_job_that_was_taken_over_is_applied_by_the_later_start_and_one_whose_s
     (one,) = told(over)
     assert one.effect == "the later start applies the changes and confirms the slot"
     (lost,) = told(replace(VIEW, state=JobState.FAILED, trouble="SLOT LOST", reason="SLOT LOST: dn_1: gone"))
-    assert lost.effect.endswith("nothing is applied, and what it had not read is lost")
+    assert lost.effect.endswith("nothing is applied; the unread changes are lost")
     assert "TTL" not in lost.effect
 
 
@@ -291,4 +291,4 @@ def test_a_job_that_awaits_its_copy_is_a_warning_that_names_its_start() -> None:
     awaits = replace(VIEW, state=JobState.AWAITS_COPY, reason="reset R1: reset to snapshot", safe=do)
     (one,) = told(awaits, asked_by="eve")
     assert (one.rule, one.code, one.severity) == ("awaits_copy", "SK-2309", Severity.WARNING)
-    assert (one.name, one.do) == ("job orders", do) and "keep the old rows" in one.effect
+    assert (one.name, one.do) == ("job orders", do) and "the target shows the old rows" in one.effect

@@ -13,7 +13,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.remedy import until_started
 from slotkeeper.core.domain.report import Condition
 from slotkeeper.core.domain.row_counts import Verified
-from slotkeeper.core.domain.start import ANEW, SAFE
+from slotkeeper.core.domain.start import SAFE, SNAPSHOT
 from slotkeeper.core.errors import TroubleName
 from slotkeeper.core.judgement.facts import Facts, JobSeen, Machine
 from slotkeeper.core.judgement.judge import judge
@@ -40,7 +40,7 @@ FAULTS: list[tuple[str, tuple[Fault, ...]]] = [
     ("crashes again and again", told(crashes=(ago(8), ago(90)), crash="killed by SIGKILL")),
     ("silent", told(replace(VIEW, reported_at=ago(60)))),
     ("lag", told(lags={"dn_1": 60.0})),
-    ("differs", told(verified=DIFFERENT, copy_anew="`slotkeeper slots reset t s`")),
+    ("differs", told(verified=DIFFERENT, new_snapshot="`slotkeeper slots reset t s`")),
     ("disk", judge(Facts(NOW, machine=Machine("/s", full="the disk at / is full", free=0)))),
     ("audit", judge(Facts(NOW, machine=Machine("/s", damaged=2)))),
     ("refused", judge(Facts(NOW, refused={"b": "unknown key"}))),
@@ -59,7 +59,7 @@ def test_a_remedy_can_be_done_word_for_word(name: str, faults: tuple[Fault, ...]
             assert not _STANDS_FOR.search(command), (fault.rule, command)
             assert shlex.split(command)[0] in ("slotkeeper", "SELECT", "ALTER"), command
         first = found[0]
-        assert first.by_hand or first.commands or fault.do.startswith("nothing") or ANEW in fault.do, fault.do
+        assert first.by_hand or first.commands or fault.do.startswith("nothing") or SNAPSHOT in fault.do, fault.do
 
 
 @pytest.mark.parametrize("name", list(TroubleName))
@@ -76,7 +76,7 @@ def test_a_paused_jobs_slot_is_renewed_by_resuming_it() -> None:
 
 
 def test_what_differs_is_compared_again_before_anything_is_made_anew() -> None:
-    (one,) = told(verified=DIFFERENT, copy_anew="`slotkeeper slots reset t s`")
+    (one,) = told(verified=DIFFERENT, new_snapshot="`slotkeeper slots reset t s`")
     typed = [command for part in parts(one.do) for command in part.commands]
     assert typed == [
         "slotkeeper verify orders", "slotkeeper jobs stop orders", "slotkeeper slots reset t s",

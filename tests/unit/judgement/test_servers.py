@@ -133,7 +133,7 @@ def test_a_read_only_server_is_a_standby_or_a_setting_that_is_reset() -> None:
 def test_what_is_not_known_borrows_no_act() -> None:
     said = explain(Refusal("cache lookup failed", "XX000", job="orders rt"))
     assert said.problem == "cause not recognized: cache lookup failed"
-    assert said.action == "Read `slotkeeper jobs logs 'orders rt'`: it has what came before."
+    assert said.action == "Read `slotkeeper jobs logs 'orders rt'`: it shows what came before."
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, UNKNOWN], ids=lambda cause: cause.code)

@@ -39,7 +39,7 @@ def test_what_is_no_file_of_figures_is_left_as_it_is_and_that_is_said(tmp_path: 
     else:
         file.mkdir()
     before = file.lstat()
-    assert "is not replaced: it is there already" in alerting.write_metrics(file, FACTS, ())
+    assert "is not replaced: the existing file" in alerting.write_metrics(file, FACTS, ())
     assert (file.lstat().st_ino, file.lstat().st_mtime) == (before.st_ino, before.st_mtime)
     assert other.read_text("ascii") == "precious" and len(list(tmp_path.iterdir())) == 2
 

@@ -86,6 +86,6 @@ def test_a_rate_needs_two_moments() -> None:
 def test_what_is_left_of_a_drain_is_said_per_dn_and_never_guessed() -> None:
     assert left_by_shard(judge(facts(True, {"ours": 0}))) == {}
     assert left_by_shard(judge(facts(False, {"ours": 3}))) == {"dn_1": "slot ours (both points) 3 unread"}
-    assert "not known" in left_by_shard(judge(facts(False, None)))["dn_1"]
+    assert "unknown slot" in left_by_shard(judge(facts(False, None)))["dn_1"]
     with pytest.raises(Refused):
         left_by_shard(judge(facts(None, {"ours": 0})))

@@ -34,7 +34,7 @@ def test_the_reason_names_host_and_pid_of_the_later_start_where_the_sink_answers
     config.write_text(VALID, "utf-8")
 
     def replaced(*_: object, **__: object) -> None:
-        raise Superseded("epoch 2 has taken over from this run's 1")
+        raise Superseded("epoch 2 has taken over from this job's 1")
 
     sessions = SimpleNamespace(store=lambda: SimpleNamespace(holder=holder), close=lambda: None)
     monkeypatch.setattr(driver, "WiredSessions", lambda *_, **__: sessions)

@@ -172,9 +172,9 @@ def test_a_full_file_gets_a_number_and_the_next_begins_with_its_last_hash(
     assert (chain.broken, [link.digest for link in chain.whole]) == ((), heads)
     assert [one.action_id for one in audit.read(9).lines] == [f"id{each}" for each in range(12, 3, -1)]
     (audit.file.parent / files[1]).unlink()
-    assert "the file after audit-000001.jsonl is gone" in audit.chain().broken
+    assert "the file after audit-000001.jsonl is missing" in audit.chain().broken
     (audit.file.parent / files[0]).unlink()
-    assert "the files before audit-000003.jsonl are gone" in audit.chain().broken
+    assert "the files before audit-000003.jsonl are missing" in audit.chain().broken
 
 
 def test_the_oldest_files_go_beyond_the_limit_and_that_is_said(audit: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_empty_files_with_numbers_do_not_say_that_lines_were_dropped_in_order(au
         (audit.file.parent / f"audit-{number:06d}.jsonl").touch(mode=0o600)
     audit.append(line(100))
     chain = audit.chain()
-    assert "audit-000002.jsonl is not full: lines of it are gone" in chain.broken
+    assert "audit-000002.jsonl is not full: lines of it are missing" in chain.broken
     assert compare(chain, copied).older == 3
 
 
@@ -221,7 +221,7 @@ def test_a_line_that_nobody_linked_is_of_an_earlier_version_or_a_strangers(audit
     assert ([link.place for link in audit.chain().unlinked], audit.chain().broken) == (["audit.jsonl:1"], ())
     with audit.file.open("a") as file:
         file.write(json.dumps(line(3).as_json()) + "\n")
-    assert "was not written by this program" in audit.chain().broken[0]
+    assert "Slotkeeper did not write it" in audit.chain().broken[0]
 
 
 def test_what_a_sink_knows_and_the_file_has_not_is_named(audit: Audit) -> None:

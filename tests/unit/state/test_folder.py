@@ -39,7 +39,7 @@ def test_all_that_is_made_is_for_its_owner_only(tmp_path: Path) -> None:
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(mode)
-    with pytest.raises(StateError, match="can be written by others") as refused:
+    with pytest.raises(StateError, match="is writable by other users") as refused:
         Store.open(tmp_path / "state")
     assert "chmod 700" in refused.value.hint
 
@@ -94,7 +94,7 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="damaged") as refused:
         Store.open(tmp_path / "state")
     assert str(file) in refused.value.message
-    assert "no position is lost" in refused.value.hint
+    assert "it holds no position" in refused.value.hint
 
 
 def test_damage_inside_the_file_is_named_too(tmp_path: Path) -> None:
@@ -124,5 +124,5 @@ def test_another_programs_database_is_never_migrated(tmp_path: Path) -> None:
     with sqlite3.connect(folder.path / FILE_NAME) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
-    with pytest.raises(StateError, match="not ours"):
+    with pytest.raises(StateError, match="another program's database"):
         Store.open(tmp_path / "state")
