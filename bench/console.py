@@ -70,7 +70,7 @@ def bars(rounds: Rounds) -> list[Bar]:
     switches, empty_switches = (together(one.switches for one in some) for some in (rounds.seen, rounds.floors))
     return [
         *_start_bars(rounds),
-        Bar("idle CPU of a core", _middle([one.idle.percent for one in rounds.seen]), 3.0, "%", _floor(rounds)),
+        Bar("idle CPU of a core", _middle([one.idle.percent for one in rounds.seen]), 2.5, "%", _floor(rounds)),
         Bar("idle bytes", _middle([one.idle.rate for one in rounds.seen]) / 1000, 2.5, "KB/s", "12 rows change in 2 s"),
         Bar("paused bytes", max(one.paused.rate for one in rounds.seen), 0.0, "B/s", "key f"),
         Bar(
@@ -80,18 +80,18 @@ def bars(rounds: Rounds) -> list[Bar]:
             "%",
             "collecting goes on",
         ),
-        *_key_bars("cursor move", moves, empty_moves),
-        *_key_bars("screen switch", switches, empty_switches),
+        *_key_bars("cursor move", moves, empty_moves, 1.4),
+        *_key_bars("screen switch", switches, empty_switches, 4.0),
         Bar("bytes of a cursor move", _middle(moves.counts), 1_200, "B", "median"),
         Bar(
             "bytes of a screen switch", _middle(switches.counts), 10_000, "B", f"median; most {max(switches.counts):,}"
         ),
-        Bar("RSS after a few screens", max(one.rss_first for one in rounds.seen) / _MB, 70, "MB", _rss(rounds)),
-        Bar("RSS after all seven", max(one.rss_all for one in rounds.seen) / _MB, 70, "MB", "most"),
+        Bar("RSS after a few screens", max(one.rss_first for one in rounds.seen) / _MB, 80, "MB", _rss(rounds)),
+        Bar("RSS after all seven", max(one.rss_all for one in rounds.seen) / _MB, 80, "MB", "most"),
         Bar(
             f"{MANY:,} changing rows, CPU of a core",
             _middle([one.percent for one in rounds.many]),
-            10,
+            5,
             "%",
             "job detail",
         ),
@@ -115,13 +115,13 @@ def _start_bars(rounds: Rounds) -> list[Bar]:
 _ENDS = (("SIGTERM", 1.0), ("SIGHUP", 1.0), ("terminal closed", 6.0))
 
 
-def _key_bars(what: str, keys: Keys, floor: Keys) -> list[Bar]:
+def _key_bars(what: str, keys: Keys, floor: Keys, most: float) -> list[Bar]:
     p50, p95 = keys.percentile(0.5) * 1000, keys.percentile(0.95) * 1000
     ratio = p95 / (floor.percentile(0.95) * 1000)
     basis = f"{p95:.1f} ms by {floor.percentile(0.95) * 1000:.1f} ms, {len(keys.seconds)} keys"
     return [
         Bar(f"{what} to first byte, p50", p50, None, "ms", f"empty app {floor.percentile(0.5) * 1000:.1f} ms"),
-        Bar(f"{what} to first byte, p95 by empty app's", ratio, 4.0, "x", basis),
+        Bar(f"{what} to first byte, p95 by empty app's", ratio, most, "x", basis),
     ]
 
 

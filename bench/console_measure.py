@@ -23,6 +23,8 @@ SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_S
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bench-console" / "bytecode")}
 """All programs have their bytecode, as from the second start after an installation on, whatever is set around us."""
 QUIET = 0.12
+PAUSED = 15.0
+"""Paused, the store is read once in ten seconds, and the system books CPU in steps of 10 ms."""
 EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
 EMPTY_TABLE = [*EMPTY, "--table"]
 SCREENS = ("2", "3", "4", "5", "6", "7", "1")
@@ -145,7 +147,7 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
         rss_all = terminal.memory()
         terminal.send("f")
         terminal.during(1.5)
-        paused = terminal.during(max(5.0, seconds / 3))
+        paused = terminal.during(max(PAUSED, seconds / 3))
         terminal.send("f")
         terminal.quiet(QUIET)
         return Seen(first_data, idle, paused, switches, rss_first, rss_all, terminal.end())
