@@ -27,8 +27,8 @@ from tests.support.polling import config, job
 
 JOB, PAIR, NEVER = "orders_rt", "pair_rt", "never_rt"
 NOT_HERE = {"demo", LOG, "alert", "alerts list", "alerts test", "locks end"}
-"""They have tests of their own: a demo starts a real Spark, alerts need a command that takes them, and a session that is
-ended one that waits after it."""
+"""They have tests of their own: a demo starts a real Spark, alerts need a command that takes them, and a session that
+is ended has one that waits after it."""
 
 
 @dataclass
