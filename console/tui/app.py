@@ -257,6 +257,7 @@ class ConsoleApp(Navigation):
             self.call_after_refresh(self.say, self.services.settings.fault, Level.WARNING)
 
     def on_unmount(self) -> None:
+        self.services.settings.tell = lambda text: None  # the line of messages has gone
         self.services.close()
         if self.history is not None:
             self.history.close()

@@ -280,7 +280,6 @@ class SessionEnder(Protocol):
         """Whether that very session is still there."""
 
 
-@runtime_checkable
 class LockReader(SessionEnder, Protocol):
     """Asks one sink, again and again; it remembers its last answer, by which a wait goes on between two attempts."""
 

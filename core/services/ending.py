@@ -18,7 +18,7 @@ from slotkeeper.core.domain.ending import InFront
 from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.kinds import StoreSession
-from slotkeeper.core.ports.sink import LockReader, SessionEnder
+from slotkeeper.core.ports.sink import SessionEnder
 from slotkeeper.core.services.audit import CopiedAudit, Tell, audited, silent
 from slotkeeper.core.services.looking import askers
 from slotkeeper.core.slots.change import Done
@@ -29,6 +29,8 @@ ACTION = "locks end"
 GONE_SECONDS = 5.0
 """So long its end is waited for: a session that is at work looks for signals at its next pause."""
 _POLL = 0.1
+_SINK = "sink "
+"""What the name of a sink begins with among servers; only its session has a copy of the audit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Ended:
 def server_of(loaded: Loaded, sink: str, source: str) -> str:
     """The server that is meant: the only sink where none is named; raises Refused."""
     known = sorted(askers(loaded))
-    sinks = [one for one in known if one.startswith("sink ")]
+    sinks = [one for one in known if one.startswith(_SINK)]
     if not sink and not source and len(sinks) == 1:
         return sinks[0]
     named = f"source {source}" if source else f"sink {sink}"
@@ -70,12 +72,12 @@ def end(loaded: Loaded, asked: Asked, now: Callable[[], float], tell: Tell = sil
     session, reader = askers(loaded)[asked.server]()
     with closing(session):
         if not isinstance(reader, SessionEnder):
-            what = "sessions there wait for jobs" if asked.server.startswith("source ") else "it tells of no locks"
+            what = "it tells of no locks" if asked.server.startswith(_SINK) else "sessions there wait for jobs"
             hint = "`slotkeeper locks` has what ends the wait"
             raise Refused(f"{safe(asked.server, 60)}: {what}: {ending.NOTHING}", hint)
         found = ending.refuse(reader.in_front(asked.pid, now()), asked.pid, asked.began, safe(asked.server, 80))
-        store = session if isinstance(reader, LockReader) else None
-        audit = CopiedAudit(StateFolder.open(loaded.state_dir), cast("StoreSession | None", store), tell)
+        store = cast(StoreSession, session) if asked.server.startswith(_SINK) else None
+        audit = CopiedAudit(StateFolder.open(loaded.state_dir), store, tell)
         return _ended(audit, asked, reader, found, now)
 
 

@@ -5,19 +5,32 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from slotkeeper.core.config.model import Loaded
 from slotkeeper.core.domain import ending
 from slotkeeper.core.domain.ending import InFront
+from slotkeeper.core.domain.endpoint import Login
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import Refused
+from slotkeeper.core.ports.kinds import SourceSession
 from slotkeeper.core.ports.sink import SessionEnder
+from slotkeeper.core.ports.source import SourceWaitReader, WaitsAsked
+from slotkeeper.core.services import ending as service
+from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.mysql import waits
+from slotkeeper.core.state.audit import Audit
+from slotkeeper.core.state.folder import StateFolder
 from tests.integration.test_mysql_waits import READER, Stage, first, stage
+from tests.support.maria import endpoint
 from tests.support.waiting import until
 
 __all__ = ["stage"]
+OLD = "SELECT 1 FROM information_schema.innodb_trx WHERE TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= 2"
 
 
 def ender(stage: Stage) -> SessionEnder:
@@ -44,6 +57,7 @@ def after_it(stage: Stage, user: str = READER) -> None:
 def waiting(stage: Stage, user: str = READER) -> int:
     """The pid of a DDL that waits for a job's transaction, once a session of that user waits after it."""
     stage.copy()
+    until(lambda: stage.maria.rows(OLD), 20, "the copy's transaction to be older than the DDL in whole seconds")
     stage.begins(f"ALTER TABLE {stage.table} ADD COLUMN c int")
     pid = first(stage.reader()).waiter.pid
     assert pid is not None
@@ -79,6 +93,36 @@ def test_a_login_that_may_ends_the_ddl_in_front_of_a_job_and_one_that_may_not_sa
     assert at.is_there(pid, began) and seen(at, pid, began).sent
     until(lambda: not there(stage, pid), 20, "it to end")
     assert not at.is_there(pid, began) and at.in_front(pid, time.time()) is None
+
+
+def test_the_command_ends_it_and_the_audit_has_both_lines(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.maria.run(f"GRANT CONNECTION ADMIN ON *.* TO {READER}@'%'")
+    pid = waiting(stage)
+    began = seen(ender(stage), pid).blocker.began
+    at = Login(endpoint(stage.maria.server, READER), "", "slotkeeper-locks")
+
+    def open_source() -> tuple[SourceSession, SourceWaitReader | None]:
+        session = registry.open("mysql").connect(at)
+        return session, session.waits(WaitsAsked({stage.table: {"orders_slot": "orders"}}))
+
+    monkeypatch.setattr(service, "askers", lambda loaded: {"source shop": open_source})
+    loaded = cast(Loaded, SimpleNamespace(state_dir=tmp_path / "state"))
+    asked = service.Asked(service.server_of(loaded, "", "shop"), pid, began, "INC-7")
+    ended = until(lambda: _ended(loaded, asked), 20, "the server to tell that it is in front")
+    assert ended.gone and not there(stage, pid)
+    after, before, *_ = Audit(StateFolder.looked_at(tmp_path / "state")).read().lines
+    assert before.what == f"source shop session {pid}" and before.reason == "INC-7" and before.result["user"] == "root"
+    assert after.outcome == "it has ended"
+
+
+def _ended(loaded: Loaded, asked: service.Asked) -> service.Ended | None:
+    try:
+        return service.end(loaded, asked, time.time)
+    except Refused as error:
+        assert "is not in front" in error.message
+        return None
 
 
 def test_a_right_that_the_session_has_not_yet_ends_nothing_and_says_who_can(stage: Stage) -> None:
