@@ -81,10 +81,10 @@ def _renew(seen: SlotSeen, state: JobState | None) -> str:
         consumer = "Find its consumer, which no job of this configuration is, and start it"
         return f"{consumer}{OR}if no consumer needs the slot any more, {drop} prints the command that drops it"
     if state is JobState.PAUSED:
-        return f"`slotkeeper jobs resume {job}`: the job reads and confirms again, which renews the TTL"
+        return f"`slotkeeper jobs resume {job}`: the next confirm renews the TTL"
     if state is not None and state.has_process:
         return f"`slotkeeper jobs show {job}` shows what delays it; the next confirm renews the TTL"
-    return f"`slotkeeper jobs start {job}`: the job reads and confirms again, which renews the TTL"
+    return f"`slotkeeper jobs start {job}`: the next confirm renews the TTL"
 
 
 def _name(seen: SlotSeen) -> str:
@@ -127,7 +127,7 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
         yield Fault(
             "reset_open", Party.PERSON, f"a reset of {table} slot {slot}", Severity.CRITICAL,
             f"reset {safe(reset.id, 60)} stopped between two steps",
-            "the job cannot be started, and the TTL of its slot keeps running",
+            "the job cannot be started, and the TTL of its slot counts down",
             f"`slotkeeper slots reset --resume {typed(reset.table)} {typed(reset.slot)}` finishes it or rolls it back",
             job=reset.job, table=reset.table, thing=reset.id,
         )  # fmt: skip

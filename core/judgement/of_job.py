@@ -500,4 +500,4 @@ def unread_meanwhile(report: JobReport | None) -> str:
     """Describe what happens to unread changes while a job does not read; a source that keeps positions has a TTL."""
     if report is not None and not report.keeps_positions:
         return "unread changes may expire at the source"
-    return "the TTL of its slot keeps running"
+    return "the TTL of its slot counts down"

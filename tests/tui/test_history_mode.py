@@ -52,7 +52,7 @@ def test_a_job_that_was_far_behind_when_it_was_first_seen_is_told_late_by_what_i
     seen = gather(made.store, None, made.clock.at)
     assert seen.jobs[0].lags == {"dn_1": None}
     (late,) = [fault for fault in judge(seen) if fault.rule == "lag"]
-    assert late.cause == "it is at least 45 s behind its source"
+    assert late.cause == "at least 45 s behind its source"
 
 
 def past(made: Filled) -> Past:
