@@ -106,9 +106,9 @@ class Watchdog:
         self._reading = self._writing = -1
 
     def forked(self) -> None:
-        """Start over in a child of a fork: threads do not come along, and pipe and descriptors are the parent's.
+        """Start over in a child of a fork: it has no threads, and pipe and descriptors belong to the parent.
 
-        The parent's calls are not ours to shut, and a signal that we get is none of its.
+        The child must not shut the parent's calls, and its signals are not the parent's.
         """
         calls, pipe = self._calls, (self._reading, self._writing)
         self._begin_anew()
@@ -149,7 +149,7 @@ class Watchdog:
         return call
 
     def end(self, call: Call) -> None:
-        """It is over: nothing shuts its socket any more."""
+        """Finish the call: its socket is not shut any more."""
         with self._lock:
             self._calls.discard(call)
             call.end()
@@ -183,7 +183,7 @@ class Watchdog:
             seconds = self._shut_due()
             woken = waiting.poll(None if seconds is None else seconds * 1000)
             heard = os.read(self._reading, 4096) if woken else b""
-            # whoever takes the signal for something else, as a job's driver does, ends its calls itself
+            # a program that uses the signal otherwise, as a job's driver does, ends its calls itself
             if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
                 self.shut_all(Cut.INTERRUPTED)
 
@@ -215,10 +215,10 @@ os.register_at_fork(after_in_child=_watchdog.forked)
 
 @contextmanager
 def limited(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """The block's calls on this socket end after so many seconds, or bytes of answers, by whatever error they raise.
+    """Limit the block's calls on this socket to a number of seconds, or bytes of answers; they then raise an error.
 
-    None is no limit: they end at Ctrl-C only. `cut` of the call says why they were. A call that was answered in the
-    same moment counts as answered. Bytes are counted on Linux and for TCP only.
+    None: no limit, they end at Ctrl-C only. `cut` of the call has the reason. A call that is answered in the same
+    moment counts as answered. Bytes are counted on Linux and for TCP only.
     """
     call = _watchdog.begin(descriptor, seconds, most_bytes)
     mine = threading.current_thread() is threading.main_thread()
@@ -279,9 +279,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_heard() -> Iterator[None]:
-    """For the block, which is a command's: Ctrl-C ends what blocks in C, so that Python's handler comes to run.
+    """Let Ctrl-C end calls that block in C within a command's block, so that Python's handler runs.
 
-    Only in the main thread; whoever sets another wakeup descriptor or another handler hears signals instead.
+    Only in the main thread; another wakeup descriptor or handler takes precedence.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -310,7 +310,7 @@ class Late(Exception):
 
 
 class _Aside(threading.Thread, Generic[T]):
-    """A call whose result is waited for, or not wanted any more."""
+    """A call whose result a thread waits for, or has abandoned."""
 
     def __init__(self, call: Callable[[], T], unwanted: Callable[[T], None]) -> None:
         super().__init__(name="slotkeeper-login", daemon=True)
@@ -336,7 +336,7 @@ class _Aside(threading.Thread, Generic[T]):
         self.ended.set()
 
     def leave(self) -> None:
-        """Nobody waits any more: what comes, or has just come, is given to `unwanted`."""
+        """Abandon the call: a late result goes to `unwanted`."""
         with self._lock:
             self._left = True
             come = list(self.result)
@@ -379,9 +379,9 @@ def in_time(
 
 
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
-    """Until it has ended: a server that goes on sending would keep it for ever, and a host may have more addresses.
+    """Shut the call until it has ended: a server can send forever, and a host can have more addresses.
 
-    One that has no socket after a minute (a name is looked up, a certificate's file is a FIFO) is abandoned.
+    A call without a socket after a minute (a name lookup, a certificate's file that is a FIFO) is left alone.
     """
     end = time.monotonic() + LATE_SECONDS
     while aside.is_alive() and time.monotonic() < end:

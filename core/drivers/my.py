@@ -167,9 +167,9 @@ def _in_main() -> bool:
 
 
 def ended(raw: Any) -> None:
-    """End a connection without a word that somebody would have to take; safe to call twice.
+    """Close a connection without sending anything; safe to call twice.
 
-    What is left of an answer is not read: pymysql would, where the answer is collected, and complain of the line.
+    The rest of an answer is not read: pymysql would read it at garbage collection, and report the connection as lost.
     """
     result = getattr(raw, "_result", None)
     if result is not None:
@@ -209,7 +209,7 @@ def _unconnected(
 
 
 def _tls(endpoint: Endpoint) -> dict[str, Any]:
-    """libpq's modes in pymysql's words; `prefer` goes on without where the server has none."""
+    """Convert libpq's sslmode for pymysql; `prefer` continues without TLS if the server has none."""
     if endpoint.sslmode == "disable":
         return {"ssl_disabled": True}
     if endpoint.sslmode not in INSISTING:
@@ -294,7 +294,7 @@ class Session:
                 self.close()
 
     def _lot(self, cursor: Any) -> list[tuple[Any, ...]]:
-        """The next rows of a large answer: so many, or so much text of them as is to be in memory at once."""
+        """Return the next rows of a large answer, limited by their number and text in memory."""
         found, size = list[tuple[Any, ...]](), 0
         with self._answered(most_bytes=ROW_BYTES) as call:
             while len(found) < ROWS_AT_ONCE and size < LOT_BYTES and (row := cursor.fetchone()) is not None:
@@ -380,7 +380,7 @@ class Dump:
         return self._buffer[begin : self._at]
 
     def _have(self, wanted: int, seconds: float) -> None:
-        """Wait until so many bytes are there, in time."""
+        """Wait until the buffer has the requested bytes, within the time limit."""
         have = len(self._buffer) - self._at
         if have >= wanted:
             return

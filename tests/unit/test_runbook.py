@@ -10,7 +10,7 @@ import typer
 
 from slotkeeper.console.commands.main import hoisted, main_command
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.demo.incidents.record import STATUS, ByHand, Incident
+from slotkeeper.demo.incidents.record import STATUS, Incident, Manual
 from slotkeeper.demo.incidents.registry import INCIDENTS, named
 from slotkeeper.demo.sources import KINDS
 from tests.architecture.checkout import ROOT
@@ -81,7 +81,7 @@ def test_each_night_has_its_section_with_the_words_that_are_typed(incident: Inci
     assert incident.refusal.command.text in typed_in(found["What the tool refuses"])
     typed, said = typed_in(found["What to do"]), found["What to do"].lower()
     for step in incident.cure:
-        assert step.text.lower() in said if isinstance(step, ByHand) else step.text in typed
+        assert step.text.lower() in said if isinstance(step, Manual) else step.text in typed
 
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda one: one.name)

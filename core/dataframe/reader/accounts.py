@@ -61,7 +61,7 @@ class Place:
 
     @classmethod
     def read(cls, reported: object) -> Place | None:
-        """The mark in an offset that a source has reported; None where it is none of ours."""
+        """Return the mark in a source's reported offset; None for another source's offset."""
         mark = reported.get(MARK) if isinstance(reported, Mapping) else None
         try:
             return cls(str(mark["config"]), str(mark["job"]), str(mark["table"]), int(mark["epoch"])) if mark else None
@@ -74,7 +74,7 @@ def follow(spark: Any) -> None:
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
-    kept = weakref.ref(spark)  # whoever follows a session keeps nobody from forgetting it
+    kept = weakref.ref(spark)  # following a session does not keep it from garbage collection
 
     def active() -> Iterable[Any]:
         there = kept()
@@ -93,11 +93,11 @@ def started(writer: Any, query: Any) -> None:
         keeper.add(query)
 
 
-def begin(job: JobSpec, epoch: int, anew: bool) -> None:
-    """Make room for the account of a query that begins; one without it goes on all the same."""
+def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
+    """Create the account of a starting query; the query runs without it if that fails."""
     try:
         with closing(_over(job)) as accounts:
-            accounts.begin(epoch, anew)
+            accounts.begin(epoch, fresh)
     except SlotkeeperError as error:
         LOG.info("cannot report this query's batches to consoles: %s", error)
 
@@ -256,7 +256,7 @@ def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
 
 
 def _checkpoint(query: Any) -> str:
-    """Where its checkpoint is, as Spark has resolved it; "" where this Spark does not say: that is no public call."""
+    """Return the checkpoint's path as Spark resolved it; "" if this Spark version lacks the private call."""
     try:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
     except Exception:

@@ -50,7 +50,7 @@ class PlainTableReader(DataSourceReader):
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
                 found = [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
-        # Spark takes no part at all for one that it was not told of
+        # Spark ignores a partition that it did not get in the list
         return found or [Nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

@@ -73,7 +73,7 @@ class Offset:
 
     @classmethod
     def read(cls, kept: Mapping[str, Any], positions: Positions) -> Offset:
-        """One of a checkpoint; Refused for what is none of ours."""
+        """Parse an offset of a checkpoint; raises Refused for another source's offset."""
         try:
             if kept["version"] != VERSION:
                 raise ValueError(f"version {kept['version']}")

@@ -119,9 +119,9 @@ class Query:
 
     @property
     def reported(self) -> dict[str, Any] | None:
-        """The newest places that the source has told, and by whose slot (`accounts.Place`); None before it was asked.
+        """Return the newest reported positions with the slot's owner (`accounts.Place`); None before the first query.
 
-        A query that registers nothing has no slot of its own: it is not marked.
+        A query that registers nothing owns no slot: its offset has no mark.
         """
         places = self._newest.json if self._newest else {}
         if not self._epoch:
@@ -251,7 +251,7 @@ class SlotOnlooker:
         self._fingerprint = ""
 
     def begin(self) -> Begun:
-        """Where the slot stands; Refused where it is not there."""
+        """Return the slot's positions; raises Refused if it does not exist."""
         if self._start != "slot":
             what = f'register = "never" starts at its slot\'s position, not at start = "{self._start}"'
             raise Refused(what, 'remove .option("start")', where="spark")

@@ -179,7 +179,7 @@ def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> boo
 
 
 def abort(spec: WriterSpec) -> None:
-    """Free what is staged, where nobody can need it; undoes nothing, so that it is harmless behind a COMMIT."""
+    """Free staged rows that no run can need; undoes nothing, so it is harmless after a COMMIT."""
     try:
         with opened(spec, "abort") as sink:
             sink.discard()
