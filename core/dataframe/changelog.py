@@ -61,7 +61,7 @@ class Named:
 
 
 def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
-    """The key's columns in the key's order, by their metadata; empty where no column has such.
+    """Return the key's columns in the key's order, by their metadata; empty if no column has it.
 
     >>> key_of([Named("b", {KEY_PLACE: 2}), Named("x", {}), Named("a", {KEY_PLACE: 1})])
     ('a', 'b')

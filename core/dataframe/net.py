@@ -49,7 +49,7 @@ def net(
 
 
 def matching(changes: DataFrame, where: Column | str) -> DataFrame:
-    """The changelog of those rows of a table that meet a condition: every other image is a delete of its key.
+    """Return the changelog of a table's rows that meet a condition: every other image becomes a delete of its key.
 
     What `net` does first, without reducing: enough before the writer, which reduces itself. `where` is false where it
     is NULL.
@@ -78,7 +78,7 @@ def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """What a task of `net` runs over the batches of its keys."""
+    """The function of a `net` task over the batches of its keys."""
 
     key: tuple[str, ...]
 
@@ -103,7 +103,7 @@ class Reduce:
             yield from left.set_column(place, left.schema.field(place), kinds).to_batches()
 
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
-        """The last row of each key of what is left and what came; Refused where two rows have one place."""
+        """Return the last row of each key of earlier and new rows; raises Refused if two rows have one position."""
         table = pa.Table.from_batches(batches)
         if before is not None:
             table = pa.concat_tables([before, table])

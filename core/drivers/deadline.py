@@ -51,7 +51,7 @@ class Cut(Enum):
 
 
 class Call:
-    """A call under way; `cut` says why its socket was shut, where it was."""
+    """A running call; `cut`: why its socket was shut, if it was."""
 
     __slots__ = ("at", "cut", "descriptor", "limit", "most_bytes", "moved", "moved_before", "over")
 
@@ -122,13 +122,13 @@ class Watchdog:
                 os.close(one)
 
     def wakeup(self) -> int:
-        """What `signal.set_wakeup_fd` takes; the thread runs."""
+        """The descriptor for `signal.set_wakeup_fd`; starts the thread."""
         with self._lock:
             self._start()
             return self._writing
 
     def begin(self, descriptor: int, seconds: float | None, most_bytes: int | None) -> Call:
-        """A call on this socket begins, with so much to go (None: no limit); the caller ends it."""
+        """Start a call on this socket with its limits (None: no limit); the caller ends it."""
         now = time.monotonic()
         call = Call(descriptor, None if seconds is None else now + seconds, most_bytes)
         with self._lock:
@@ -188,7 +188,7 @@ class Watchdog:
                 self.shut_all(Cut.INTERRUPTED)
 
     def _shut_due(self) -> float | None:
-        """Shut what is due, or got too much; seconds until the next turn, None where nothing is to be waited for."""
+        """Shut calls past their limits; return the seconds until the next turn, None if no call is running."""
         with self._lock:
             now = time.monotonic()
             while self._due and (self._due[0][2].over or self._due[0][0] <= now):
@@ -243,7 +243,7 @@ def shut(descriptor: int) -> None:
 
 
 def received(descriptor: int) -> int | None:
-    """How many bytes have come on this line since it was opened; None where the system does not tell."""
+    """Return the received bytes of this connection since its opening; None if the system does not report them."""
     try:
         with lent(descriptor) as line:
             answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
@@ -254,7 +254,7 @@ def received(descriptor: int) -> int | None:
 
 @contextmanager
 def lent(descriptor: int) -> Iterator[socket.socket]:
-    """A socket over this descriptor, which it does not close; family and type are of no consequence for our calls."""
+    """Yield a socket over this descriptor without owning it; family and type do not matter for its calls."""
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
     try:
         yield line

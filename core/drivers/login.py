@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Found:
-    """What is known of a login: refusals in a row, the last one's moment and text, and the last success."""
+    """A login's record: consecutive rejections, the last one's time and text, and the last success."""
 
     count: int = 0
     at: float = 0.0
@@ -167,7 +167,7 @@ class _Found:
 
 
 class Refusals:
-    """How often each login of this process was refused; shared by its threads."""
+    """The rejections of each login of this process; shared by its threads."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or SystemClock().monotonic
@@ -194,7 +194,7 @@ class Refusals:
                 self._ended.notify_all()
 
     def refused(self, endpoint: Endpoint, password: str, text: str) -> None:
-        """Count a login that failed, where its password may be the cause; any failure ends what a success allowed."""
+        """Count a failed login whose password can be the cause; any failure ends parallel logins."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.taken_at = None
@@ -233,7 +233,7 @@ class Refusals:
 
 
 def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
-    """Log in by `attempt` with what the secret says now; where that is refused, once more with another password.
+    """Log in by `attempt` with the secret's current value; after a rejection, once more with a changed password.
 
     That is what the reference says by then, or else the one that was accepted last: a reference may be ahead of its
     server. Where the older one is accepted, the refused one was early, and its refusals are forgotten.
@@ -365,7 +365,7 @@ def takes_submissions(host: str, port: int) -> bool:
 
 
 def _read(line: socket.socket, enough: int, seconds: float = _SECONDS) -> bytes:
-    """What comes in time, until there is enough of it."""
+    """Return the bytes that arrive in time, up to the needed number."""
     end, found = time.monotonic() + seconds, b""
     while len(found) < enough and (left := end - time.monotonic()) > 0:
         line.settimeout(left)

@@ -46,14 +46,14 @@ _FILE = "Received LOAD_LOCAL packet"
 
 
 class NoAnswer(pymysql.err.OperationalError):
-    """Our own deadline ended a call."""
+    """The client's own deadline ended a call."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(CR.CR_SERVER_LOST, f"does not answer within {seconds:g} s")
 
 
 class TooMuch(pymysql.err.OperationalError):
-    """A server sent more than a call may get."""
+    """A server sent more bytes than a call's limit."""
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(CR.CR_NET_PACKET_TOO_LARGE, f"the server sent more than {most_bytes / (1 << 20):g} MiB")
@@ -239,18 +239,18 @@ _HEADER = struct.Struct("<HBB")
 
 
 def code_of(error: BaseException) -> int:
-    """The server's or the client's number of an error; 0 where it has none."""
+    """Return the server's or the client's number of an error; 0 without one."""
     code = error.args[0] if isinstance(error, DriverError) and error.args else 0
     return code if isinstance(code, int) else 0
 
 
 def said(error: BaseException) -> str:
-    """What a server, or the client in its place, says in an error."""
+    """Return an error's message, from the server or the client."""
     return str(error.args[-1]) if error.args else type(error).__name__
 
 
 class Session:
-    """One session, in autocommit; not shared between threads. Every call raises DriverError, NoAnswer where late."""
+    """One session, in autocommit; not shared between threads. Every call raises DriverError, NoAnswer at its limit."""
 
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
         self._raw: Any = raw  # its sockets and packets have no types
@@ -270,7 +270,7 @@ class Session:
         return isinstance(self._raw._sock, ssl.SSLSocket)
 
     def rows(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement's answer; none where it has none."""
+        """Return all rows of a statement's answer."""
         with self._answered(), self._raw.cursor() as cursor:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall())

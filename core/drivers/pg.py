@@ -1,4 +1,4 @@
-"""The only importer of psycopg2: connect with our session settings, and carry driver errors out as data."""
+"""The only importer of psycopg2: connects with the pinned session settings, and returns driver errors as data."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
 
 class NoAnswer(psycopg2.OperationalError):
-    """Our own deadline ended a call: the server did not answer, nor did it keep to its own limit."""
+    """The client's own deadline ended a call: the server did not answer within its own limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"does not answer within {seconds:g} s")
@@ -117,7 +117,7 @@ class Connection(psycopg2.extensions.connection):
         return limit_ms / 1000 + GRACE_SECONDS if limit_ms else None
 
     def commit(self) -> None:
-        """COMMIT, in time; where that is not answered, it may or may not have taken effect. Raises psycopg2.Error."""
+        """COMMIT within the limit; without an answer its outcome is unknown. Raises psycopg2.Error."""
         with _answered(self, self.seconds, ANSWER_BYTES):
             self.transaction_ms = None
             super().commit()
@@ -513,7 +513,7 @@ class Named:
 
 
 def named(error: BaseException) -> Named:
-    """What a driver error names; `context` may hold values of a row and must not be shown."""
+    """Return the names in a driver error; `context` can have values of a row and must not be shown."""
     said = getattr(error, "diag", None)
     return Named(*(str(getattr(said, part, None) or "") for part in ("column_name", "constraint_name", "context")))
 

@@ -52,7 +52,7 @@ _followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictio
 
 @dataclass(frozen=True)
 class Place:
-    """Whose slot a query reads: by its configuration, and under which epoch."""
+    """The owner of a query's slot, by its configuration, and the epoch."""
 
     config: str
     job: str
@@ -70,7 +70,7 @@ class Place:
 
 
 def follow(spark: Any) -> None:
-    """Begin, once for a session; where it is not one of this process's own JVM (Spark Connect), nothing is said."""
+    """Start once per session; reports nothing if the session is not of this process's JVM (Spark Connect)."""
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
@@ -117,7 +117,7 @@ def _over(job: JobSpec) -> QueryAccounts:
 
 
 class _Kept:
-    """What was written for one query and slot, and the session for it."""
+    """The last written account of a query and slot, and its session."""
 
     def __init__(self, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
         self._place, self._make = place, make

@@ -242,7 +242,7 @@ class SlotLease:
 
 
 def _earliest(ctx: JobContext) -> str:
-    """The oldest place of each DN from which on every change is there; now, where nothing was ever recorded."""
+    """Return the oldest position of each DN with all later changes; now, if nothing was ever recorded."""
     starter = ctx.sessions.starter()
     registered, records = retained_from(starter), starter.records()
     places = {}
@@ -330,4 +330,4 @@ class TargetlessSessions(WiredSessions):
         return NoTarget()
 
     def targets(self) -> None:
-        """None is watched."""
+        """Return None: a query watches no target."""

@@ -67,7 +67,7 @@ class Offset:
 
     @property
     def json(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """Return the JSON text for Spark's checkpoint."""
         places = {name: self.positions[name].text for name in sorted(self.positions)}
         return {"version": VERSION, "fingerprint": self.fingerprint, "copied": self.copied, "positions": places}
 

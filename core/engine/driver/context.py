@@ -78,7 +78,7 @@ class WorkerEntries:
     copy: Callable[[CopyTask], CopyOutcome]
 
 
-def no_wishes() -> Mapping[str, TableWanted]:
+def none_wanted() -> Mapping[str, TableWanted]:
     """Desired states of a job without any for single tables."""
     return {}
 
@@ -121,7 +121,7 @@ class JobContext:
     """Takes tables that end on their own; None if the job has one table."""
     group: str = ""
     """The table that runs on its own here; "" for the tables that started together."""
-    asked: Callable[[], Mapping[str, TableWanted]] = no_wishes
+    asked: Callable[[], Mapping[str, TableWanted]] = none_wanted
     """Desired states of single tables, by source table; a table without one follows the job."""
     tries: Tries | None = None
     """Retries that users request early; None without a way to request them."""
