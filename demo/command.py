@@ -196,54 +196,54 @@ def demo(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with ending(as_json) as end:
-        night = registry.named(incident) if incident else None
-        way = _refuse(source, read_by, sink, keep, night)
+        chosen = registry.named(incident) if incident else None
+        way = _refuse(source, read_by, sink, keep, chosen)
         seconds = duration if headless else 7 * 86_400.0
         spark = _spark(spark_master, spark_secret_file)
         lanes = 1 if demo_sources.KINDS[source].one_lane else dns
-        rows = rows or (incident_command.ROWS if night else ROWS)
+        rows = rows or (incident_command.ROWS if chosen else ROWS)
         options = DemoOptions(rows, lanes, rate, seconds, seed, spark, binlog_options=way, source=source, sink=sink)
-        found = _play(end, options, night, headless) if night else _compare(end, options, headless, keep)
+        found = _play(end, options, chosen, headless) if chosen else _compare(end, options, headless, keep)
     _show(found, as_json)
     if not found["ok"]:
         raise typer.Exit(1)
 
 
-def _refuse(source: str, read_by: str, sink: str, keep: bool, night: Incident | None) -> dict[str, object]:
+def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident | None) -> dict[str, object]:
     """Refuse options that do not go together; what is left to say of how the source's changes come."""
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(
             f"--read-by {read_by} and --source {source} exclude each other", "--read-by is for --source hologres"
         )
-    if night and keep:
+    if chosen and keep:
         raise ConfigError("--keep and --incident exclude each other", "an incident's sessions end with the demo")
-    if night and source != night.source:
-        what = f"--incident {night.name} and --source {source} exclude each other"
-        raise ConfigError(what, f"it needs another source: --source {night.source}")
+    if chosen and source != chosen.source:
+        what = f"--incident {chosen.name} and --source {source} exclude each other"
+        raise ConfigError(what, f"it needs another source: --source {chosen.source}")
     if keep and not its.stays:
         raise ConfigError(
             f"--keep and --source {source} exclude each other", "its stand-in ends with the demo's process"
         )
-    if sink != SINK and (keep or night):
+    if sink != SINK and (keep or chosen):
         option = "--keep" if keep else "--incident"
         hint = "the stand-in ends with the demo's process" if keep else "incidents need a PostgreSQL sink"
         raise ConfigError(f"{option} and --sink {sink} exclude each other", hint)
     return {"read_by": read_by} if its.has_read_by else {}
 
 
-def _play(end: End, options: DemoOptions, night: Incident, headless: bool) -> dict[str, object]:
+def _play(end: End, options: DemoOptions, chosen: Incident, headless: bool) -> dict[str, object]:
     """The demo with an incident in it; whether all of it went as the runbook says."""
-    made = replace(options, sink_options=night.options, small_disk=night.small_disk)
+    made = replace(options, sink_options=chosen.options, small_disk=chosen.small_disk)
 
     def play(run: Demo) -> dict[str, object]:
         run.prepare()
         run.start_job()
         run.start_writers()
         if headless:
-            played = incident_command.play_headless(run, night)
+            played = incident_command.play_headless(run, chosen)
             return {"ok": played.fine, **played.values()}
-        return {"ok": True, **incident_command.play_watched(run, night, lambda turn, note: _watch(run, turn, note))}
+        return {"ok": True, **incident_command.play_watched(run, chosen, lambda turn, note: _watch(run, turn, note))}
 
     return end.carry_out(lambda: demo_sources.KINDS[options.source](made, diagnostics.note), play, keep=False)
 
@@ -289,7 +289,7 @@ class View(Enum):
 
 
 def view_here() -> View:
-    """What this terminal has room for: the console, six lines, or a line now and then where there is no terminal."""
+    """Return the view that fits this terminal: the console, six lines, or occasional lines without a terminal."""
     if not startup.on_a_terminal():
         return View.LINES
     columns, rows = shutil.get_terminal_size()
@@ -349,7 +349,7 @@ class _Clock:
         self.writing_seconds = 0.0
 
     def follow(self, seconds: float, watched: bool = False) -> None:
-        """Until so many seconds have passed; raises what the job failed with."""
+        """Follow the job for the given seconds; raises the error of a failed job."""
         try:
             if watched:
                 assert self._run.store is not None
@@ -361,7 +361,7 @@ class _Clock:
             self.writing_seconds = time.monotonic() - self._began
 
     def measure_until(self, ended: Callable[[], bool]) -> None:
-        """Until then, without a word: somebody else draws. A job that fails meanwhile is seen there."""
+        """Measure until then without output: the console draws, and shows a failed job."""
         pause = threading.Event()
         try:
             while not ended():

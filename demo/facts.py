@@ -1,6 +1,6 @@
-"""What the stand-in says about itself and its tables, where a DWS would have its own answer: for tests of refusals.
+"""The stand-in's facts about itself and its tables, for tests of rejections; DWS has its own.
 
-First what its catalogs tell, which changes nothing that it does, then what its sessions see of each other.
+First the catalogs' facts, which change no behaviour, then what sessions see of each other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def second_coordinator(warehouse: Warehouse) -> None:
 
 
 def activity_by_user(warehouse: Warehouse, filtered: bool = True) -> None:
-    """Let pg_stat_activity show an ordinary login its own sessions only, without a word, as a DWS does."""
+    """Let pg_stat_activity silently show an ordinary login its own sessions only, as DWS does."""
     _run(warehouse, f"UPDATE dws.sight SET by_user = {filtered}")
 
 

@@ -1,4 +1,4 @@
-"""`slotkeeper demo --incident NAME`: the demo with a night in it; headless it is made, seen, refused and cured."""
+"""`slotkeeper demo --incident NAME`: the demo with an incident; headless: caused, shown, rejected and fixed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotkeeper.core.domain.text import see
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo.incidents import play
 from slotkeeper.demo.incidents.play import Made, Shown
-from slotkeeper.demo.incidents.record import AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.record import AtSink, Incident, Manual, World
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from slotkeeper.demo.run import Demo
 
@@ -60,7 +60,7 @@ def wait_running(run: Demo) -> None:
 
 
 def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
-    """What the night is, where it is told, and what to type."""
+    """Print the incident, its symptom, and the commands to type."""
     diagnostics.note(f"{incident.name}: {incident.brief}")
     if incident.stand_in:
         diagnostics.note(f"a stand-in: {incident.stand_in}")
@@ -78,7 +78,7 @@ def way_out(incident: Incident, world: World) -> list[str]:
     """What fixes it, step by step."""
     found = []
     for number, step in enumerate(incident.cure, 1):
-        here = f" (here: {step.here(world)})" if isinstance(step, ByHand) else ""
+        here = f" (here: {step.here(world)})" if isinstance(step, Manual) else ""
         where = "at the sink: " if isinstance(step, AtSink) else ""
         found.append(f"{number}: {where}{step.text}{here}")
     return found
@@ -93,8 +93,8 @@ def say_made(made: Made) -> None:
 
 
 @dataclass(slots=True)
-class Night:
-    """One night played from end to end; what failed is in `why`, what came before it stays."""
+class Rehearsal:
+    """One incident played from end to end; `why` has a failure, earlier results stay."""
 
     incident: Incident
     world: World
@@ -154,19 +154,19 @@ class Night:
         }
 
 
-def play_headless(run: Demo, incident: Incident) -> Night:
-    """The whole night, without anybody watching."""
+def play_headless(run: Demo, incident: Incident) -> Rehearsal:
+    """Play the whole incident without a console."""
     wait_running(run)
     world = run.world()
-    night = Night(incident, world)
+    rehearsal = Rehearsal(incident, world)
     try:
-        night.play(run.quiet_writers)
+        rehearsal.play(run.quiet_writers)
     finally:
         world.opened.close()
-    return night
+    return rehearsal
 
 
-# -- with somebody watching -------------------------------------------------------------------------------------------
+# -- with a console ---------------------------------------------------------------------------------------------------
 
 
 def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, object]:

@@ -128,7 +128,7 @@ def still_open(connection: pg.Connection, lost: Session) -> bool:
 
 
 def committed(connection: pg.Connection, writer: str, tx: int) -> bool:
-    """Whether transaction `tx` of `writer` is in the ledger; final once its session is no longer open."""
+    """Whether transaction `tx` of `writer` is in the ledger; final once its session has ended."""
     with pg.transaction(connection) as cursor:
         cursor.execute("SELECT 1 FROM ledger.events WHERE writer = %s AND tx = %s LIMIT 1", (writer, tx))
         return bool(cursor.fetchall())

@@ -53,7 +53,7 @@ def create(session: my.Session) -> None:
 
 
 def load(session: my.Session, rows: int, seed: int) -> None:
-    """Fill the table with so many orders; not booked."""
+    """Fill the table with the given number of orders, outside the ledger."""
     session.rows("USE ods")
     for first in range(1, rows + 1, PER_STATEMENT):
         numbers = f"seq_{first}_to_{min(rows, first + PER_STATEMENT - 1)}"
@@ -67,7 +67,7 @@ def totals(session: my.Session) -> Events:
 
 
 class MariaLoop(threading.Thread):
-    """A thread over one session that is opened anew when it is lost, until it is stopped."""
+    """A thread over one session, which reopens a lost session until it is stopped."""
 
     def __init__(self, connect: Connect, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -96,7 +96,7 @@ class MariaLoop(threading.Thread):
                 if self._session is None:
                     self._session = self._connect()
                 self._turn(self._session)
-        except BaseException as error:  # carried to `finish`: a thread has nobody above it
+        except BaseException as error:  # carried to `finish`: a thread has no caller
             self.error = error
         finally:
             self._drop()

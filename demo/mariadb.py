@@ -223,7 +223,7 @@ class MariaServer:
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
                 env=_environment(self),
-                start_new_session=True,  # Ctrl-C of whoever started it is not its own
+                start_new_session=True,  # Ctrl-C of its parent must not end it
                 umask=0o077,
                 **rights(placement.owner_of(self.place)),
             )

@@ -25,7 +25,7 @@ COLUMNS = (
     ("attrs", "jsonb"),
 )
 DDL_COLUMNS = ", ".join(
-    f"{name} {kind}{' NOT NULL' if name in KEY else ''}"  # a key column is never NULL, whoever makes the table
+    f"{name} {kind}{' NOT NULL' if name in KEY else ''}"  # a key column is never NULL, at source and sink
     for name, kind in COLUMNS
 )
 CUSTS = 1_000

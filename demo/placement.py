@@ -54,9 +54,9 @@ def place_for(folder: Path) -> Path:
 
 
 def noted_place(folder: Path) -> Path:
-    """Where `place_for` has put the server of `folder`; `folder` itself where no such place is noted.
+    """Return where `place_for` put the server of `folder`; `folder` itself without a note.
 
-    What a full disk has cut off is no note: what it names would be deleted, and nothing at all names "here".
+    A note truncated by a full disk does not count: its path would be deleted, and an empty one means "here".
     """
     try:
         place = Path((folder / _NOTE).read_text("utf-8").strip())
@@ -79,9 +79,9 @@ def owner_of(place: Path) -> int:
 
 
 def reachable_binaries(binaries: Binaries) -> Binaries:
-    """The same binaries, copied (with the libraries beside them) when not everybody can reach them where they are.
+    """Return the binaries, copied with their libraries if not every user can reach them.
 
-    The copy is made once per version, size and time of the original, and shared by all servers.
+    All servers share one copy per version, size and time of the original.
     """
     if not must_drop() or everybody_may_enter(binaries.folder):
         return binaries
@@ -94,7 +94,7 @@ def reachable_binaries(binaries: Binaries) -> Binaries:
         package = fresh / "package"
         package.mkdir()
         for folder in (fresh, package):
-            folder.chmod(0o755)  # whatever our umask is: somebody else runs what is in there
+            folder.chmod(0o755)  # for any umask: another user runs the files in there
         # the libraries are found relative to the programs: keep both names side by side
         shutil.copytree(install, package / install.name, symlinks=True)
         libraries = install.parent.with_name(install.parent.name + ".libs")
@@ -119,7 +119,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _open_folder_above(folder: Path) -> Path:
-    """The nearest folder above where everybody may make files, as /dev/shm; else the system's temporary folder."""
+    """Return the nearest parent in which every user can create files, such as /dev/shm; else the temporary folder."""
     shared = stat.S_ISVTX | stat.S_IWOTH | stat.S_IXOTH
     for above in folder.resolve().parents:
         if above.stat().st_mode & shared == shared and everybody_may_enter(above):
@@ -138,9 +138,9 @@ def _open_temporary_folder() -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder with everything in it; one that is not there is fine.
+    """Delete a folder with its contents; a missing one is not an error.
 
-    What its starter left behind, as an initdb does, may still write in it: it ends when it misses its files.
+    A process that its starter left behind, such as an initdb, can still write there: it ends when its files are gone.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
     shutil.rmtree(folder, ignore_errors=True)

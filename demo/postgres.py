@@ -115,10 +115,9 @@ class Server:
 
 
 def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) -> Server:
-    """Start the server of `folder`, making it first when the folder is new; one that runs already is returned.
+    """Start the server of `folder`, creating it first in a new folder; return one that is already running.
 
-    `settings` go on top of `SETTINGS`. Raises ConfigError with a hint when there are no binaries or the server does
-    not start.
+    `settings` override `SETTINGS`. Raises ConfigError with a hint without binaries, or if the server does not start.
     """
     attached = attach(folder)
     if attached:
@@ -221,7 +220,7 @@ def _initdb(binaries: Binaries, place: Path, password: str) -> None:
     base = [binaries.program("initdb"), "--pgdata", str(data_dir), "--username", SUPERUSER, "--encoding=UTF8"]
     base += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--no-sync", "--no-instructions"]
     if binaries.version >= 16:
-        # they slow down who guesses; nobody guesses 24 random bytes, and each login pays for them
+        # they slow down guessing; 24 random bytes cannot be guessed, and each login pays for them
         base += ["--set", "scram_iterations=1"]
     failures: list[str] = []
     try:

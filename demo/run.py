@@ -1,4 +1,4 @@
-"""The demo: an embedded warehouse (a stand-in for a DWS) and a sink server, one real job, writers, and the verdict.
+"""The demo: an embedded warehouse (a stand-in for DWS) and a sink server, one real job, writers, and the verdict.
 
 The job is started through the same supervisor that users get.
 """
@@ -147,11 +147,10 @@ class Marking(SeenMarkers, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What a demo is asked for; `rate` is changes a second, `seconds` how long writers write.
+    """Options of a demo; `rate`: changes per second, `seconds`: how long writers write.
 
-    `spark` is what is set in the job's table for Spark: its master, and what a standalone cluster needs; `sink_options`
-    goes on top of what the demo itself sets there, and so does `binlog_options` in the source's table. `small_disk`
-    puts the state folder on a disk of its own.
+    `spark`: the job's Spark settings, its master and those of a standalone cluster. `sink_options` and `binlog_options`
+    override the demo's own. `small_disk`: the state folder is on its own disk.
     """
 
     rows: int = ROWS
@@ -307,7 +306,7 @@ class Demo:
         return (self.folder / running.DISK if self.options.small_disk else self.folder) / running.STATE
 
     def _command(self, words: Sequence[str]) -> Answer:
-        """A command as somebody at a prompt gives it."""
+        """Return a command as a user types it."""
         named = () if "--config" in words else ("--config", str(self.config))
         command = [sys.executable, "-P", "-m", "slotkeeper.console", *words, *named]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, env=handover.environment())
@@ -354,7 +353,7 @@ class Demo:
         self._writers.start()
 
     def workload(self) -> Writing:
-        """The writers; what a DWS does by itself begins beside them."""
+        """Start the writers, and beside them the automatic work of DWS."""
         warehouse, _ = self._known()
         self._janitor = _Janitor(warehouse)
         self._janitor.start()
@@ -413,10 +412,10 @@ class Demo:
     def wait_for(
         self, condition: Callable[[], bool], moved: Callable[[], Hashable] | None = None, what: str = ""
     ) -> None:
-        """Wait for a condition as long as the job makes progress, showing what for.
+        """Wait for a condition while the job makes progress, and show it.
 
-        `moved` is what else differs after work; then a heartbeat alone is no progress. Raises what the job failed
-        with, or Unreachable after ten minutes without progress.
+        `moved`: another value that differs after work; then a heartbeat alone does not count as progress. Raises the
+        error of a failed job, or Unreachable after ten minutes without progress.
         """
         waiting, pause = Waiting(self._say), threading.Event()
         while not condition():

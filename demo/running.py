@@ -94,9 +94,9 @@ def _read(kept: StateFolder, file: Path) -> Note:
 
 
 def end(note: Note) -> None:
-    """End a demo with its job and its servers, and take its folder away.
+    """End a demo with its job and its servers, and delete its folder.
 
-    Raises Refused where its process does not end, or the folder is not what a demo of ours leaves.
+    Raises Refused if its process does not end, or the folder is not a demo's.
     """
     if identity.elsewhere(note.process):
         raise Refused(f"the demo in {note.folder} was started on {note.process.host}", "stop it there")

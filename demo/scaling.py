@@ -1,6 +1,6 @@
-"""Scaling of the stand-in: a DN is added, removed or renamed while clients go on, and rows move to other DNs.
+"""Scaling of the stand-in: a DN is added, removed or renamed while clients continue, and rows move to other DNs.
 
-Not a DWS: what is documented is the wait (`binlog_consume_timeout`) and that it fails; the rest is said by the caller.
+DWS documents only the wait (`binlog_consume_timeout`) and its failure; the caller chooses the rest.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Locked = Callable[[], None]
 def add_dn(
     warehouse: Warehouse, name: str, *, wait: bool = True, points: bool = True, timeout: float = CONSUME_TIMEOUT
 ) -> int:
-    """One DN more, with the rows redistributed over all; returns the sync point at which they moved.
+    """Add a DN, with the rows redistributed over all; return the sync point at which they moved.
 
-    `points`: the new DN has the points of every registered slot, at that sync point; else it has none. `wait` False is
-    not what a DWS documents: rows move past changes that nobody has read. Raises Refused where the wait was in vain.
+    `points`: the new DN has the points of every registered slot, at that sync point; else it has none. `wait` False
+    contradicts the DWS documentation: rows move past unread changes. Raises Refused if the wait timed out.
     """
     with warehouse.control() as cursor:
         _exist(cursor, name, False)
@@ -42,7 +42,7 @@ def remove_dn(warehouse: Warehouse, name: str, *, wait: bool = True, timeout: fl
 
 
 def rename_dn(warehouse: Warehouse, name: str, new: str, *, keeps_id: bool = True) -> None:
-    """Another name for a DN, under its old id or under another one; no row moves and nobody is waited for."""
+    """Rename a DN, under its old id or another one; moves no row and waits for no reader."""
     with warehouse.control() as cursor:
         _exist(cursor, name, True)
         _exist(cursor, new, False)

@@ -1,7 +1,7 @@
-"""The servers that the demo mirrors into, by the name of `--sink`: what the configuration says of each, how it is read.
+"""The demo's sinks by the value of `--sink`: the configuration of each, and how the demo reads it.
 
-Each has its progress rows in the embedded PostgreSQL; a Doris is the stand-in, and says so. Which source the demo
-reads is no matter of these.
+Each has its progress rows in the embedded PostgreSQL; Doris is a stand-in, and says so. The sinks do not depend on the
+demo's source.
 """
 
 from __future__ import annotations

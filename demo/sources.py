@@ -1,4 +1,4 @@
-"""The kinds of source that a demo can have: stand-ins for a DWS and a Hologres, and a MariaDB where there is one."""
+"""The demo's source kinds: stand-ins for DWS and Hologres, and a MariaDB if the host has one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What the vendor does not document, as switches of the stand-in; each is written into the calls' bodies.
+"""Behaviour that the vendor does not document, as switches of the stand-in, written into the calls' bodies.
 
-Not here: a DN that is down or hangs, and registrations that do nothing. Those are controls of a moment, see
-`slotkeeper.demo.warehouse`, next door.
+Not here: a DN that is down or hangs, and registrations without an effect. `slotkeeper.demo.warehouse` controls those.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _OFF = ("off", "false", "no", "0")
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """One way in which a DWS may behave; the defaults fit the documented examples.
+    """One possible behaviour of DWS; the defaults match the documented examples.
 
     start_inclusive, end_inclusive: does pgxc_get_binlog_changes return rows at its start and end point.
     latest_inclusive: `latest_sync_point` is the last safe point; else the first that is not yet safe.

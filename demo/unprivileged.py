@@ -1,6 +1,6 @@
 """The user that a server runs as: PostgreSQL refuses to start as root, and a server has the file rights of its user.
 
-As root, each server runs with a user id that no account has. `nobody` is no such id: other programs run as `nobody`,
+As root, each server runs with a user id that no account has. User `nobody` does not qualify: other programs run as it,
 and they could signal the server and read its files. A user namespace does not help either: an id that maps to root
 outside owns the files of root. An ordinary user's servers run as that user.
 """
@@ -20,8 +20,8 @@ UNUSED_IDS = range(60_706, 61_184)
 
 
 class Rights(TypedDict, total=False):
-    """What `subprocess` is given to start a program as another user: without a function of ours between fork and exec,
-    because this process may have threads."""
+    """The arguments of `subprocess` that start a program as another user, without Python code between fork and exec,
+    because this process can have threads."""
 
     user: int
     group: int

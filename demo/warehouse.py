@@ -1,7 +1,7 @@
-"""The stand-in for a DWS in one database of an embedded server: install, make tables, switch, disturb.
+"""The stand-in for DWS in one database of an embedded server: install, create tables, switch, disturb.
 
-Not a DWS: `SELECT dws.label()` says so, and `docs/delivery.md` lists what it cannot prove. The SQL is in `standin/`,
-numbered in the order of installing.
+Not GaussDB(DWS): `SELECT dws.label()` says so, and `docs/delivery.md` lists what it cannot prove. The SQL is in
+`standin/`, numbered in the order of installation.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ class Warehouse:
     def install(
         cls, server: Server, dns: int = 4, switches: Switches | None = None, database: str = "warehouse"
     ) -> Warehouse:
-        """Make `database` if it is not there and install the stand-in with `dns` data nodes (1 to 64) into it.
+        """Create `database` if missing, and install the stand-in with `dns` data nodes (1 to 64) into it.
 
-        Raises ConfigError when a stand-in is installed there already, slotkeeper.core.drivers.pg.DriverError for the
-        rest.
+        Raises ConfigError if it already has a stand-in, slotkeeper.core.drivers.pg.DriverError otherwise.
         """
         if not 1 <= dns <= 64:
             raise ConfigError(f"a warehouse has 1 to 64 DNs, not {dns}")
@@ -157,7 +156,7 @@ class Warehouse:
         self._set_control("down", name)
 
     def dn_hanging(self, name: str | None) -> None:
-        """Let calls that touch this DN wait until released (None) or until their statement_timeout; writers go on."""
+        """Let calls at this DN wait until released (None) or until their statement_timeout; writers continue."""
         self._set_control("hang", name)
 
     def node_elsewhere(self, name: str, answers: bool = False) -> None:
@@ -188,7 +187,7 @@ class Warehouse:
         self._set_control("by_time", self.nodes()[0][0])
 
     def purge(self) -> None:
-        """What a DWS does late: clear lapsed points, delete the records that no slot needs, in batches."""
+        """Clear expired points, and delete the records that no slot needs, in batches, as DWS does with a delay."""
         with _session(self.server, self.database) as cursor:
             cursor.execute("SELECT dws.lapse(rel) FROM dws.tab")
             cursor.execute("SELECT rel, dn FROM dws.shard")

@@ -48,7 +48,7 @@ def create(warehouse: Tables, ttl_s: int = 86_400) -> None:
 
 
 class Workload:
-    """Writers that share one rate (`rate` changes a second in all, 0 is no limit) and one seed."""
+    """Writers that share one rate (`rate` changes per second in total, 0: no limit) and one seed."""
 
     def __init__(self, connect: Connect, writers: int, rate: float, seed: int, mix: Mix | None = None) -> None:
         bucket = TokenBucket(rate)

@@ -28,7 +28,7 @@ RECONNECT_S = 0.1
 
 
 class TokenBucket:
-    """Allows `rate` changes a second in all, told the time; 0 means no limit. Several threads may share one."""
+    """Allows `rate` changes per second in total, by the given time; 0: no limit. Several threads can share one."""
 
     def __init__(self, rate: float, burst_s: float = 0.1) -> None:
         self._rate = rate
@@ -87,7 +87,7 @@ class Line:
         self.opened = 0
 
     def open(self) -> pg.Connection | None:
-        """The live connection, or None once stopped; waits while nobody answers."""
+        """Return the open connection, or None once stopped; waits while the server does not answer."""
         while self._connection is None or self._connection.closed:
             if self._stop.is_set():
                 return None
@@ -157,7 +157,7 @@ class Loop(threading.Thread):
     def run(self) -> None:
         try:
             self.work()
-        except BaseException as error:  # carried to `finish`: a thread has nobody above it
+        except BaseException as error:  # carried to `finish`: a thread has no caller
             self.error = error
         finally:
             self._line.drop()

@@ -1,4 +1,4 @@
-"""Binlog tables as Spark DataFrames, for programs of others: `register(spark)`, then `spark.readStream.format(...)`.
+"""Binlog tables as Spark DataFrames for users' programs: `register(spark)`, then `spark.readStream.format(...)`.
 
 Loads nothing before it is asked: Spark begins a Python for each of a dozen small questions, and each of them is inside
 this package.
@@ -31,7 +31,7 @@ def register(spark: Any) -> None:
 
 
 def start(writer: Any, path: str | None = None) -> Any:
-    """`writer.start()` of a DataStreamWriter; returns the query. ReadFailed where its progress is asynchronous."""
+    """Start a DataStreamWriter and return the query; raises ReadFailed for asynchronous progress tracking."""
     from slotkeeper.core.dataframe.reader import accounts as starting
 
     return starting.start(writer, path)

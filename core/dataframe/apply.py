@@ -24,7 +24,7 @@ _ANSWER = "token bigint, rows bigint, left_out bigint"
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a task of `mapInArrow` runs."""
+    """The function of a `mapInArrow` task."""
 
     spec: WriterSpec
     place: str
@@ -40,7 +40,7 @@ class _Part:
 def apply_changes(
     df: DataFrame, batch: int, *, sink: str, table: str, key: str | Sequence[str] = (), query: str = "", **options: Any
 ) -> bool:
-    """Write a batch of changes (or of plain rows) into a table, in one transaction, once; False where it is there.
+    """Write a batch of changes (or of plain rows) to a table once, in one transaction; return False if it is there.
 
     For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
     names the key's columns where the reader's are not to be used. `query` is the id that the fence keeps; inside

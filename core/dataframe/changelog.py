@@ -1,8 +1,7 @@
-"""The columns that make a DataFrame a changelog: what the reader adds in front of a table's own, and what sinks read.
+"""The columns of a changelog DataFrame: the reader adds them before a table's own, and writers read them. Pure.
 
 Each row is one event of a binlog: an insert or a delete is one row, an update is two (B, then U). The names have no
-leading underscore, because pandas state functions of Spark rename such columns. Pure; next door: `net.py` reduces a
-changelog to its net effect, `writer/` writes one, `reader/` makes one.
+leading underscore, because pandas state functions of Spark rename such columns.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Named:
 
 
 def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
-    """The key's columns in the key's order, by their metadata; empty where no column has such.
+    """Return the key's columns in the key's order, by their metadata; empty if no column has it.
 
     >>> key_of([Named("b", {KEY_PLACE: 2}), Named("x", {}), Named("a", {KEY_PLACE: 1})])
     ('a', 'b')
@@ -72,7 +71,7 @@ def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
 
 
 def own(columns: Iterable[str]) -> tuple[str, ...]:
-    """A changelog's columns without those of ours, in their order.
+    """Return a changelog's columns without Slotkeeper's own, in order.
 
     >>> own(["slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence", "id", "amount"])
     ('id', 'amount')

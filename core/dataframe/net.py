@@ -1,7 +1,7 @@
-"""The net effect of a changelog: for each key of a batch one row that says what the table has now.
+"""The net effect of a changelog: for each key of a batch one row with the table's state.
 
-A filter over a changelog is not a filter over its table: an update after which a row no longer matches is dropped by
-`.where`, and whoever follows keeps the row as it was. So the condition is taken here, and such a row becomes a delete.
+A filter over a changelog is not a filter over its table: `.where` drops an update after which a row no longer matches,
+so that a consumer keeps the old row. `net` therefore takes the condition itself, and such a row becomes a delete.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ REDUCE_ROWS = 100_000
 def net(
     changes: DataFrame, where: Column | str | None = None, key: str | Sequence[str] = (), partitions: int = 0
 ) -> DataFrame:
-    """One row for each key and batch: its last image (I, U or S), or d where the table has no such row (any more).
+    """Return one row for each key and batch: its last image (I, U or S), or d if the table has no row of the key.
 
-    `where` is a condition on a row as it is after a change; what does not meet it, NULL included, becomes a d. `key`
-    names the key's columns where the reader's are not to be used. Of a d only the key's columns mean anything. The rows
-    of a key are brought into one of `partitions` (by default as many as tasks run at a time). For batches and streams;
-    in a stream the net effect is each batch's own. Raises ConfigError where it is no changelog, or has no such key.
+    `where` is a condition on a row after a change; a row that does not meet it, NULL included, becomes a d. `key` names
+    the key's columns instead of the reader's. In a d only the key's columns are valid. The rows of a key go to one of
+    `partitions` (default: the number of parallel tasks). For batches and streams; in a stream each batch has its own
+    net effect. Raises ConfigError if the rows are not a changelog, or lack the key.
     """
     names = [field.name for field in changes.schema.fields]
     if missing := changelog.missing(names):
@@ -49,7 +49,7 @@ def net(
 
 
 def matching(changes: DataFrame, where: Column | str) -> DataFrame:
-    """The changelog of those rows of a table that meet a condition: every other image is a delete of its key.
+    """Return the changelog of a table's rows that meet a condition: every other image becomes a delete of its key.
 
     What `net` does first, without reducing: enough before the writer, which reduces itself. `where` is false where it
     is NULL.
@@ -78,7 +78,7 @@ def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """What a task of `net` runs over the batches of its keys."""
+    """The function of a `net` task over the batches of its keys."""
 
     key: tuple[str, ...]
 
@@ -103,7 +103,7 @@ class Reduce:
             yield from left.set_column(place, left.schema.field(place), kinds).to_batches()
 
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
-        """The last row of each key of what is left and what came; Refused where two rows have one place."""
+        """Return the last row of each key of earlier and new rows; raises Refused if two rows have one position."""
         table = pa.Table.from_batches(batches)
         if before is not None:
             table = pa.concat_tables([before, table])

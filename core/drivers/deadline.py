@@ -51,7 +51,7 @@ class Cut(Enum):
 
 
 class Call:
-    """A call under way; `cut` says why its socket was shut, where it was."""
+    """A running call; `cut`: why its socket was shut, if it was."""
 
     __slots__ = ("at", "cut", "descriptor", "limit", "most_bytes", "moved", "moved_before", "over")
 
@@ -106,9 +106,9 @@ class Watchdog:
         self._reading = self._writing = -1
 
     def forked(self) -> None:
-        """Start over in a child of a fork: threads do not come along, and pipe and descriptors are the parent's.
+        """Start over in a child of a fork: it has no threads, and pipe and descriptors belong to the parent.
 
-        The parent's calls are not ours to shut, and a signal that we get is none of its.
+        The child must not shut the parent's calls, and its signals are not the parent's.
         """
         calls, pipe = self._calls, (self._reading, self._writing)
         self._begin_anew()
@@ -122,13 +122,13 @@ class Watchdog:
                 os.close(one)
 
     def wakeup(self) -> int:
-        """What `signal.set_wakeup_fd` takes; the thread runs."""
+        """The descriptor for `signal.set_wakeup_fd`; starts the thread."""
         with self._lock:
             self._start()
             return self._writing
 
     def begin(self, descriptor: int, seconds: float | None, most_bytes: int | None) -> Call:
-        """A call on this socket begins, with so much to go (None: no limit); the caller ends it."""
+        """Start a call on this socket with its limits (None: no limit); the caller ends it."""
         now = time.monotonic()
         call = Call(descriptor, None if seconds is None else now + seconds, most_bytes)
         with self._lock:
@@ -149,7 +149,7 @@ class Watchdog:
         return call
 
     def end(self, call: Call) -> None:
-        """It is over: nothing shuts its socket any more."""
+        """Finish the call: its socket is not shut any more."""
         with self._lock:
             self._calls.discard(call)
             call.end()
@@ -183,12 +183,12 @@ class Watchdog:
             seconds = self._shut_due()
             woken = waiting.poll(None if seconds is None else seconds * 1000)
             heard = os.read(self._reading, 4096) if woken else b""
-            # whoever takes the signal for something else, as a job's driver does, ends its calls itself
+            # a program that uses the signal otherwise, as a job's driver does, ends its calls itself
             if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
                 self.shut_all(Cut.INTERRUPTED)
 
     def _shut_due(self) -> float | None:
-        """Shut what is due, or got too much; seconds until the next turn, None where nothing is to be waited for."""
+        """Shut calls past their limits; return the seconds until the next turn, None if no call is running."""
         with self._lock:
             now = time.monotonic()
             while self._due and (self._due[0][2].over or self._due[0][0] <= now):
@@ -215,10 +215,10 @@ os.register_at_fork(after_in_child=_watchdog.forked)
 
 @contextmanager
 def limited(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """The block's calls on this socket end after so many seconds, or bytes of answers, by whatever error they raise.
+    """Limit the block's calls on this socket to a number of seconds, or bytes of answers; they then raise an error.
 
-    None is no limit: they end at Ctrl-C only. `cut` of the call says why they were. A call that was answered in the
-    same moment counts as answered. Bytes are counted on Linux and for TCP only.
+    None: no limit, they end at Ctrl-C only. `cut` of the call has the reason. A call that is answered in the same
+    moment counts as answered. Bytes are counted on Linux and for TCP only.
     """
     call = _watchdog.begin(descriptor, seconds, most_bytes)
     mine = threading.current_thread() is threading.main_thread()
@@ -243,7 +243,7 @@ def shut(descriptor: int) -> None:
 
 
 def received(descriptor: int) -> int | None:
-    """How many bytes have come on this line since it was opened; None where the system does not tell."""
+    """Return the received bytes of this connection since its opening; None if the system does not report them."""
     try:
         with lent(descriptor) as line:
             answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
@@ -254,7 +254,7 @@ def received(descriptor: int) -> int | None:
 
 @contextmanager
 def lent(descriptor: int) -> Iterator[socket.socket]:
-    """A socket over this descriptor, which it does not close; family and type are of no consequence for our calls."""
+    """Yield a socket over this descriptor without owning it; family and type do not matter for its calls."""
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, descriptor)
     try:
         yield line
@@ -279,9 +279,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_heard() -> Iterator[None]:
-    """For the block, which is a command's: Ctrl-C ends what blocks in C, so that Python's handler comes to run.
+    """Let Ctrl-C end calls that block in C within a command's block, so that Python's handler runs.
 
-    Only in the main thread; whoever sets another wakeup descriptor or another handler hears signals instead.
+    Only in the main thread; another wakeup descriptor or handler takes precedence.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -310,7 +310,7 @@ class Late(Exception):
 
 
 class _Aside(threading.Thread, Generic[T]):
-    """A call whose result is waited for, or not wanted any more."""
+    """A call whose result a thread waits for, or has abandoned."""
 
     def __init__(self, call: Callable[[], T], unwanted: Callable[[T], None]) -> None:
         super().__init__(name="slotkeeper-login", daemon=True)
@@ -336,7 +336,7 @@ class _Aside(threading.Thread, Generic[T]):
         self.ended.set()
 
     def leave(self) -> None:
-        """Nobody waits any more: what comes, or has just come, is given to `unwanted`."""
+        """Abandon the call: a late result goes to `unwanted`."""
         with self._lock:
             self._left = True
             come = list(self.result)
@@ -379,9 +379,9 @@ def in_time(
 
 
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
-    """Until it has ended: a server that goes on sending would keep it for ever, and a host may have more addresses.
+    """Shut the call until it has ended: a server can send forever, and a host can have more addresses.
 
-    One that has no socket after a minute (a name is looked up, a certificate's file is a FIFO) is abandoned.
+    A call without a socket after a minute (a name lookup, a certificate's file that is a FIFO) is left alone.
     """
     end = time.monotonic() + LATE_SECONDS
     while aside.is_alive() and time.monotonic() < end:

@@ -58,7 +58,7 @@ class LoginLine:
         """The login's `tcp_user_timeout`."""
 
     def check(self, late: bool) -> None:
-        """Shut the connection where no caller waits for it any more, or where more came than a login has."""
+        """Shut the connection if no caller waits for it, or if more bytes arrived than a login has."""
         with suppress(OSError):
             for number in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
                 # not by a copy of the descriptor: closing one of a file would free SQLite's locks (fcntl(2))
@@ -66,7 +66,7 @@ class LoginLine:
                     shut(number)
 
     def over(self, descriptor: int, timeout_ms: int) -> None:
-        """The login is over: its socket gets the timeout that was meant, and is not found any more."""
+        """Finish the login: set the socket's final timeout, which also removes the mark."""
         if _OPTION is not None:
             with suppress(OSError), lent(descriptor) as line:  # a socket in a folder has none
                 line.setsockopt(socket.IPPROTO_TCP, _OPTION, timeout_ms)
@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Found:
-    """What is known of a login: refusals in a row, the last one's moment and text, and the last success."""
+    """A login's record: consecutive rejections, the last one's time and text, and the last success."""
 
     count: int = 0
     at: float = 0.0
@@ -167,7 +167,7 @@ class _Found:
 
 
 class Refusals:
-    """How often each login of this process was refused; shared by its threads."""
+    """The rejections of each login of this process; shared by its threads."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or SystemClock().monotonic
@@ -176,10 +176,10 @@ class Refusals:
 
     @contextmanager
     def turn(self, endpoint: Endpoint, password: str, seconds: float) -> Iterator[str]:
-        """Wait for a turn to log in, held for the block; gives what the server said where it is not to be asked.
+        """Wait for a turn to log in, held for the block; yields the last rejection if no attempt is due.
 
-        Sessions that log in at once would all be refused before one refusal is counted. Nobody waits longer than
-        `seconds`, in which any login ends: a server that was silent so long did not refuse either.
+        Sessions that log in together would all be rejected before one rejection counts. A wait lasts at most `seconds`,
+        the limit of any login: a server that was silent for so long has rejected nothing.
         """
         with self._ended:
             found = self._found_of(endpoint, password)
@@ -194,7 +194,7 @@ class Refusals:
                 self._ended.notify_all()
 
     def refused(self, endpoint: Endpoint, password: str, text: str) -> None:
-        """Count a login that failed, where its password may be the cause; any failure ends what a success allowed."""
+        """Count a failed login whose password can be the cause; any failure ends parallel logins."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.taken_at = None
@@ -208,7 +208,7 @@ class Refusals:
             found.count, found.text, found.taken_at = 0, "", self._now()
 
     def forget(self, endpoint: Endpoint, password: str, but: int = 0) -> None:
-        """Refusals are not held against this password, `but` so many: the server may not have had it yet."""
+        """Forget rejections of this password except `but`: the server may not have had it yet."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.count = min(found.count, but)
@@ -233,7 +233,7 @@ class Refusals:
 
 
 def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
-    """Log in by `attempt` with what the secret says now; where that is refused, once more with another password.
+    """Log in by `attempt` with the secret's current value; after a rejection, once more with a changed password.
 
     That is what the reference says by then, or else the one that was accepted last: a reference may be ahead of its
     server. Where the older one is accepted, the refused one was early, and its refusals are forgotten.
@@ -365,7 +365,7 @@ def takes_submissions(host: str, port: int) -> bool:
 
 
 def _read(line: socket.socket, enough: int, seconds: float = _SECONDS) -> bytes:
-    """What comes in time, until there is enough of it."""
+    """Return the bytes that arrive in time, up to the needed number."""
     end, found = time.monotonic() + seconds, b""
     while len(found) < enough and (left := end - time.monotonic()) > 0:
         line.settimeout(left)

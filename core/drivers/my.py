@@ -46,14 +46,14 @@ _FILE = "Received LOAD_LOCAL packet"
 
 
 class NoAnswer(pymysql.err.OperationalError):
-    """Our own deadline ended a call."""
+    """The client's own deadline ended a call."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(CR.CR_SERVER_LOST, f"does not answer within {seconds:g} s")
 
 
 class TooMuch(pymysql.err.OperationalError):
-    """A server sent more than a call may get."""
+    """A server sent more bytes than a call's limit."""
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(CR.CR_NET_PACKET_TOO_LARGE, f"the server sent more than {most_bytes / (1 << 20):g} MiB")
@@ -167,9 +167,9 @@ def _in_main() -> bool:
 
 
 def ended(raw: Any) -> None:
-    """End a connection without a word that somebody would have to take; safe to call twice.
+    """Close a connection without sending anything; safe to call twice.
 
-    What is left of an answer is not read: pymysql would, where the answer is collected, and complain of the line.
+    The rest of an answer is not read: pymysql would read it at garbage collection, and report the connection as lost.
     """
     result = getattr(raw, "_result", None)
     if result is not None:
@@ -209,7 +209,7 @@ def _unconnected(
 
 
 def _tls(endpoint: Endpoint) -> dict[str, Any]:
-    """libpq's modes in pymysql's words; `prefer` goes on without where the server has none."""
+    """Convert libpq's sslmode for pymysql; `prefer` continues without TLS if the server has none."""
     if endpoint.sslmode == "disable":
         return {"ssl_disabled": True}
     if endpoint.sslmode not in INSISTING:
@@ -239,18 +239,18 @@ _HEADER = struct.Struct("<HBB")
 
 
 def code_of(error: BaseException) -> int:
-    """The server's or the client's number of an error; 0 where it has none."""
+    """Return the server's or the client's number of an error; 0 without one."""
     code = error.args[0] if isinstance(error, DriverError) and error.args else 0
     return code if isinstance(code, int) else 0
 
 
 def said(error: BaseException) -> str:
-    """What a server, or the client in its place, says in an error."""
+    """Return an error's message, from the server or the client."""
     return str(error.args[-1]) if error.args else type(error).__name__
 
 
 class Session:
-    """One session, in autocommit; not shared between threads. Every call raises DriverError, NoAnswer where late."""
+    """One session, in autocommit; not shared between threads. Every call raises DriverError, NoAnswer at its limit."""
 
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
         self._raw: Any = raw  # its sockets and packets have no types
@@ -270,7 +270,7 @@ class Session:
         return isinstance(self._raw._sock, ssl.SSLSocket)
 
     def rows(self, statement: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement's answer; none where it has none."""
+        """Return all rows of a statement's answer."""
         with self._answered(), self._raw.cursor() as cursor:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall())
@@ -294,7 +294,7 @@ class Session:
                 self.close()
 
     def _lot(self, cursor: Any) -> list[tuple[Any, ...]]:
-        """The next rows of a large answer: so many, or so much text of them as is to be in memory at once."""
+        """Return the next rows of a large answer, limited by their number and text in memory."""
         found, size = list[tuple[Any, ...]](), 0
         with self._answered(most_bytes=ROW_BYTES) as call:
             while len(found) < ROWS_AT_ONCE and size < LOT_BYTES and (row := cursor.fetchone()) is not None:
@@ -380,7 +380,7 @@ class Dump:
         return self._buffer[begin : self._at]
 
     def _have(self, wanted: int, seconds: float) -> None:
-        """Wait until so many bytes are there, in time."""
+        """Wait until the buffer has the requested bytes, within the time limit."""
         have = len(self._buffer) - self._at
         if have >= wanted:
             return

@@ -1,4 +1,4 @@
-"""The only importer of psycopg2: connect with our session settings, and carry driver errors out as data."""
+"""The only importer of psycopg2: connects with the pinned session settings, and returns driver errors as data."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _VALUES = re.compile(r"\b(DETAIL|CONTEXT):.*", re.DOTALL)
 
 
 class NoAnswer(psycopg2.OperationalError):
-    """Our own deadline ended a call: the server did not answer, nor did it keep to its own limit."""
+    """The client's own deadline ended a call: the server did not answer within its own limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"does not answer within {seconds:g} s")
@@ -100,7 +100,7 @@ class Connection(psycopg2.extensions.connection):
         """The open transaction's own limit, if any."""
         super().__init__(*args, **options)
         opened(self.fileno())
-        self.notices = self.notifies = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them
+        self.notices = self.notifies = deque(maxlen=0)  # type: ignore[assignment]  # no code reads them
         self.cursor_factory = Cursor
         self.to_cancel: int = _libpq.PQgetCancel(self.pgconn_ptr)
         """libpq's PGcancel, created early: the connection of `pgconn_ptr` can be freed at any time."""
@@ -117,7 +117,7 @@ class Connection(psycopg2.extensions.connection):
         return limit_ms / 1000 + GRACE_SECONDS if limit_ms else None
 
     def commit(self) -> None:
-        """COMMIT, in time; where that is not answered, it may or may not have taken effect. Raises psycopg2.Error."""
+        """COMMIT within the limit; without an answer its outcome is unknown. Raises psycopg2.Error."""
         with _answered(self, self.seconds, ANSWER_BYTES):
             self.transaction_ms = None
             super().commit()
@@ -149,13 +149,13 @@ class Cursor(psycopg2.extensions.cursor):
 
 
 class _Copied:
-    """What a COPY reads or writes; a row that is written is told to the call, whose bytes are counted from 0 again.
+    """The stream of a COPY; each written row resets the byte count of the call.
 
-    Of what COPY FROM reads the end, or an error, comes only once the line takes bytes again.
+    For COPY FROM the end, or an error, of the data comes only once the connection accepts bytes again.
 
     psycopg2 ends a COPY with PQputCopyEnd under the interpreter's lock (`_pq_copy_in_v3` in psycopg/pqpath.c), which
-    sends up to 8 KB that libpq still has: where the server has stopped reading, all threads of the process would stand
-    still, the one with the deadlines among them.
+    sends up to 8 KB that libpq still has: if the server has stopped reading, all threads of the process would block,
+    the one with the deadlines among them.
     """
 
     def __init__(self, file: Any, call: Call) -> None:
@@ -191,11 +191,11 @@ class _Copied:
 def _answered(
     connection: Connection, seconds: float | None, most_bytes: int, what: str = "answered one statement with"
 ) -> Iterator[Call | None]:
-    """A call that has to be answered in so many seconds and bytes; raises `NoAnswer` or `TooMuch` where it was not.
+    """Limit a call's answer in seconds and bytes; raises `NoAnswer` or `TooMuch` beyond them.
 
-    None for a line that libpq has closed already: whatever is asked there fails at once. Of a connection that the
-    server has ended psycopg2 raises libpq's last result, which has no SQLSTATE and is of the lost connection alone;
-    `last_words` is what the server said before (PostgreSQL, "Connection Status Functions", PQerrorMessage).
+    Yields None for a connection that libpq has already closed: a call there fails at once. For a connection that the
+    server has ended psycopg2 raises libpq's last result, without SQLSTATE and only about the lost connection;
+    `last_words` is the server's message before it (PostgreSQL, "Connection Status Functions", PQerrorMessage).
     """
     descriptor = connection.fileno()
     if descriptor < 0:
@@ -226,7 +226,7 @@ def _is_interrupted(call: Call) -> bool:
 
 
 def limit(connection: Connection, limit_ms: int) -> None:
-    """Limit the session's statements at the server; the deadline of a call follows. 0 is no limit."""
+    """Limit the session's statements at the server; the deadline of a call follows. 0: no limit."""
     connection.limit_ms = connection.login_ms
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = %s", (limit_ms,))
@@ -234,7 +234,7 @@ def limit(connection: Connection, limit_ms: int) -> None:
 
 
 def limit_transaction(cursor: Cursor, limit_ms: int) -> None:
-    """Give the statements of the open transaction another limit, at the server and here. 0 is no limit."""
+    """Set another limit for the open transaction's statements, at the server and here. 0: no limit."""
     cursor.connection.transaction_ms = limit_ms
     cursor.execute("SET LOCAL statement_timeout = %s", (str(limit_ms),))
 
@@ -275,9 +275,9 @@ def connect(
 ) -> Connection:
     """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
 
-    Settings are sent one by one after login, and one that the server does not know (SQLSTATE 42704) is left out:
-    a DWS speaks an older dialect than PostgreSQL. `path` is the search_path as SQL, set before anything else and never
-    left out; empty: the login's own stays. `check` sees the connection before anything is set. Raises psycopg2.Error.
+    Settings are sent one by one after login, except those that the server does not know (SQLSTATE 42704): DWS has an
+    older dialect than PostgreSQL. `path` is the search_path as SQL, always set first; empty: the login's own stays.
+    `check` sees the connection before anything is set. Raises psycopg2.Error.
     """
     connection = log_in(endpoint, password, application_name)
     try:
@@ -425,12 +425,12 @@ def sever(connection: Connection) -> None:
 
 
 def rows_came(error: BaseException) -> bool:
-    """Whether rows of the COPY that this error of ours is of were handed on before it failed."""
+    """Whether the COPY of this error had passed on rows before it failed."""
     return bool(getattr(error.__cause__, "rows_came", False))
 
 
 def hiding(error: psycopg2.Error, password: Secret | str) -> psycopg2.Error:
-    """The error, whose text is told by `failure` without that: a server may say what it was sent at the login."""
+    """Return the error with this text hidden from `failure`: a server can echo what a login sent."""
     error.hidden = secret_of(password)  # type: ignore[attr-defined]
     return error
 
@@ -478,7 +478,7 @@ of NULLs IS NULL, so the expression tests both. \\045 stands for the percent sig
 
 
 def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
-    """The text that COPY would write of a value of this type, which is no domain."""
+    """SQL for the text that COPY writes of a value of this type, which must not be a domain."""
     if is_made(plain):
         return sql.SQL(MADE_TEXT).format(expression)
     out = _OUT.get(re.sub(r"\(\d+\)$", "", plain))
@@ -513,7 +513,7 @@ class Named:
 
 
 def named(error: BaseException) -> Named:
-    """What a driver error names; `context` may hold values of a row and must not be shown."""
+    """Return the names in a driver error; `context` can have values of a row and must not be shown."""
     said = getattr(error, "diag", None)
     return Named(*(str(getattr(said, part, None) or "") for part in ("column_name", "constraint_name", "context")))
 

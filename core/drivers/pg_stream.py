@@ -1,10 +1,10 @@
 """Replication connections: one command starts a stream, and messages come as the server sends them.
 
-psycopg2 answers a keepalive with the keepalive's own LSN as flushed, where it believes that all was read (its
-`pq_read_replication_message`), and its reader cannot be told otherwise. For a stream without a slot that moves nothing.
-A slot would be moved by a number whose meaning no page documents. So for a slot psycopg2 logs in and begins the stream,
-and messages are taken from libpq itself, by the pointer that psycopg2 gives for that (`connection.pgconn_ptr`). This
-side reports 0 as flushed, as pgjdbc does until it is told an LSN, except in `confirm`: only a caller moves the slot.
+psycopg2 answers a keepalive with the keepalive's own LSN as flushed if it believes that all was read (its
+`pq_read_replication_message`), and its reader cannot change that. Without a slot that moves nothing. A slot would move
+by a number that no page documents. So for a slot psycopg2 logs in and starts the stream, and this module reads messages
+from libpq itself, by the pointer that psycopg2 provides (`connection.pgconn_ptr`). The client reports 0 as flushed, as
+pgjdbc does until it has an LSN, except in `confirm`: only a caller moves the slot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _ReplicationLine(LogicalReplicationConnection):
     def __init__(self, *args: Any, login_ms: int, opened: Callable[[int], None], **options: Any) -> None:
         super().__init__(*args, **options)
         opened(self.fileno())
-        self.notices = deque(maxlen=0)  # type: ignore[assignment]  # nobody reads them
+        self.notices = deque(maxlen=0)  # type: ignore[assignment]  # no code reads them
 
 
 class Replication:
@@ -56,7 +56,7 @@ class Replication:
         self._limited(begin)
 
     def read(self, seconds: float) -> bytes | None:
-        """The payload of the next message; None where none comes within so many seconds."""
+        """Return the payload of the next message; None if none arrives within the given seconds."""
         until = self._clock.monotonic() + seconds
         while True:
             payload = self._next()

@@ -79,7 +79,7 @@ class KeyColumn:
 
     @property
     def text(self) -> str:
-        """A template for its text; of a type that somebody made by no cast, which may run anything as our login."""
+        """A template for its text, without a cast of a user-defined type: a cast can run any function as the login."""
         return "({0})::text" if self.typname else MADE_TEXT
 
     @property
@@ -179,7 +179,7 @@ def form_of(typname: str) -> str:
 class Statements:
     """Statements over one table: `key` columns, `columns` compared as (name, form), `where` a trusted filter.
 
-    `made` are those columns whose type somebody made.
+    `made`: the columns of user-defined types.
     """
 
     def __init__(
@@ -345,9 +345,9 @@ class PgTable:
     def __init__(
         self, opened: Opened, table: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
     ) -> None:
-        """`table` is `schema.table` as stored; no `key` means the primary key, no `columns` means all of them.
+        """`table` is `schema.table` as stored; no `key`: the primary key, no `columns`: all of them.
 
-        `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` where there is no usable key.
+        `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` without a usable key.
         """
         self._opened = opened
         self.label = table

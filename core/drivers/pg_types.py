@@ -167,7 +167,7 @@ _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval
 
 
 def form_of(type_: str, kind: str = "") -> str:
-    """The form of a key column's type (no domain), `kind` being pg_type's where somebody made it; empty: there is none.
+    """Return the form of a key column's type (not a domain); `kind`: pg_type's for a user-defined type. Empty: none.
 
     >>> form_of("bigint"), form_of("numeric"), form_of("numeric(12,2)"), form_of("interval day to second")
     ('text', 'number', 'number', 'span')

@@ -152,7 +152,7 @@ def names_of_path(path: str, user: str) -> list[str]:
 
 
 def path_findings(place: str, user: str, schemas: Sequence[str]) -> Iterator[Finding]:
-    """Schemas on a login's own path in which everybody may create, each as a warning."""
+    """Return a warning for each schema on a login's own path in which PUBLIC can create."""
     for one in schemas:
         text = f"PUBLIC can create in schema {one}, which is on the search_path of {user}, not of a job's sessions"
         cure = f"for other programs of this login: REVOKE CREATE ON SCHEMA {quoted(one)} FROM PUBLIC"
@@ -222,7 +222,7 @@ class Session:
     # -- the connection ---------------------------------------------------------------------------------------------
 
     def ready(self) -> pg.Connection:
-        """The connection, opened when there is none. Raises an error of ours."""
+        """Return the connection, opening it if needed. Raises a SlotkeeperError."""
         with self.translated():
             return self._ready(None)
 
@@ -232,16 +232,16 @@ class Session:
         return self._connection is None or bool(self._connection.closed)
 
     def line(self) -> Line:
-        """What the connection's line was found to be; opened when there is none. Raises an error of ours."""
+        """Return the connection's TLS state, opening it if needed. Raises a SlotkeeperError."""
         info = self.ready().info
         if not info.ssl_in_use:
             return Line()
         return Line(info.ssl_attribute("protocol") or "TLS", info.ssl_attribute("cipher") or "an unnamed cipher")
 
     def prove(self) -> str:
-        """Raise Refused unless this connection keeps its server session, whatever its login told; else a sentence.
+        """Raise Refused unless this connection keeps its server session; else return a sentence about it.
 
-        Only between transactions; those of another connection lie between the ones that are compared.
+        Call it only between transactions; another connection's transactions run between the compared ones.
         """
         connection = self.ready()
         with self.translated():
@@ -282,10 +282,10 @@ class Session:
         self.application_name = name
 
     def _renamed(self, name: str) -> bool:
-        """Whether the server lists this connection by that name now; asked once for each connection.
+        """Whether the server lists this connection by that name; asked once per connection.
 
-        PostgreSQL, "Error Reporting and Logging": application_name is shown in pg_stat_activity, and any user may set
-        it. No page of a DWS was found that says the latter, and whoever ends this session finds it by its name.
+        PostgreSQL, "Error Reporting and Logging": pg_stat_activity shows application_name, and any user can set it. No
+        page documents the latter for DWS, and ending this session depends on its name.
         """
         try:
             self.composed_rows(pg.sql.SQL("SET application_name = {}").format(pg.sql.Literal(name[:63])), None)
@@ -342,7 +342,7 @@ class Session:
 
     @contextmanager
     def translated(self, *timed_out: type[SlotkeeperError]) -> Iterator[None]:
-        """Turn a driver error raised inside the block into one of ours."""
+        """Convert a driver error raised inside the block to a SlotkeeperError."""
         try:
             yield
         except pg.DriverError as error:
@@ -464,9 +464,9 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[pg.Cursor]:
-        """A cursor in one transaction; driver errors come out as ours, and drop the connection.
+        """Yield a cursor in one transaction; driver errors become SlotkeeperErrors, and drop the connection.
 
-        It commits the connection that it began on: one that was opened since holds nothing of it.
+        It commits on the connection where it started: a later connection has nothing of it.
         """
         connection = self.ready()
         with self.translated():

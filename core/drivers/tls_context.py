@@ -1,6 +1,6 @@
-"""TLS of lines that Python itself speaks (HTTP, MySQL's protocol): a context by an endpoint's sslmode, and refusals.
+"""TLS of connections by Python itself (HTTP, MySQL's protocol): a context by an endpoint's sslmode, and its errors.
 
-libpq has its own (`login.parameters`). Modes are libpq's, without those that may go on in plain text.
+libpq has its own (`login.parameters`). Modes are libpq's, except those that allow plain text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What travels between the driver and a task: plain frozen values, picklable, never a secret or a connection."""
+"""Messages between the driver and a task: plain frozen values, picklable, never a secret or a connection."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class LaneTask:
 class StreamTask:
     """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once.
 
-    `group` names the tables that stream together: a worker keeps sessions for each such group. `session` is what its
-    sessions at the store go by while they have this task, "" where nobody asks: no other task's ever do.
+    `group` names the tables that stream together: a worker keeps sessions per group. `session` is the unique name of
+    the task's sessions at the store, "" if none is needed.
     """
 
     job: JobSpec
@@ -41,11 +41,11 @@ class StreamTask:
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """What a task did on one lane.
+    """A task's result on one lane.
 
-    `position` is the last one known to be committed, None where none was read; `latest` is that of the last status.
-    `changes` and `repeats` are those of the lane's progress row, with what others applied before (0: not read); `rows`
-    this task's. `waited` are the seconds from the task's beginning to the lane's first turn, None where it had none.
+    `position`: the last known committed one, None if none was read. `latest`: that of the last status. `changes` and
+    `repeats`: those of the lane's progress row, earlier tasks included (0: not read); `rows`: this task's. `waited`:
+    seconds from the task's start to the lane's first turn, None without a turn.
     """
 
     table: str
@@ -64,7 +64,7 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class StreamOutcome:
-    """Outcomes per lane; `idle` where it ended because nothing came any more, not at its deadline.
+    """Outcomes per lane; `idle`: it ended because all lanes were quiet, not at its deadline.
 
     `peak_kib`: the highest resident memory that the worker ever had, in KiB (0: unknown); `seconds` on the worker.
     """
@@ -93,7 +93,7 @@ class CopyTask:
 
 @dataclass(frozen=True, slots=True)
 class CopyOutcome:
-    """Chunks done and rows copied; `refused` where a chunk was not ours to take (another start has taken over)."""
+    """Finished chunks and copied rows; `refused`: a chunk was not free (another start has taken over)."""
 
     done: tuple[int, ...]
     rows: int

@@ -15,7 +15,7 @@ from slotkeeper.core.ports.driver import TaskRunner
 
 
 class LocalRunner:
-    """Runs tasks in threads; a cancelled one is left behind, and may still commit, which the fence makes harmless."""
+    """Runs tasks in threads; a cancelled one is abandoned, and can still commit, which the fence makes harmless."""
 
     def __init__(self, capacity: int = 2) -> None:
         self.capacity = max(2, capacity)
@@ -27,7 +27,7 @@ class LocalRunner:
         """Cancelled tasks that have not ended yet and hold their sessions."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task in a thread; its future ends with CancelledError where its group is cancelled before it ends."""
+        """Start a task in a thread; its future ends with CancelledError if its group is cancelled first."""
         future: Future[Any] = Future()
         with self._lock:
             self.tasks_started += 1
@@ -51,7 +51,7 @@ class LocalRunner:
             return self._live.pop(future, None) is not None
 
     def cancel(self, group: str) -> None:
-        """Leave the tasks of a group behind: a thread cannot be ended from outside."""
+        """Abandon the tasks of a group: a thread cannot be ended from outside."""
         with self._lock:
             found = [future for future, known in self._live.items() if known == group]
         for future in found:
@@ -107,5 +107,5 @@ class SharedRunner(_Part):
         self.beside = beside
 
     def apart(self, table: str) -> TaskRunner:
-        """The share of a table that goes on alone; its groups of tasks have names of their own."""
+        """Return a separate table's share of the runner; its task groups have their own names."""
         return _Part(self._runner, lambda there: max(1, there // 2 // max(1, self.beside)), f"{table}/")

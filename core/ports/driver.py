@@ -1,4 +1,4 @@
-"""What a job's driver asks: the progress rows with their locks and lease, its sessions by name, targets, tasks."""
+"""Ports of a job's driver: the progress rows with their locks and lease, sessions by name, targets, tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slotkeeper.core.ports.source import Chunk, Retention, SlotAdmin, Source
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Who runs a job, as the progress rows name it."""
+    """The run of a job, as in its progress rows."""
 
     job: str
     run: str
@@ -38,7 +38,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class ChunkCounts:
-    """How far a copy is: chunks done, chunks in all, rows copied."""
+    """The progress of a copy: finished chunks, all chunks, copied rows."""
 
     done: int
     total: int
@@ -47,7 +47,7 @@ class ChunkCounts:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Rows that a sink beside its store may have got once more: of ranges, and of chunks of the last copy."""
+    """Rows that a sink beside its store may have received twice: of ranges, and of chunks of the last copy."""
 
     ranges: int
     chunks: int
@@ -55,9 +55,9 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A progress row held FOR UPDATE with its epoch checked, while the source is told; `others` are held beside it.
+    """A progress row held FOR UPDATE with its epoch checked during a registration; `others` are held beside it.
 
-    `record` writes what was registered into it, and the record of the check that it rests on; "" leaves that.
+    `record` writes the registration into it, and the record of its target check; "" leaves that.
     """
 
     row: ProgressRow
@@ -67,7 +67,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """A lane by its progress row: what we registered (as stored), and how many seconds ago."""
+    """A lane by its progress row: the stored registration, and its age in seconds."""
 
     shard: str
     position: str
@@ -76,29 +76,29 @@ class LaneSeen:
 
 
 class Rows(Protocol):
-    """What a registration and an empty step need of the progress rows."""
+    """The progress rows for a registration and an empty step."""
 
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> AbstractContextManager[Lock]:
-        """Lock the row for a registration, and `others` with it; raises Superseded where an epoch is not ours."""
+        """Lock the row for a registration, and `others` with it; raises Superseded if another start raised an epoch."""
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
-        """Move a position over a range without rows; False where the fence was not hit."""
+        """Move a position over a range without rows; return False if the fence did not match."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's progress row as it is committed now."""
+        """Return the lane's committed progress row."""
 
     def rows(self) -> list[ProgressRow]:
-        """All lanes' rows as they are committed now."""
+        """Return all lanes' committed rows."""
 
     def quarantined(self) -> int:
-        """How many rows are held in quarantine; only where the job holds any by its configuration."""
+        """Return the number of quarantined rows; only for a job whose configuration quarantines rows."""
 
     def newest_quarantined(self) -> tuple[int, Sequence[str], str]:
-        """(entry, key, SQLSTATE) of the row that was held last; the entry is 0 where there is none."""
+        """Return (entry, key, SQLSTATE) of the last quarantined row; entry 0 if there is none."""
 
     @property
     def generation(self) -> int:
-        """How many connections this session has had: a new one may have met a sink that fell back."""
+        """The number of this session's connections: a new one can be to an older state of the sink."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -108,14 +108,14 @@ NOTHING_OUT = LeftOut()
 
 
 class Decisions(Protocol):
-    """What a worker needs of a store for a sink that shares no transaction with it.
+    """A worker's calls at a store for a sink that shares no transaction with it.
 
-    Each move is a compare-and-swap that must hit one row; False where it did not. One session, not shared between
+    Each change is a compare-and-swap of one row, and returns False if it missed. One session, not shared between
     threads.
     """
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's progress row as it is committed now."""
+        """Return the lane's committed progress row."""
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
         """Move a position over a range without rows."""
@@ -123,10 +123,10 @@ class Decisions(Protocol):
     def decide(
         self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
     ) -> bool:
-        """Say which range the sink is to have next; where epoch and position are these and nothing is decided.
+        """Record the sink's next range, if epoch and position match and nothing is decided.
 
-        In the same transaction rows of it that the sink refuses go into quarantine, and entries that it touches end, as
-        of the plan's label: `withdraw` takes both back, `settle` leaves them. QUARANTINE FULL where there are too many.
+        The same transaction quarantines its rows that the sink rejects, and ends entries that it touches, under the
+        plan's label: `withdraw` reverts both, `settle` keeps them. Raises QUARANTINE FULL if there are too many.
         """
 
     def quarantined_any(self, key: LaneKey) -> bool:
@@ -136,25 +136,25 @@ class Decisions(Protocol):
         """Count the rows of a decided range as repeats, before they are written again."""
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
-        """Say which load of a planned range may be committed, in the place of the one that `was` has."""
+        """Record the load of a planned range that can be committed, instead of the one in `was`."""
 
     def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
-        """Count a range as repeated whose load nobody knows any more, and put it back to a plan."""
+        """Count a range with a forgotten load as repeated, and turn it back into a plan."""
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
-        """Give up a plan of which nothing may be committed."""
+        """Withdraw a plan, none of whose loads can be committed."""
 
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
-        """The sink has the decided range: move the position to its end."""
+        """Move the position to the end of the decided range, which the sink has."""
 
     def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
-        """Say that a planned chunk of so many rows is about to be written; counted where it may have been before."""
+        """Record that a planned chunk is about to be written; count its rows if it may have been written before."""
 
     def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
-        """The sink has the chunk, but for rows that go into quarantine in the same transaction."""
+        """Record that the sink has the chunk, except rows that the same transaction quarantines."""
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks: roll back whatever is open; `session` is the name that it goes by from here on."""
+        """Between two tasks: roll back an open transaction; `session` becomes the session's name."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -166,21 +166,21 @@ class Store(Rows, Protocol):
     def create_tables(self) -> None: ...
     def take_lease(self) -> bool: ...
     def pass_lease(self) -> None:
-        """Go on without the lease's lock, until it can be had: the epoch of the rows is the fence."""
+        """Continue without the lease's lock until it is free: the rows' epoch is the fence."""
 
     @property
     def passes(self) -> bool:
-        """Whether this session goes on without it."""
+        """Whether this session continues without the lease's lock."""
 
     def lease_owners(self) -> list[LockOwner]:
-        """Who else has the lease's lock, as far as it is shown."""
+        """Return the other visible holders of the lease's lock."""
 
     def target_owners(self, target: str) -> list[LockOwner]:
-        """The same of a target's."""
+        """Return the other visible holders of a target's lock."""
 
     def take_target(self, target: str) -> bool: ...
     def give_back(self, target: str) -> None:
-        """Give the channel's lease and its target back; Unreachable where the session that had them is gone."""
+        """Release the channel's lease and its target; raises Unreachable if their session has ended."""
 
     def leased(self, asks: bool = True) -> bool: ...
     def writer(self, target: str) -> str: ...
@@ -193,21 +193,21 @@ class Store(Rows, Protocol):
     def known_dns(self) -> int | None: ...
     def adopt(self, renamed: Mapping[str, str], come: list[ProgressRow], epoch: int, dns: int) -> None: ...
     def target_records(self) -> TargetRecords:
-        """The records of targets that a sink beside this store has, over the same session."""
+        """Open the target records of a sink beside this store, over the same session."""
 
     def target_record(self) -> TargetSeen | None:
-        """What was recorded last of the target; None where nothing was, or a copy is due."""
+        """Return the target's last record; None if there is none, or a copy is due."""
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Keep the source's columns behind a fingerprint, with which the target is in line now."""
+        """Store the source's columns of a fingerprint, which the target matches now."""
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
-        """The source's columns behind a fingerprint; None where they were never kept."""
+        """Return the source's columns of a fingerprint; None if they were never stored."""
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
-        """Put all rows back to creating, so that the next start copies anew; Superseded where an epoch is newer.
+        """Reset all rows to creating, so that the next start copies again; raises Superseded if an epoch is newer.
 
-        `fingerprint` and `known` are of the source with which the target is in line now.
+        `fingerprint` and `known`: those of the source that the target matches now.
         """
 
     def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
@@ -215,7 +215,7 @@ class Store(Rows, Protocol):
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
     def ordered(self) -> Ordered:
-        """What is said for the copy that begins next; nothing once it has begun."""
+        """Return the order for the next copy; empty once it has started."""
 
     def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
     def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
@@ -228,7 +228,7 @@ class Store(Rows, Protocol):
 
 
 class ResetStore(Store, Protocol):
-    """What a slot's reset asks beside of the session that holds the lease: the lease's holder, and the resets."""
+    """Further calls of a slot's reset on the lease's session: the lease's holder, and the resets."""
 
     def lease_id(self) -> str: ...
     def end_holder(self) -> None: ...
@@ -239,31 +239,31 @@ class ResetStore(Store, Protocol):
     def insert_reset(self, entry: ResetEntry) -> None: ...
     def step(self, reset: str, step: str, outcome: str = "") -> None: ...
     def quarantined_beyond(self, rows: Sequence[ProgressRow]) -> int:
-        """How many rows in quarantine lie beyond these positions."""
+        """Return the number of quarantined rows after these positions."""
 
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
     ) -> list[str]:
-        """The rows under the epoch, and the reset's step, in one transaction; what is not as expected, in words.
+        """Write the rows under the epoch, and the reset's step, in one transaction; return unexpected facts as text.
 
-        Rows in quarantine beyond them are archived as `by`, those that the reset `undone` had archived come back.
+        Quarantined rows after them are archived as `by`; those that the reset `undone` had archived are restored.
         """
 
     def reset(self, reset: str) -> ResetEntry | None: ...
     def open_entry(self) -> ResetEntry | None: ...
     def history(self, limit: int = 100) -> list[ResetEntry]: ...
     def note_epoch(self, reset: str, epoch: int) -> None:
-        """The epoch that the reset has raised."""
+        """Record the epoch that the reset has raised."""
 
     def target_changed(self) -> str:
-        """What is written down of the target as the end of a sentence, "" where nothing is."""
+        """Return the recorded change of the target as the end of a sentence; "" if there is none."""
 
     def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
-        """The plans of resets that have ended, the newest first, and the epoch that each raised, where it is told."""
+        """Return the plans of ended resets, the newest first, and the epoch that each raised, if known."""
 
 
 class TaskRunner(Protocol):
-    """Calls a function of an importable module with one plain value, somewhere else."""
+    """Calls a function of an importable module with one plain value, in another thread or process."""
 
     @property
     def capacity(self) -> int:
@@ -277,145 +277,143 @@ class TaskRunner(Protocol):
         """Start a task: `entry(spec)`; `entry` is picklable, a function of a module or a partial of one."""
 
     def cancel(self, group: str) -> None:
-        """Try to end the tasks of a group; a cancelled one may still commit, which the fence makes harmless."""
+        """Try to end the tasks of a group; a cancelled one can still commit, which the fence makes harmless."""
 
     def close(self) -> None:
-        """End all tasks and whatever runs them; safe to call twice."""
+        """End all tasks and their workers; safe to call twice."""
 
 
 class Target(Protocol):
-    """The target table as a start sees it."""
+    """The target table for a start."""
 
     def admit(self, identity: TableIdentity) -> bool:
-        """Refuse by name what cannot hold the source, or cannot be made; makes nothing. Whether the table is there."""
+        """Raise Refused for an unsuitable target; return whether it exists. Creates nothing."""
 
     def ready(self, identity: TableIdentity, makes: bool) -> bool:
-        """Make it on request where `makes`, and refuse by name what cannot hold the source; whether it was made."""
+        """Create the target if `makes`; raise Refused for an unsuitable one; return whether it was created."""
 
     def takes_copy(self, identity: TableIdentity) -> bool:
-        """Whether a copy can go in as it is: there is no such table yet, or it has no row."""
+        """Whether a copy can write to the target: it does not exist yet, or is empty."""
 
     def count_rows(self, identity: TableIdentity) -> RowCount:
-        """The target's rows, within five seconds; unknown where it cannot be asked, none where it is not there."""
+        """Count the target's rows within 5 s; unknown if it cannot be read, none if it does not exist."""
 
     def size(self, identity: TableIdentity) -> int | None:
-        """Bytes that the target takes at the sink; None where that is unknown, or it is not there."""
+        """Return the target's size at the sink in bytes; None if unknown or missing."""
 
     def readers(self) -> str | None:
         """The sessions that use the target now and what publishes it, in words; None where the sink does not tell."""
 
     def copying(self, on_existing: str = "") -> str:
-        """How chunks go in: direct, shadow or merge; raises Refused where rows are there and nothing says how.
+        """Return the mode of the copy: direct, shadow or merge; raises Refused for a filled target without an option.
 
-        `on_existing` is what a reset has said for this one copy; without it the job's counts.
+        `on_existing`: a reset's option for this copy; without it the job's applies.
         """
 
     def half_done(self, way: str) -> Refused | None:
-        """Why a half-done copy whose chunks go in by `way` cannot go on; None where it can."""
+        """Return why an unfinished copy in mode `way` cannot continue; None if it can."""
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and the way, make ready for it and turn the lanes, in one transaction."""
+        """Record the plan and the mode, prepare for it and set the lanes' states, in one transaction."""
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
-        """How it is brought in line with a source whose columns changed; alters nothing.
+        """Return how to alter the target after the source's columns changed; alters nothing.
 
-        `old` are the source's columns when it was last in line, None where that is not known.
+        `old`: the source's columns when the target last matched, None if unknown.
         """
 
     def alterable(self, shape: Reshape) -> None:
-        """Raise Busy where somebody else uses it so that it cannot be altered now; alters nothing."""
+        """Raise Busy if another session's use prevents altering the target now; alters nothing."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        """Carry that out, whole or not at all; returns the statements that were run.
+        """Apply the change atomically; return the executed statements.
 
-        `empties`: a column whose old values become none of its new type may lose them.
+        `empties`: a column whose old values cannot be cast to its new type loses them.
         """
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Exchange a shadow and turn the lanes, in one transaction; may take long where there is a shadow."""
+        """Exchange a shadow and set the lanes' states, in one transaction; can take long with a shadow."""
 
 
 class Sessions(Protocol):
-    """Sessions of the driver, taken by name and kept; a session that failed opens anew by itself."""
+    """Sessions of the driver, by name and reused; a failed session reopens automatically."""
 
     def of(self, table: str) -> Sessions:
-        """The sessions for the channel of a source table: those of one name are one session for all channels."""
+        """Return the sessions for the channel of a source table: all channels share the sessions of one name."""
 
     def source(self, name: str) -> Source:
-        """The source session `name`."""
+        """Return the source session `name`."""
 
     def admin(self, name: str) -> SlotAdmin:
-        """The registering session `name`."""
+        """Return the registering session `name`."""
 
     def rows(self, name: str) -> Rows:
-        """The sink session `name` for progress rows."""
+        """Return the sink session `name` for progress rows."""
 
     def log_in(self, where: str) -> None:
-        """Open a session at the servers of a side ("" for both) and end it; raises what a server refuses it by."""
+        """Open a session at the servers of a side ("" for both) and end it; raises the server's rejection."""
 
 
 class TaskEnds(Protocol):
-    """Ends what tasks that were given up still do at the store; `slotkeeper.core.engine.driver.copy` has threads
-    for it.
-    """
+    """Ends the store sessions of abandoned tasks; `slotkeeper.core.engine.driver.copy` calls it from threads."""
 
     def task_prefix(self) -> str:
-        """What the names of tasks' sessions at the store begin with from here on; nobody else's ever do."""
+        """Return the unique prefix of the names of tasks' sessions at the store."""
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the sessions at the store that go by these names, ours alone; who asks hears whether it was at work then.
+        """End the job's own sessions of these names at the store; return whether it was at work.
 
-        Waits at most for a login and two seconds. An error of ours where the server does not answer or allow it.
+        Waits at most for a login and 2 s. Raises a SlotkeeperError if the server does not answer or allow it.
         """
 
 
 class DriverSessions(Sessions, TaskEnds, Protocol):
-    """The driver's sessions; `begin` names those opened from then on after the epoch.
+    """The driver's sessions; after `begin` new ones have the epoch in their name.
 
-    What is about one table is asked of the sessions for its channel.
+    Calls about one table go to the sessions for its channel.
     """
 
     @property
     def keeps_positions(self) -> bool:
-        """Whether the source keeps what is confirmed: else nothing is registered, nor kept alive."""
+        """Whether the source stores confirmed positions: else the job registers nothing and keeps nothing alive."""
 
     @property
     def shares_position(self) -> bool:
-        """Whether what it keeps is one position for all channels of the job."""
+        """Whether the source stores one position for all channels of the job."""
 
     @property
     def shards_apart(self) -> bool:
-        """Whether places of one shard say nothing of another's."""
+        """Whether positions of different shards are incomparable."""
 
     @property
     def no_reset(self) -> str:
-        """Why no slot of the job can be reset; empty where one can."""
+        """Why the job's slots cannot be reset; empty if they can."""
 
     def of(self, table: str) -> DriverSessions:
-        """The sessions for the channel of a source table: those of one name are one session for all channels."""
+        """Return the sessions for the channel of a source table: all channels share the sessions of one name."""
 
     def store(self) -> Store:
         """The start's own sink session, which holds the lease."""
 
     def ending(self) -> Store:
-        """The channel's rows over a session of their own, for the end of a copy; whoever asks closes it."""
+        """Open a separate session on the channel's rows for the end of a copy; the caller closes it."""
 
     def target(self) -> Target:
         """The target, over the start's sink session."""
 
     def targets(self) -> TargetReader | None:
-        """Reads the job's targets while it streams; None of a sink that cannot tell."""
+        """Open a reader of the job's targets while it streams; None if the sink has none."""
 
     def starter(self) -> Retention:
         """A registering session of a start without a copy."""
 
     def apart(self, job: JobSpec) -> DriverSessions:
-        """Sessions of their own for some of the job's tables; whoever asks closes them."""
+        """Open separate sessions for some of the job's tables; the caller closes them."""
 
     def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
-        """Name sessions after the epoch and end those of earlier ones; False where it is not certain.
+        """Name sessions after the epoch and end those of earlier epochs; return False if it is not certain.
 
-        With `tables` those only that register them: the job's other tables may be streaming.
+        With `tables`: only those that register them; the job's other tables can be streaming.
         """
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""What a kind of server is to the rest of the program: one session with its faces, and what it says about itself.
+"""Ports of a server kind: one session with its interfaces, and the kind's own texts and traits.
 
-A face is what one part of the program asks; all faces of a session share it, one call at a time. Nothing above these
-ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open one by the name that
-the configuration has. `TableReader` is for a comparison of one table, `Changelog` for a reader that hands rows on to
-somebody else's program: it fixes the end of a range before it is read, and not every kind of source has it.
+Each interface serves one part of the program; all interfaces of a session share it, one call at a time. No code above
+these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open one by its name
+in the configuration. `TableReader` serves the comparison of one table, `Changelog` a reader for other programs: it
+fixes a range's end before the read, and not every source kind has it.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ Digest = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys from `low` (included) to `high` (not included) in the reader's order; None is open."""
+    """The keys from `low` (included) to `high` (excluded) in the reader's order; None: unbounded."""
 
     low: Key | None = None
     high: Key | None = None
 
     def cut(self, bounds: Sequence[Key]) -> list[KeyRange]:
-        """This range in parts that begin at `bounds`.
+        """Split this range into parts that start at `bounds`.
 
         >>> [(r.low, r.high) for r in KeyRange().cut([("5",), ("9",)])]
         [(None, ('5',)), (('5',), ('9',)), (('9',), None)]
@@ -86,44 +86,44 @@ WHOLE = KeyRange()
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """Number of rows and the sum of their hashes: equal tables have equal ones, in whatever order rows are stored."""
+    """Number of rows and the sum of their hashes: equal for equal tables, in any storage order."""
 
     rows: int
     total: int
 
 
 class TableReader(Protocol):
-    """One side of a comparison. Both sides must order keys alike and spell equal values alike.
+    """One side of a comparison. Both sides must order keys alike and write equal values alike.
 
-    Each call sees one moment of the table; different calls may see different moments.
+    Each call sees one snapshot of the table; different calls can see different snapshots.
     """
 
     @property
     def label(self) -> str:
-        """The table in words, for messages."""
+        """The table's name for messages."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the compared columns; pairs with the other side's by place."""
+        """Names of the compared columns, matched with the other side's by position."""
 
     @property
     def signature(self) -> Sequence[str]:
-        """How keys are ordered and text is encoded; both sides must have the same."""
+        """The order of keys and the encoding of text; both sides must have the same."""
 
     def count(self, bounds: KeyRange) -> int:
-        """Rows in the range."""
+        """Return the number of rows in the range."""
 
     def checksum(self, bounds: KeyRange) -> Checksum:
-        """Count and hash of the range, computed by the server."""
+        """Return count and hash of the range, computed by the server."""
 
     def split(self, bounds: KeyRange, rows: int) -> list[Key]:
-        """Keys inside the range at which a new part of about `rows` rows begins, ascending."""
+        """Return the keys inside the range at which a part of about `rows` rows starts, ascending."""
 
     def rows(self, bounds: KeyRange, limit: int) -> list[tuple[Key, str]]:
-        """Key and hash of each row of the range, at most `limit` of them, in no particular order."""
+        """Return key and hash of each row of the range, at most `limit`, unordered."""
 
     def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
-        """The column hashes of those of `keys` that exist; several rows of one key are strung together."""
+        """Return the column hashes of existing `keys`; those of several rows of a key are concatenated."""
 
 
 class ComparedKey(Protocol):
@@ -134,7 +134,7 @@ class ComparedKey(Protocol):
         """Its name."""
 
     def of_copy(self, text: str) -> str:
-        """A value as a copy of the source spells it, in the reader's canonical spelling."""
+        """Convert a value as a copy of the source writes it to the reader's canonical form."""
 
 
 class ComparedTable(TableReader, Protocol):
@@ -142,23 +142,23 @@ class ComparedTable(TableReader, Protocol):
 
     @property
     def key(self) -> Sequence[ComparedKey]:
-        """The columns of the key, in its order."""
+        """The columns of the key, in order."""
 
     @property
     def forms(self) -> Sequence[str]:
-        """In which form each compared column is hashed."""
+        """The hash form of each compared column."""
 
     def hashes_by(self, forms: Sequence[str]) -> None:
-        """Hash the columns in these forms; both sides of a comparison must have the same."""
+        """Set the columns' hash forms; both sides of a comparison must have the same."""
 
 
 class TableSession(Protocol):
     """An open session that reads whole tables, in short transactions."""
 
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> ComparedTable:
-        """A table as `schema.table`; no `key` means its primary key, no `columns` all of them.
+        """Open a table `schema.table`; no `key`: its primary key, no `columns`: all of them.
 
-        `where` is a trusted condition over the columns. Raises Refused where there is no usable key.
+        `where` is a trusted condition over the columns. Raises Refused without a usable key.
         """
 
     def close(self) -> None:
@@ -175,9 +175,9 @@ class FollowedTable:
 
 @dataclass(frozen=True, slots=True)
 class SourceAsked:
-    """What `doctor` asks of a source; `points_proven` and `recorded` are what a probe has recorded of it.
+    """Inputs of `doctor` for a source; `points_proven` and `recorded`: a probe's records.
 
-    `recorded` gives the answer to a question by its name, "" where it was not told.
+    `recorded` returns the answer to a question by its name, "" if unknown.
     """
 
     name: str
@@ -189,10 +189,9 @@ class SourceAsked:
 
 @dataclass(frozen=True, slots=True)
 class SinkAsked:
-    """What `doctor` asks of a sink; `jobs` are those that write to it, once per channel.
+    """Inputs of `doctor` for a sink; `jobs`: those that write to it, once per channel.
 
-    `identity_of` gives the source's table of a job and what the channel asks of it in vain; None where it cannot be
-    told.
+    `identity_of` returns the source table of a job with the channel's objection to it; None if unknown.
     """
 
     name: str
@@ -203,41 +202,41 @@ class SinkAsked:
 
 
 class SourceSession(Protocol):
-    """One session at a source, with what can be asked over it."""
+    """One session at a source, with its interfaces."""
 
     @property
     def name(self) -> str:
         """The session's own name at the server."""
 
     def source(self, job: JobSpec, points_proven: bool = False) -> Source:
-        """The channel of a job; `points_proven`: a probe has recorded one sync point per transaction."""
+        """Return the source of a job's channel; `points_proven`: a probe recorded one sync point per transaction."""
 
     def admin(self, job: JobSpec) -> SlotAdmin:
-        """Registers the slot of a job's channel."""
+        """Return the interface that registers a job's slot."""
 
     def retention(self, job: JobSpec) -> Retention:
-        """What a start without a copy and a reset ask."""
+        """Return the interface of a start without a copy, and of a reset."""
 
     def verbs(self, table: str, slot: str, options: BinlogOptions) -> SlotVerbs:
-        """What commands ask that create, move or drop a slot."""
+        """Return the interface of commands that create, move or drop a slot."""
 
     def viewer(self) -> SlotViewer:
-        """What commands ask that only look."""
+        """Return the interface of commands that only read."""
 
     def reader(self, options: BinlogOptions) -> BinlogReader:
-        """Reads rows of a binlog for people."""
+        """Return a reader of binlog rows for display."""
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        """Why rows of a table may be hidden or masked from this login; nothing where there is no such table."""
+        """Return why rows of a table may be hidden or masked from this login; empty if the table does not exist."""
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the tables that jobs read there."""
+        """Return the findings of `doctor` on the server and the tables that jobs read there."""
 
     def waits(self, asked: WaitsAsked) -> SourceWaitReader | None:
-        """Reads who waits there for slots and sessions of jobs; None of a kind of server that cannot tell."""
+        """Return a reader of waits for slots and sessions of jobs; None if the server kind cannot report them."""
 
     def ping(self) -> None:
-        """Return once the server has answered something; raises an error of ours, Unreachable after a few seconds."""
+        """Return once the server has answered; raises a SlotkeeperError, Unreachable after a few seconds."""
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""
@@ -247,13 +246,13 @@ class SourceSession(Protocol):
 
 
 class Probe(Protocol):
-    """What a kind of source can be asked about itself, on scratch tables that are made for it and dropped again."""
+    """A probe of a source kind's behaviour, on scratch tables that it creates and drops."""
 
     asked: int
     """The number of questions."""
 
     def plan(self, login: Login, source: str, schema: str, prod: bool) -> ProbePlan:
-        """What a probe would do; only looks. Raises Refused where it cannot be done there."""
+        """Return the plan of a probe; only reads. Raises Refused if a probe is impossible there."""
 
     def ask(
         self,
@@ -267,11 +266,11 @@ class Probe(Protocol):
         """Carry a plan out; `left` gets the tables that could not be dropped, `ending` is called before they are."""
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """The yes and no of every question that a stand-in has a switch for; None where it was not told."""
+        """Return the answer of every question with a switch of the stand-in; None if unknown."""
 
 
 class SourceKind(Protocol):
-    """A kind of source."""
+    """A source kind."""
 
     traits: SourceTraits
     """Its traits: whether it stores positions, creates slots, and has one stream for all channels."""
@@ -281,52 +280,52 @@ class SourceKind(Protocol):
 
     @property
     def positions(self) -> Positions:
-        """Reads the texts of its positions."""
+        """Return the parser of its positions."""
 
     @property
     def manual(self) -> ManualSql:
-        """What a person may type there as the last resort."""
+        """Return the SQL that a user can run there as a last resort."""
 
     @property
     def probe(self) -> Probe:
-        """What it can be asked about itself."""
+        """Return its probe."""
 
     def connect(self, login: Login) -> SourceSession:
-        """A session, opened at its first call."""
+        """Return a session that opens at its first call."""
 
     def poller(self, login: Login) -> SlotPoller:
-        """A quiet session that is asked for slots while they are shown."""
+        """Return a quiet session for the slots of a screen."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
-        """A session that reads whole tables for a comparison; opens it."""
+        """Open a session that reads whole tables for a comparison."""
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """The least rights that following and comparing these tables needs, as statements."""
+        """Return GRANT statements with the least rights for following and comparing these tables."""
 
 
 class AuditCopy(Protocol):
     """A copy of the audit at a sink."""
 
     def append(self, line: AuditLine, chain: str, head: str) -> None:
-        """One line more, in a transaction of its own, with whose it is and its hash; raises what the sink raises."""
+        """Append a line with its audit and its hash, in its own transaction; raises the sink's errors."""
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
-        """The hashes of these audits' lines, the oldest first; none where nothing was ever copied. Makes nothing."""
+        """Return the hashes of these audits' lines, the oldest first; none before the first copy. Creates nothing."""
 
 
 class SinkSession(Protocol):
-    """One session at a sink, with what can be asked of any."""
+    """One session at any sink, with its common interfaces."""
 
     def target(self, job: JobSpec) -> Target:
-        """The target of a job's channel, as a start sees it."""
+        """Return the target of a job's channel for a start."""
 
     def findings(self, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-        """What `doctor` says about the server and the targets that jobs write there."""
+        """Return the findings of `doctor` on the server and the targets that jobs write there."""
 
     def locks(self, prefix: str) -> LockReader | None:
-        """Reads which sessions wait for a lock there, of those whose names begin with `prefix`.
+        """Return a reader of lock waits of the sessions whose names start with `prefix`.
 
-        None of a kind of server whose sessions cannot tell.
+        None if the server kind cannot report them.
         """
 
     def sever(self) -> None:
@@ -337,81 +336,81 @@ class SinkSession(Protocol):
 
 
 class BatchSession(SinkSession, Protocol):
-    """One session at a sink that keeps no progress rows."""
+    """One session at a sink that cannot store progress rows."""
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> BatchSink | LabelSink:
-        """A worker's ranges and chunks into the target of a job's channel."""
+        """Return a worker's sink of ranges and chunks for the target of a job's channel."""
 
     def target(self, job: JobSpec, store: Store | None = None) -> Target:
-        """The target of a job's channel, compared with what is recorded of it at its store, where that is given."""
+        """Return the target of a job's channel, compared with its record at the store if given."""
 
     def targets(self) -> TargetSight | None:
-        """Looks at targets; None of a kind that cannot tell what a table is beyond its name."""
+        """Return a reader of targets; None if the kind cannot identify a table beyond its name."""
 
     def ping(self) -> None:
-        """Return once the server has answered something; raises an error of ours."""
+        """Return once the server has answered; raises a SlotkeeperError."""
 
 
 class StoreSession(SinkSession, Protocol):
-    """One session at a sink that is a store: it keeps progress rows, its own jobs' or those of sinks beside it."""
+    """One session at a sink that is a store: it has progress rows, its own jobs' or those of sinks beside it."""
 
     def targets(self) -> TargetReader:
-        """Reads its own targets."""
+        """Return a reader of its own targets."""
 
     def target_records(self) -> TargetRecords:
-        """The records of targets that a sink beside it has."""
+        """Return the target records of a sink beside it."""
 
     def step_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> StepSink:
-        """A worker's steps and chunks into the target of a job's channel."""
+        """Return a worker's sink of steps and chunks for the target of a job's channel."""
 
     def batches(self, job: JobSpec, identity: TableIdentity) -> BatchWriter:
-        """The target of a job's channel, made on request, for batches without progress rows."""
+        """Return a writer of batches without progress rows to a job's target, created on request."""
 
     def query_sink(self, target: QueryTarget) -> QuerySink:
-        """The target of a Spark query, whose batches it fences itself."""
+        """Return the sink of a Spark query, which fences its own batches."""
 
     def progress(self, job: JobSpec, runner: Runner) -> Store:
-        """The progress rows of a job's channel."""
+        """Return the progress rows of a job's channel."""
 
     def resets(self, job: JobSpec, runner: Runner) -> ResetStore:
-        """The same with the steps of a reset."""
+        """Return the progress rows with the steps of a reset."""
 
     def decisions(self, quarantines: bool = False) -> Decisions:
-        """What a worker asks for a sink beside this store; `quarantines`: its job holds rows that are refused."""
+        """Return a worker's calls for a sink beside this store; `quarantines`: its job quarantines rejected rows."""
 
     def replays(self, key: LaneKey) -> ReplaysBeside:
-        """What a replay into a sink beside this store asks of a slot's table; the key's shard is not looked at."""
+        """Return the calls of a replay into a sink beside this store for a slot's table; ignores the key's shard."""
 
     def quarantine(self) -> Quarantine:
-        """The rows that targets of this sink refused."""
+        """Return the quarantine of this sink's targets."""
 
     def at_work(self, name: str) -> bool:
-        """Whether the server is at work on a statement of this login's sessions of just that name."""
+        """Whether the server runs a statement of this login's sessions of exactly that name."""
 
     def end_sessions(self, name: str) -> int:
-        """End this login's sessions in this database that go by just that name; how many were told to."""
+        """End this login's sessions of exactly that name in this database; return how many."""
 
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
-        """The lanes of a job's channel by their progress rows; none where nothing ever ran. Makes and locks nothing."""
+        """Return a job's lanes by their progress rows; none before a first run. Creates and locks nothing."""
 
     def followed(self) -> list[tuple[str, str, str, str]]:
-        """(job, source, source table, slot) of all progress rows; none where nothing ever ran."""
+        """Return (job, source, source table, slot) of all progress rows; none before a first run."""
 
     def queried(self) -> list[tuple[str, str, str]]:
-        """(source, source table, slot) of the progress rows that follow DataFrame queries. Makes and locks nothing."""
+        """Return (source, source table, slot) of DataFrame queries' progress rows. Creates and locks nothing."""
 
     def accounts(self, key: LaneKey) -> QueryAccounts:
-        """The account of the query that reads a slot; the key's shard is not looked at."""
+        """Return the account of the query that reads a slot; ignores the key's shard."""
 
     def audit(self) -> AuditCopy:
-        """The copy of the audit there."""
+        """Return the copy of the audit there."""
 
     def ping(self) -> None:
-        """Return once the server has answered something; raises an error of ours, Unreachable after a few seconds."""
+        """Return once the server has answered; raises a SlotkeeperError, Unreachable after a few seconds."""
 
 
 class SinkKind(Protocol):
-    """A kind of sink."""
+    """A sink kind."""
 
     traits: SinkTraits
     """Its capabilities, on which a job's promise rests."""
@@ -423,34 +422,34 @@ class SinkKind(Protocol):
     """The encodings of a batch that it accepts."""
 
     def connect(self, login: Login, progress_schema: str, positions: Positions | None = None) -> StoreSession:
-        """A session at a store, opened at its first call; Defect where it is none.
+        """Return a session at a store, which opens at its first call; raises Defect for another sink.
 
-        `positions` reads progress rows: without it there are none to read.
+        `positions` parses progress rows: without it the session cannot read them.
         """
 
     def connect_beside(self, login: Login) -> BatchSession:
-        """A session at a sink that is no store, opened at its first call; Defect where it is one."""
+        """Return a session at a sink without progress rows; it opens at its first call; raises Defect for a store."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
-        """A session that reads whole tables for a comparison; opens it."""
+        """Open a session that reads whole tables for a comparison."""
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """The least rights that these jobs need, once per channel, as statements."""
+        """Return GRANT statements with the least rights of these jobs, once per channel."""
 
 
 class Changelog(Source, Protocol):
     """One table of one source; one session, not shared between threads."""
 
     def field_type(self, column: Column) -> FieldType:
-        """What a column's values are read as."""
+        """Return the type of a column's values for readers."""
 
     def exists(self) -> bool | None:
-        """Whether the slot is there, without making it; None where the server cannot list slots."""
+        """Whether the slot exists, without creating it; None if the server cannot list slots."""
 
     def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
-        """How far of (after, up_to] is there for certain, at this moment: a range to there reads the same rows again.
+        """Return the end of the complete part of (after, up_to]: a range to it always returns the same rows.
 
-        `status` was read before. At its newest place this is the last event that shows, as more of it may still come.
+        `status` was read before. At its newest position that is the last visible event, as more can still arrive.
         """
 
     def copy_images(
@@ -464,16 +463,16 @@ class Changelog(Source, Protocol):
     ) -> int:
         """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, these columns.
 
-        `up_to` came from `end_of`, or from `next_range` of a range whose end did. Returns how many.
+        `up_to` is from `end_of`, or from `next_range` of such a range. Returns the number of rows.
         """
 
     def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:
-        """Write these columns of a chunk's rows as COPY text, of those alone that meet the conditions; how many."""
+        """Write these columns of a chunk's matching rows as COPY text; return the number of rows."""
 
 
 @runtime_checkable
 class ChangelogSession(SourceSession, Protocol):
-    """A session of a kind of source that has changelogs."""
+    """A session of a source kind with changelogs."""
 
     def changelog(self, job: JobSpec) -> Changelog:
-        """The table of a job's channel."""
+        """Return the changelog of a job's channel."""

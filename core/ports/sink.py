@@ -1,14 +1,14 @@
-"""What is asked of a sink: batches and their commit, rows that it refused, locks, Spark queries, its targets.
+"""Ports of a sink: batches and their commit, rejected rows, locks, Spark queries, its targets.
 
-A sink that keeps its progress rows commits a step in one transaction with them, under their fence (`StepSink`). One
-that cannot is asked for two parts (`BatchSink`), between which a store beside it decides (`Decisions` of
-`slotkeeper.core.ports.driver`); of both `slotkeeper.core.engine.worker.two_part` makes a `StepSink` (ADR 23).
+A sink with progress rows commits a step in one transaction with them, under their fence (`StepSink`). Another one has
+two parts (`BatchSink`), between which a separate store decides (`Decisions` of `slotkeeper.core.ports.driver`);
+`slotkeeper.core.engine.worker.two_part` makes a `StepSink` of both (ADR 23).
 
-A query of Spark is known by its id, which its checkpoint keeps; its batches have numbers that grow. The sink remembers,
-in the transaction that writes the rows, which query writes a target and which batch was its last: that is the fence. Of
-a query that reads a slot a store keeps an account, which only informs.
+A Spark query has an id, which its checkpoint retains; its batches have ascending numbers. The sink records, in the
+transaction that writes the rows, the query of a target and its last batch: that is the fence. For a query that reads a
+slot a store has an account, which only informs.
 
-Of a target of a running job is asked what it is now, and whether a start would still take it (ADR 63).
+The target of a running job is checked for its current state, and whether a start would still accept it (ADR 63).
 
 All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
@@ -35,9 +35,9 @@ from slotkeeper.core.errors import Refused, SlotkeeperError
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The pairs that order what was staged: the highest first number, and the highest second at the range's last one.
+    """The order of staged rows: the highest first number, and the highest second number at the range's last one.
 
-    None where there is none.
+    None without rows.
     """
 
     first: int | None
@@ -56,51 +56,51 @@ class StepSink(Protocol):
         """The lane's progress row as it is committed now."""
 
     def stage(self, reader: BinaryIO) -> int:
-        """Begin a transaction and fill the staging table from a batch in its encoding; returns the rows staged."""
+        """Start a transaction and fill the staging table from a batch in its encoding; return the staged rows."""
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """As `stage`; `commit` then holds in quarantine what the target refuses, and applies the rest."""
+        """As `stage`; `commit` then quarantines the rows that the target rejects, and applies the rest."""
 
     def top(self, up_to: Position) -> Top:
-        """What the staging table holds at its end."""
+        """Return the highest pairs of the staging table."""
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Fenced progress row first, then the net effect, then COMMIT; False where the fence was not hit."""
+        """Update the fenced progress row, apply the net effect, COMMIT; return False if the fence did not match."""
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        """Finish what `row` says is decided; Refused by a sink that decides nothing beside its transaction.
+        """Finish the decided range of `row`; raises Refused at a sink with one transaction per step.
 
-        `read_again` stages exactly the rows beyond the row's position as `stage` does, and a few beyond the decided
-        end where the source cannot tell; it is called only where the sink kept nothing.
+        `read_again` stages exactly the rows after the row's position as `stage` does, and a few after the decided end
+        if the source cannot distinguish them; it is called only if the sink has stored nothing.
         """
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Take the planned chunk and fill the target in one open transaction; None where it is not ours to take."""
+        """Take the planned chunk and fill the target in one open transaction; None if the chunk is not free."""
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """As `copy_chunk`; what the target refuses is held in quarantine."""
+        """As `copy_chunk`; quarantines the rows that the target rejects."""
 
     def finish_chunk(self) -> None:
         """Commit the chunk that `copy_chunk` left open."""
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough.
+        """Between two tasks: roll back an open transaction, and end a session after long use.
 
-        The one at the store goes by the name `session` from here on, as far as its server allows it; "" leaves it.
+        `session` becomes the name of the store's session, if its server allows it; "" leaves the name.
         """
 
     def abandon(self) -> None:
-        """Roll back whatever is open."""
+        """Roll back an open transaction."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
 
 
 class BatchWriter(Protocol):
-    """Writes batches into one target, each in its own transaction; one that is written again changes nothing."""
+    """Writes batches to one target, each in its own transaction; writing a batch again changes nothing."""
 
     def write(self, text: bytes, rows: int) -> None:
-        """The net effect of a batch per key; `text` is COPY text as `Source.copy_changes` writes it."""
+        """Write the net effect of a batch per key; `text` is COPY text as `Source.copy_changes` writes it."""
 
 
 Fields = tuple[str | None, ...]
@@ -111,8 +111,8 @@ Fields = tuple[str | None, ...]
 class Batch:
     """`count` rows for a sink beside its store: those of a lane's range, or of a chunk (then `key` names no shard).
 
-    `label` says which they are in words; after a reset the same words may be of other rows. `rows` can be gone through
-    again and again, in the order in which the source gave them.
+    `label` names them in messages; after a reset the same label can mean other rows. `rows` can be iterated repeatedly,
+    in the source's order.
     """
 
     key: LaneKey
@@ -122,7 +122,7 @@ class Batch:
 
 
 class Outcome(Enum):
-    """What became of a load that was to be committed."""
+    """The outcome of a load's commit."""
 
     COMMITTED = "it is visible, or will be; now or earlier"
     ABORTED = "it will certainly never be visible"
@@ -138,44 +138,44 @@ class LabelSink(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The target's columns, in the order in which rows have them."""
+        """The target's columns, in the order of rows."""
 
     @property
     def key(self) -> tuple[int, ...]:
-        """Places of the key among them."""
+        """Indexes of the key among them."""
 
     def label(self, batch: Batch) -> str:
-        """A label that no batch ever had, for a plan of this one; nothing is sent."""
+        """Return a new label for a plan of this batch; sends nothing."""
 
     def send(self, batch: Batch, label: str) -> str:
-        """Send the rows to be seen later, all of them; the number of the load.
+        """Send all rows, still invisible; return the number of the load.
 
-        Empty where what has the label is committed already. A load of it that may be anything is aborted first.
+        Empty if the label's load is already committed. A load of unknown state under the label is aborted first.
         """
 
     def commit(self, label: str, load: str) -> Outcome:
-        """Make a load seen; the same load again changes nothing."""
+        """Make a load visible; repeating it changes nothing."""
 
     def abort(self, load: str) -> None:
-        """Give up a load that nobody may commit; fails in silence, for the server ends it in time."""
+        """Abort a load that no task will commit; ignores failures: the server ends it at its timeout."""
 
     def clear(self, label: str) -> None:
-        """Give up whatever is pre-committed under a label of a plan that is withdrawn; fails in silence likewise."""
+        """Abort a load that is pre-committed under a withdrawn plan's label; ignores failures."""
 
     def write_chunk(self, batch: Batch) -> None:
-        """The rows of a chunk in one go, seen at once."""
+        """Write the rows of a chunk at once, visible immediately."""
 
     def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
-        """How many of these rows, one of each key, the target refuses now; nothing of them is ever seen."""
+        """Return how many of these rows, one per key, the target rejects now; none becomes visible."""
 
     def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
-        """Why the target refuses this row now; None where it does not. Nothing of it is ever seen."""
+        """Return why the target rejects this row now; None if it does not. The row never becomes visible."""
 
     def rest(self) -> None:
         """Between two tasks."""
 
     def abandon(self) -> None:
-        """Give up whatever is under way; what was sent stays."""
+        """Abandon a running call; sent rows stay."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -185,32 +185,32 @@ class BatchSink(Protocol):
     """A sink that shares no transaction with its progress rows; one session, not shared between threads."""
 
     def prepare(self, batch: Batch) -> str:
-        """Hand the rows over so that nobody sees them, and get a token, at most 200 characters.
+        """Send the rows invisibly, and return a token of at most 200 characters.
 
-        Empty where the server keeps nothing unseen: then nothing was sent. It refuses what it can refuse here: once a
-        range is decided, it is written or a person is asked.
+        Empty if the server cannot store rows invisibly: then nothing was sent. Raise every possible rejection here: a
+        decided range has to be written, or a user has to act.
         """
 
     def commit(self, token: str) -> bool:
-        """Make what was prepared seen; the same token again changes nothing. False where the server forgot the token.
+        """Make prepared rows visible; repeating a token changes nothing. Return False if the server forgot the token.
 
-        Such a one may have been committed before it was forgotten, so its rows are written again, and counted.
+        A forgotten token may have been committed, so its rows are written again, and counted.
         """
 
     def discard(self, token: str) -> None:
-        """Give up what was prepared and is certain not to be decided."""
+        """Discard prepared rows that will certainly not be decided."""
 
     def write(self, batch: Batch) -> None:
-        """Write the rows in one go, seen at once; it may be a repeat, and may be cut off anywhere."""
+        """Write the rows at once, visible immediately; it can be a repeat, and can be cut off anywhere."""
 
     def write_chunk(self, batch: Batch) -> None:
-        """The same for a chunk of a copy, whose rows are older than those of any range."""
+        """Write the rows of a copy's chunk, which are older than those of any range."""
 
     def rest(self) -> None:
-        """Between two tasks: roll back whatever is open, and end a session that has been used for long enough."""
+        """Between two tasks: roll back an open transaction, and end a session after long use."""
 
     def abandon(self) -> None:
-        """Roll back whatever is open; what was prepared stays."""
+        """Roll back an open transaction; prepared rows stay."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -219,75 +219,75 @@ class BatchSink(Protocol):
 class ReplaysBeside(Protocol):
     """Replays of a slot's table into a sink beside the store that has its entries (ADR 50).
 
-    A replay is a plan without width: its load is armed on every lane that the row may lie on, so that nothing else is
-    planned there until it is resolved, by whoever finds it.
+    A replay is a plan without width: its load is armed on every lane that can have the row, so that no task plans
+    anything else there until a task or replay resolves it.
     """
 
     def waiting(self) -> Sequence[tuple[str, str]]:
-        """(label, load) of replays that were armed and not resolved."""
+        """Return (label, load) of armed, unresolved replays."""
 
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
-        """Say that this (label, load) may be committed for an entry; False where a range is under way.
+        """Record that this (label, load) can be committed for an entry; False while a range is in progress.
 
-        Refused where the entry is not quarantined any more, and during a copy.
+        Raises Refused if the entry is no longer quarantined, and during a copy.
         """
 
     def resolve(self, label: str, applied: bool) -> None:
-        """The replay is over: its entry is replayed, or stays."""
+        """End the replay: its entry is replayed, or stays."""
 
     def still_bad(self, id: int, refusal: Refusal) -> None:
-        """It was refused once more, and why."""
+        """Record that the target rejected the row again, and why."""
 
 
 class Quarantine(Protocol):
-    """The quarantine of one sink, which all its jobs share; a sink that has none holds nothing."""
+    """The quarantine of one sink, which all its jobs share; always empty at a sink without one."""
 
     def page(self, wanted: Wanted) -> Sequence[QuarantineEntry]:
-        """Entries without their values, the newest first, at most `wanted.limit`."""
+        """Return entries without their values, the newest first, at most `wanted.limit`."""
 
     def entry(self, id: int) -> QuarantineEntry | None:
-        """One entry with its values; None where there is none."""
+        """Return one entry with its values; None if it does not exist."""
 
     def counts(self) -> Sequence[QuarantineCount]:
-        """How many rows are quarantined for each slot's table; those with none are absent."""
+        """Return the number of quarantined rows by slot's table; tables without any are absent."""
 
     def values(self, key: LaneKey) -> Sequence[dict[str, str | None]]:
-        """The quarantined rows of a slot's table, by target column; an old half has its key alone."""
+        """Return the quarantined rows of a slot's table, by target column; an old half has only its key."""
 
     def ids(self, key: LaneKey) -> list[int]:
-        """The quarantined entries of a slot's table, in the order in which they were read."""
+        """Return the quarantined entries of a slot's table, in the order of their reading."""
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
         """Apply an entry to the target of the job's channel in one transaction; Refused during a copy."""
 
     def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
-        """Give an entry up: the target stays without that row until its key changes again."""
+        """Discard an entry: the target stays without that row until its key changes again."""
 
 
 @runtime_checkable
 class SessionEnder(Protocol):
-    """Asks one server about a session in front of one of ours, and ends it."""
+    """Reads one server's session in front of a session of this login, and ends it."""
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
-        """The session of that pid where one of ours waits for it at this moment, else None.
+        """Return the session of that pid where a session of this login waits for it at this moment, else None.
 
-        With `end` the same statement ends it, if it is the client's session that began then, is no job's, and our login
-        may; where a server knows no such statement, it is ended right after the question. Raises Refused where a server
-        of this kind cannot tell.
+        With `end` the same statement ends it, if it is the client's session that began then, is no job's, and the login
+        may end it; where a server has no such statement, it is ended right after the query. Raises Refused where a
+        server of this kind cannot tell.
         """
 
     def is_there(self, pid: int, began: float) -> bool:
-        """Whether that very session is still there."""
+        """Return whether that very session is still there."""
 
 
 class LockReader(SessionEnder, Protocol):
-    """Asks one sink, again and again; it remembers its last answer, by which a wait goes on between two attempts."""
+    """Reads one sink's lock waits repeatedly; its last answer continues a wait between two attempts."""
 
     def read(self, now: float) -> Sequence[LockWait]:
-        """The waits of this moment, within a few seconds; `now` is this machine's clock in seconds since 1970.
+        """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
 
-        Takes no lock of a table. A session that waited in the last answer and is not waiting now is among them, with
-        `waits` False, as long as the server shows that the one in front of it is there still. Raises an error of ours.
+        Takes no table lock. A session that waited in the last answer but does not wait now is included, with `waits`
+        False, while the server still shows its blocker. Raises a SlotkeeperError.
         """
 
 
@@ -295,9 +295,9 @@ class LockReader(SessionEnder, Protocol):
 class QueryTarget:
     """A target and what is staged for it: `columns` in the order of the staged values, `key` their names in the key.
 
-    A column of type text goes into a column of any type that reads its text. `ordered` rows are a changelog; others are
-    upserts, of which a batch may have one for each key. `successor_of` is the id of a query that wrote the target
-    before and that this one replaces.
+    A text column goes into a column of any type that parses its text. `ordered` rows are a changelog; others are
+    upserts, at most one per key and batch. `successor_of`: the id of a query that wrote the target before and that this
+    one replaces.
     """
 
     name: str
@@ -319,9 +319,9 @@ class QueryBatch:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one attempt of a task has staged: the token that no other attempt has, and its rows.
+    """The staged rows of one attempt of a task, with its unique token.
 
-    `left_out` are rows of the task that have no effect and are not there.
+    `left_out`: rows of the task without an effect, which were not staged.
     """
 
     token: int
@@ -333,42 +333,42 @@ class QuerySink(Protocol):
     """One session at a sink for a query's batches; not shared between threads."""
 
     def admit(self) -> str:
-        """Make what is missing, refuse by name what cannot be written; the place where tasks stage."""
+        """Create missing tables, raise Refused for an unsuitable target; return the place where tasks stage."""
 
     def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
-        """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; the rows that the server took.
+        """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; return the stored rows.
 
-        They are durable and seen by no reader of the target. Refused where another query writes the target.
+        They are durable, and invisible to readers of the target. Raises Refused if another query writes the target.
         """
 
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
-        """Make what was staged the target's in one transaction; False where the batch is there already.
+        """Apply the staged rows to the target in one transaction; return False if the batch is already committed.
 
-        An error says nothing of whether it took effect: the same call again does.
+        After an error the outcome is unknown: repeat the call.
         """
 
     def discard(self) -> None:
-        """Free what is staged where nobody can need it any more; undoes nothing, and fails in silence."""
+        """Free staged rows that no run can need; undoes nothing, and ignores failures."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
 
 
 class QueryAccounts(Protocol):
-    """A store's account of the query that reads one slot; nothing rests on it, and it may be missing."""
+    """A store's account of the query that reads one slot; informational only, and it can be missing."""
 
-    def begin(self, epoch: int, anew: bool) -> None:
-        """Make room for a query of this epoch, and the table where it is missing; nothing where a newer one is there.
+    def begin(self, epoch: int, fresh: bool) -> None:
+        """Create the account of a query of this epoch, and its table if missing; does nothing if a newer one exists.
 
-        What was said before stays, unless it begins `anew`: a slot has one checkpoint, so it was said of this query.
-        Raises what the store raises, as where the login may not create a table.
+        Earlier reports stay unless `fresh`: a slot has one checkpoint, so they are this query's. Raises the store's
+        errors, for example if the login cannot create a table.
         """
 
     def write(self, report: QueryReport) -> bool:
-        """Keep an account; False where the query's epoch is not the newest, or nothing was begun."""
+        """Store an account; return False if the query's epoch is not the newest, or `begin` is missing."""
 
     def read(self) -> QueryReport | None:
-        """The newest account; None where there is none. Makes nothing."""
+        """Return the newest account, or None. Creates nothing."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -376,7 +376,7 @@ class QueryAccounts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One target: its job, narrowed to the channel, the mirrored columns of the target, and what is recorded of it.
+    """One target: its job, narrowed to the channel, the mirrored columns of the target, and its record.
 
     Rows are counted up to `most`.
     """
@@ -389,9 +389,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a store counts of a table's lanes: applied events, and those that are decided and not settled.
+    """A store's counts of a table's lanes: applied events, and decided ones that are not settled.
 
-    `home` is the table that keeps it.
+    `home`: the table with the counts.
     """
 
     home: int
@@ -403,48 +403,48 @@ class TargetRecords(Protocol):
     """The records of targets at a store, for sinks beside it."""
 
     def applied(self, jobs: Sequence[JobSpec]) -> Mapping[str, Applied]:
-        """What is counted for the channel of each job, by source table, in one statement."""
+        """Return the counts for the channel of each job, by source table, in one statement."""
 
     def recorded(self, job: JobSpec) -> tuple[TargetSeen | None, bool]:
-        """The newest record of a job's channel, and whether a copy is due, which asks for none."""
+        """Return the newest record of a job's channel, and whether a copy is due, which needs no record."""
 
     def record(self, job: JobSpec, seen: TargetSeen) -> None:
         """Write the record into all rows of a job's channel."""
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        """Write one that no start passes, under the epoch."""
+        """Write a record that no start accepts, under the epoch."""
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""
 
 
 class TargetSight(Protocol):
-    """What a sink beside its store tells of targets; `late` seconds may pass until it shows what it has taken."""
+    """The targets of a sink beside its store; written rows can take up to `late` seconds to become visible."""
 
     @property
     def late(self) -> float: ...
 
     def sight(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
-        """What each target is now, by source table, without what a store counts; an error where it is not told."""
+        """Return each target's state by source table, without a store's counts; an error if it is unknown."""
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target of a job's channel now; None where it would not."""
+        """Return why a start would reject the target of a job's channel now; None if it would not."""
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""
 
 
 class TargetReader(Protocol):
-    """Reads the targets of a sink over a session of its own."""
+    """Reads the targets of a sink over a separate session."""
 
     def read(self, asked: Sequence[Asked]) -> Mapping[str, TargetSeen | SlotkeeperError]:
-        """What each target is now, by source table, in one statement; an error for one that cannot be read now."""
+        """Return each target's state by source table, in one statement; an error for an unreadable one."""
 
     def refusal(self, job: JobSpec, identity: TableIdentity) -> Refused | None:
-        """Why a start would refuse the target of a job's channel now; None where it would not."""
+        """Return why a start would reject the target of a job's channel now; None if it would not."""
 
     def mark(self, job: JobSpec, epoch: int, record: TargetSeen) -> None:
-        """Write a record that no start passes into the rows of a job's channel, under its epoch."""
+        """Write a record that no start accepts into the rows of a job's channel, under its epoch."""
 
     def sever(self) -> None:
         """Cut the session off, from any thread, without waiting."""
@@ -462,7 +462,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What a loop is told of its targets: by source table, and who reads them; without a reader nothing waits."""
+    """A loop's targets by source table, with their reader; without a reader no registration waits."""
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What is asked of a source: reading one binlog table, writing its slot's points, and looking at slots and rows.
+"""Ports of a source: reading one binlog table, writing its slot's points, and reading slots and rows.
 
 All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
@@ -47,20 +47,20 @@ class Waiter:
 
     @property
     def text(self) -> str:
-        """Which it is, in words."""
+        """The transaction's name for messages."""
         if not self.pid:
             return f"prepared transaction {self.started} ({self.user}, database {self.application})"
         return f"pid {self.pid} ({self.user}, {self.application or 'no name'})"
 
 
 class OpenTransactions(Protocol):
-    """The transactions that were open at one moment."""
+    """The transactions that were open at one time."""
 
     def left(self) -> str:
-        """Whom is waited for, in words; nothing once all have ended for certain."""
+        """Return a text that names the transactions still open; empty once all have certainly ended."""
 
     def advice(self, job: str) -> str:
-        """What a person may do about those that do not end."""
+        """Return the user's action for those that do not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +77,21 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class WaitsAsked:
-    """Whose waits are asked for: the tables that jobs follow, each with its slots and their jobs."""
+    """The subjects of a waits query: the tables that jobs follow, each with its slots and their jobs."""
 
     tables: Mapping[str, Mapping[str, str]]
 
 
 class SourceWaitReader(Protocol):
-    """Asks one source, again and again, who waits for its slots and for sessions of jobs; it remembers since when."""
+    """Reads one source's waits for slots and sessions of jobs repeatedly, and remembers their start."""
 
     hidden: str
     """What the last answer could not see; empty if it saw every session."""
 
     def read(self, now: float) -> Sequence[SourceWait]:
-        """The waits of this moment, within a few seconds; `now` is this host's clock in seconds since 1970.
+        """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
 
-        Holds no lock of a table. Raises an error of ours.
+        Takes no table lock. Raises a SlotkeeperError.
         """
 
 
@@ -99,55 +99,55 @@ class Source(Protocol):
     """Reads one binlog table of one source; one session, not shared between threads."""
 
     def admit(self) -> None:
-        """Refuse by name a server or a table that cannot be followed; no slot is touched."""
+        """Raise Refused for a server or a table that a job cannot follow; touches no slot."""
 
     def identify(self) -> TableIdentity:
-        """Which table this is now; raises Refused where it does not exist or has no usable key."""
+        """Return the table's identity; raises Refused if it does not exist or has no usable key."""
 
     def selects(self, identity: TableIdentity) -> None:
-        """Refuse by name a mapping or a row filter that this table cannot serve."""
+        """Raise Refused for a mapping or a row filter that this table does not support."""
 
     def nodes(self) -> list[Shard]:
-        """The DNs that hold the table, without touching any slot."""
+        """Return the DNs that hold the table; touches no slot."""
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """The status of one DN or of all; creates a slot that does not exist (DWS)."""
+        """Return the status of one DN or of all; creates a slot that does not exist (DWS)."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Whether the DN holds one row beyond `after` and at most at `up_to`."""
+        """Whether the DN has a row after `after` and at most at `up_to`."""
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
-        """Where the range that begins behind `after` ends: at most at the status's latest, and about `width` wide.
+        """Return the end of the range after `after`: at most the status's latest, and about `width` wide.
 
-        It is `after` itself where the step has enough without it (`Bounded`).
-        An end can be stored, and the range read again with the same rows. `width` is in the source's own unit.
-        Raises Trouble where no rows tell what comes next; what is before that can be read.
+        It is `after` itself if the step has enough without it (`Bounded`). The end can be stored, and the range read
+        again with the same rows. `width` is in the source's own unit. Raises Trouble if rows cannot show the next
+        change; everything before it is readable.
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to] and return how many: the two numbers of `Position.pair`, type, user columns.
+        """Write the rows of (after, up_to]: both numbers of `Position.pair`, type, user columns; return their number.
 
-        A source of COPY text writes that, one of rows puts each by `slotkeeper.core.drivers.pipe.put`; `out`
-        converts where the sink reads the other.
+        A source of COPY text writes that, one of rows puts each by `slotkeeper.core.drivers.pipe.put`; `out` converts
+        if the sink reads the other encoding.
         """
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """The position of a lane that has applied everything of (after, up_to]; `top` is what was staged of it.
+        """Return the position of a lane that has applied all of (after, up_to]; `top`: the highest staged pairs.
 
-        `status` was read behind the rows; what it tells is carried along for `SlotAdmin.confirm`.
+        `status` was read after the rows; the position carries its values for `SlotAdmin.confirm`.
         """
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
-        """The position of a lane that was found to have nothing between `after` and the status's latest."""
+        """Return the position of a lane without changes between `after` and the status's latest."""
 
     def open_now(self) -> OpenTransactions:
-        """The transactions that are open at this moment; what is asked of it later waits for nothing."""
+        """Return the currently open transactions; later calls on the result do not wait."""
 
     def plan_chunks(self, rows: int) -> list[Chunk]:
-        """Cut the table into chunks of about `rows` rows in one pass."""
+        """Split the table into chunks of about `rows` rows in one pass."""
 
     def copy_chunk(self, chunk: Chunk, out: BinaryIO) -> int:
-        """Write the rows of one chunk in the same way: user columns; returns the count."""
+        """Write the user columns of one chunk's rows in the same encoding; return their number."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -155,10 +155,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A source that bounds a step by the bytes it reads: `next_range` ends where it began once there are enough."""
+    """A source that limits a step by the bytes it reads: `next_range` is empty once there are enough."""
 
     def begin_step(self) -> None:
-        """The ranges that are asked for from now on are of one step."""
+        """Start a step: the following ranges belong to it."""
 
 
 class SlotAdmin(Protocol):
@@ -177,25 +177,25 @@ class SlotAdmin(Protocol):
         """As `Source.standing`."""
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
-        """Tell the source that a lane is done up to a position; `first` was read just now and judged.
+        """Confirm a lane's position at the source; `first` was just read and judged.
 
-        Returns what is kept now. After any error but a Trouble or Superseded it is not known what landed.
+        Returns the slot's new state. After any error except Trouble and Superseded the outcome is unknown.
         """
 
     def create_slot(self) -> list[SlotStatus]:
-        """The status of every DN; where the source makes no slot when it is asked, it is made.
+        """Return the status of every DN; creates the slot if the status query does not.
 
-        Raises Refused where the source gives no place for the slot, Busy where a DN was not reached.
+        Raises Refused if the source has no position for the slot, Busy if a DN was not reached.
         """
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register this on one DN, whatever was there: of a lane that begins. Raises Busy where it reached no node."""
+        """Register this for a new lane on one DN, over any earlier state. Raises Busy if it reached no node."""
 
     def full_sync(self) -> str:
-        """Move the slot to now on every DN; what the server answered, in words (DWS: its result is not documented)."""
+        """Move the slot to now on every DN; return the server's answer as text (DWS does not document it)."""
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block: a lost one is not opened again inside it."""
+        """Hold one open session for the block: a lost one is not reopened inside it."""
 
     shown_as: str
     """The server's name for the session that registers the channel; "": the session's own."""
@@ -204,10 +204,10 @@ class SlotAdmin(Protocol):
     """The last sink connection (`generation`) for which the lane's other registrars are known to have ended."""
 
     def end_rivals(self) -> bool:
-        """End other sessions that register the same lane; False where it is not certain."""
+        """End other sessions that register the same lane; return False if it is not certain."""
 
     def end_sessions(self, pattern: str) -> bool:
-        """End our login's sessions of that name but this one; False where it cannot be known that they are gone."""
+        """End the login's other sessions of that name; return False if their end is not certain."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -215,9 +215,9 @@ class SlotAdmin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What is confirmed for a lane: `before` is what was registered last, `check` is called before each send.
+    """A lane's confirmation: `before` is the last registration, `check` is called before each call.
 
-    `fingerprint` is that of the lane's table; `probe` is called at named points.
+    `fingerprint`: that of the lane's table. `probe` is called at named points.
     """
 
     position: Position
@@ -228,9 +228,9 @@ class Confirmation:
 
 
 class Retention(SlotAdmin, Protocol):
-    """What a start without a copy and a reset ask beside: how far back the binlog of one table reaches, and its points.
+    """Further calls of a start without a copy, and of a reset: how far back a table's binlog reaches, and its points.
 
-    `read_status` and what registers are sent only for a slot that exists, because asking makes one (DWS).
+    `read_status` and registrations are sent only for a slot that exists, because the query creates one (DWS).
     """
 
     words: SlotWords
@@ -240,59 +240,61 @@ class Retention(SlotAdmin, Protocol):
         """As `Source.identify`."""
 
     def points(self) -> Sequence[RegisteredPoint] | None:
-        """Every registered point of the table, of all its slots; None where the kernel cannot list them."""
+        """Return every registered point of the table, of all its slots; None if the kernel cannot list them."""
 
     def place(self, text: str) -> Position:
-        """The place that a person has typed; raises ValueError where it is none."""
+        """Parse a typed position; raises ValueError for an invalid one."""
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> Kept:
-        """What these registered points of one slot on one DN are together."""
+        """Combine the registered points of one slot on one DN."""
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
-        """The first record at or after a place by DN; the first of all without one."""
+        """Return the first record at or after a position by DN; without a position, the first of all."""
 
     def at_time(self, at: str) -> dict[str, Position | None]:
-        """The place of the first record at or after a time by DN; Refused where records carry no time."""
+        """Return the position of the first record at or after a time by DN; raises Refused if records have no time."""
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """The first place of a record at or after a time by DN, as far as it lies below all places of other DNs;
-        Refused where records carry no time."""
+        """Return the first position of a record at or after a time by DN, below all positions of other DNs.
+
+        Raises Refused if records have no time.
+        """
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """The changes beyond `low` and up to `high`, by kind."""
+        """Return the number of changes after `low` up to `high`, by kind."""
 
     def count_rows(self) -> RowCount:
-        """The rows that a copy would find, within five seconds; unknown where the table cannot be asked."""
+        """Return the number of rows of a copy, within 5 s; unknown if the table is unreadable."""
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
-        """What is registered for a lane that begins at a place; `record` is the first that it wants, where known."""
+        """Return the registration of a lane that starts at a position; `record`: the first that it needs, if known."""
 
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
-        """What has to be kept for a lane that is moved to a place, `back` or ahead; `before` is what is there now."""
+        """Return the slot's state for a lane moved to a position, `back` or ahead; `before`: the current state."""
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Register exactly this for a slot that was found as in `first`, each part judged before the next.
+        """Register exactly this for a slot in the state `first`, with a check of each part before the next.
 
-        `lost`: the slot was gone when the reset was planned. Raises Refused where the server does not take it,
-        SLOT LOST where it goes meanwhile.
+        `lost`: the slot did not exist at the reset's plan. Raises Refused if the server rejects it, SLOT LOST if the
+        slot is lost meanwhile.
         """
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """The calls that register this on one DN, as a plan shows them."""
+        """Return the calls that register this on one DN, for a plan."""
 
     def seconds(self) -> float:
-        """The server's clock, in seconds since 1970."""
+        """Return the server's clock, in seconds since 1970."""
 
     def ttl(self) -> int | None:
-        """The table's TTL in seconds."""
+        """Return the table's TTL in seconds."""
 
     def record_ttl(self) -> int | None:
-        """The TTL where records go by their own age, read or not; else None."""
+        """Return the TTL if the source deletes records by age, read or not; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCalls:
-    """What slot commands send, as it is shown in their plans; `{}` stands for the table and the slot as literals.
+    """The statements of slot commands, for their plans; `{}` stands for the table and the slot as literals.
 
     `drops` is the name of the function that drops a slot.
     """
@@ -305,10 +307,10 @@ class SlotCalls:
 
 @dataclass(frozen=True, slots=True)
 class DdlWords:
-    """What waits for slots or clears them, in a dialect's words: `waits` by action, in which {limit} is for how long.
+    """A dialect's texts about DDL that waits for slots or clears them; `waits`: by action, {limit} is the duration.
 
-    `limit` is that where it is not told, `limit_of` where it is; `clears` and `lost_by` say which DDL clears slots, and
-    this one; `blocked` is what waits, in a few words, `note` a caution.
+    `limit`: the duration if unknown, `limit_of` if known. `clears` and `lost_by`: the DDL that clears slots, and this
+    one. `blocked`: what waits, in a few words. `note`: a caution.
     """
 
     waits: Mapping[str, str]
@@ -322,15 +324,14 @@ class DdlWords:
 
 @dataclass(frozen=True, slots=True)
 class SlotWords:
-    """What cannot be told about slots, and what becomes of them, in a dialect's own sentences; "" is left unsaid.
+    """A dialect's texts about slots: unknown facts, and what happens to slots; "" is not shown.
 
-    `head` is about a table, of its {ttl} and {timeout}; `ttl` is the name of its time to live, `part` that of what a
-    lane reads (`Positions.part`). `short` says that moving a slot to the newest position reached too little, `identity`
-    what tells tables of one name apart. `marks` are the names of what is kept for a slot on one DN
-    (`Positions.marks`), none where nothing is: then our own position stands
-    there. `retains`: records stay until slots have passed them; else they go by their age, and no slot expires.
-    `there` says that a slot is whole, `no_expiry` why no TTL of a slot stands before a reset. `ddl` is None where no
-    DDL waits for readers or clears a slot.
+    `head`: about a table, with {ttl} and {timeout}. `ttl`: the name of its time to live. `part`: the name of a lane's
+    part of the source (`Positions.part`). `short`: moving a slot to the newest position reached too little. `identity`:
+    what distinguishes tables of one name. `marks`: the names of a slot's values on one DN (`Positions.marks`), none if
+    the server stores none: then Slotkeeper's own position is shown. `retains`: the source retains records until slots
+    have passed them; else it deletes them by age, and no slot expires. `there`: a slot is complete. `no_expiry`: why a
+    reset has no TTL to check. `ddl`: None if no DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server cannot list slots: only configured ones are shown, from Slotkeeper's progress rows"
@@ -360,14 +361,14 @@ NEUTRAL = SlotWords()
 
 
 class SlotVerbs(SlotAdmin, Protocol):
-    """What the commands ask that create, move or drop a slot."""
+    """Calls of the commands that create, move or drop a slot."""
 
     def clear(self) -> int:
-        """Clear the slot on all DNs; returns how many points the server says it cleared."""
+        """Clear the slot on all DNs; return the number of cleared points by the server."""
 
 
 class SlotViewer(Protocol):
-    """What is asked of a source about the slots of its tables by commands that look; no call of it creates a slot."""
+    """Calls about a source's slots by commands that only read; none creates a slot."""
 
     calls: SlotCalls
     """The statements of this kind's slot commands."""
@@ -376,41 +377,41 @@ class SlotViewer(Protocol):
     """Its texts about its slots."""
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """Every registered point of a table; None where this kernel has no function for it."""
+        """Return every registered point of a table; None if this kernel lacks the function."""
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """Unread rows of every slot of a table; None where this kernel has no function for it."""
+        """Return the unread rows of every slot of a table; None if this kernel lacks the function."""
 
     def latest(self, table: str) -> Mapping[str, Position | None] | None:
-        """The newest place by DN, without a slot; None where the kernel cannot tell."""
+        """Return the newest position by DN, without a slot; None if the kernel does not report it."""
 
     def nodes(self, table: str) -> dict[str, int]:
-        """The DNs that hold a table: id by name."""
+        """Return the DNs that hold a table: id by name."""
 
     def consumed(self, table: str, node: int = 0) -> bool | None:
-        """Whether every slot has read everything, on one DN or on all; None where the kernel cannot tell."""
+        """Whether every slot has read everything, on one DN or on all; None if the kernel does not report it."""
 
     def ttl(self, table: str) -> Ttl | None:
-        """For how long a table's slots are kept that nobody registers; None where there is no such table."""
+        """Return the seconds that the source retains a table's unregistered slots; None if the table does not exist."""
 
     def consume_timeout(self) -> int | None:
-        """Seconds for which maintenance waits for readers; None where the server does not tell."""
+        """Return the seconds that maintenance waits for readers; None if the server does not report it."""
 
     def may_drop(self) -> bool | None:
-        """Whether this login may drop a slot; None where this kernel cannot drop any."""
+        """Whether this login can drop a slot; None if this kernel cannot drop slots."""
 
     def now(self) -> datetime:
-        """The server's clock."""
+        """Return the server's clock."""
 
 
 class SlotPoller(Protocol):
-    """What is asked of a source while its slots are shown, each with one statement; no call of it creates a slot."""
+    """Calls for a screen of slots, each with one statement; none creates a slot."""
 
     words: SlotWords
     """Its texts about its slots."""
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """Points and clock; None where this kernel just turned out to list no points: the next answer has none."""
+        """Return points and clock; None if this kernel just proved unable to list points: the next answer has none."""
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
         """As `SlotViewer.unread`."""
@@ -421,17 +422,17 @@ class SlotPoller(Protocol):
 
 @runtime_checkable
 class PurgesByAge(Protocol):
-    """A viewer or poller of a source that deletes its files by their age, whatever a slot still needs."""
+    """A viewer or poller of a source that deletes its files by age, even if a slot needs them."""
 
     def purge(self, position: Position | None) -> Purge:
-        """When files go, and what becomes of the one that a slot at this position needs."""
+        """Return when files are deleted, and the state of the one that a slot at this position needs."""
 
 
 class BinlogReader(Protocol):
-    """What is asked of a source to show rows of a binlog; no call of it names a slot."""
+    """Calls that read rows of a binlog for display; none names a slot."""
 
     def identity(self, table: str) -> TableIdentity:
-        """The table's columns and key."""
+        """Return the table's columns and key."""
 
     def nodes(self, table: str) -> dict[str, int]:
         """As `SlotViewer.nodes`."""
@@ -440,16 +441,16 @@ class BinlogReader(Protocol):
         """As `SlotViewer.points`."""
 
     def newest(self, table: str, shard: Shard) -> Position | None:
-        """The newest place of a DN; None where it holds nothing."""
+        """Return the newest position of a DN; None if it has no records."""
 
     def firsts(self, table: str, place: Position | None) -> dict[str, FirstRecord]:
-        """The first record at or after a place by DN; the first of all without one."""
+        """Return the first record at or after a position by DN; without a position, the first of all."""
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        """The place of a DN's first record at or after a time; Refused where times are not kept."""
+        """Return the position of a DN's first record at or after a time; raises Refused if records have no time."""
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The first rows after a position, in the order of the stream."""
+        """Return the first rows after a position, in stream order."""
 
     def backward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:
-        """The last rows up to a place, in the order of the stream."""
+        """Return the last rows up to a position, in stream order."""

@@ -1,4 +1,4 @@
-"""What the kinds of sink that are no store share: the session, the look at targets, the target as a start sees it.
+"""Shared parts of sink kinds without progress rows: the session, the check of targets, the target for a start.
 
 A kind adds what only its server knows: how a table is read, what stands against it, how its rows are counted.
 """
@@ -32,7 +32,7 @@ ABSENT = TargetSeen(0, 0, "", dict.fromkeys(PARTS, ""), "", 0, 0, "")
 
 
 def hash_of(part: object) -> str:
-    """What a record keeps of a part of a table."""
+    """Return a record's hash of a part of a table."""
     return hashlib.sha256(repr(part).encode()).hexdigest()[:12]
 
 
@@ -57,11 +57,11 @@ class BesideSight(ABC, Generic[L]):
 
     @abstractmethod
     def seen(self, asked: Asked) -> TargetSeen:
-        """What one target is now; `ABSENT` where it is not there."""
+        """Return one target's current state; `ABSENT` if it does not exist."""
 
     @abstractmethod
     def objections(self, job: JobSpec, identity: TableIdentity) -> list[Objection]:
-        """Why the target of a job's channel cannot hold the source; Refused where it is not there."""
+        """Return the objections to a channel's target; raises Refused if it does not exist."""
 
     def sight(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
         found: dict[str, TargetSeen | SlotkeeperError] = {}
@@ -97,7 +97,7 @@ class BesideTarget(ABC, Generic[L]):
 
     @abstractmethod
     def _count(self) -> int:
-        """The target's rows; any error of ours where they cannot be told."""
+        """Count the target's rows; raises a SlotkeeperError if that fails."""
 
     def admit(self, identity: TableIdentity) -> bool:
         self._check(identity)
@@ -134,7 +134,7 @@ class BesideTarget(ABC, Generic[L]):
         return None
 
     def half_done(self, way: str) -> Refused | None:
-        """Chunks are written by key, so one that was begun may be written again."""
+        """Chunks are written by key, so a started one can be written again."""
         return None
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
@@ -150,7 +150,7 @@ class BesideTarget(ABC, Generic[L]):
         store.end_copy(turn, noted)
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
-        """What a person is to change at the target."""
+        """Return the changes that a user has to make at the target."""
         return Reshape(changes(old or (), identity.columns), before=tuple(self._sight.objections(self._job, identity)))
 
     def alterable(self, shape: Reshape) -> None:
@@ -179,7 +179,7 @@ class BesideConnection(Generic[L]):
 
 
 class BesideKind:
-    """A kind of sink that keeps no progress rows; the common part of a `slotkeeper.core.ports.kinds.SinkKind`."""
+    """A sink kind without progress rows; the common part of a `slotkeeper.core.ports.kinds.SinkKind`."""
 
     name: str
     no_reset = ""

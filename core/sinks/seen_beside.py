@@ -67,7 +67,7 @@ class SeenBeside:
         self._records.record(job, begun(earlier, self._now(job, columns, earlier), way))
 
     def refuse_changed_copy(self, job: JobSpec, columns: Sequence[str]) -> None:
-        """TARGET CHANGED where it is not the table any more that the copy began with."""
+        """Raise TARGET CHANGED if the target is not the table with which the copy started."""
         record, _ = self._records.recorded(job)
         why = changed(record, self._now(job, columns, record))
         if why:

@@ -1,4 +1,4 @@
-"""What several kinds of source share: a server that keeps no position, and no probe."""
+"""Shared parts of source kinds: a server without stored positions, and without a probe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotkeeper.core.ports.source import Confirmation, SlotCalls
 
 
 class NoSlotAdmin:
-    """What `SlotAdmin` asks, of a server that keeps no position: nothing of an earlier registrar can land late."""
+    """`SlotAdmin` of a server without stored positions: no earlier registration can take effect late."""
 
     shown_as = ""
     cleared_for = 1
@@ -30,7 +30,7 @@ class NoSlotAdmin:
         return NOTHING_KEPT
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
+        """Do nothing: the server stores no position."""
 
     def pinned(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -43,7 +43,7 @@ class NoSlotAdmin:
 
 
 class NoSlotRetention:
-    """What `Retention` asks about points, of a server that keeps none."""
+    """`Retention` of a server without stored points."""
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         return None
@@ -58,18 +58,18 @@ class NoSlotRetention:
         return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
+        """Do nothing: the server stores no position."""
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
         return []
 
     def record_ttl(self) -> int | None:
-        """None: each status tells whether what a lane needs is still there."""
+        """Return None: each status shows whether a lane's records are retained."""
         return None
 
 
 class NoSlotViewer:
-    """What `SlotViewer` asks about slots, of a server that lists none and waits for no reader."""
+    """`SlotViewer` of a server without slots, which waits for no reader."""
 
     calls = SlotCalls((), "", "", "")
 

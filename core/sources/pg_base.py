@@ -1,7 +1,7 @@
-"""What sources that speak PostgreSQL's protocol share: chunks of a key, counting rows, findings, rights and errors.
+"""Shared parts of sources with PostgreSQL's protocol: chunks of a key, counting rows, findings, rights and errors.
 
-A table is cut into chunks and compared only at the source, in its own order. Bounds are kept in the source's text form
-and cast back to the column's type, so that no other system's collation or number format has a say.
+Only the source splits a table into chunks and compares keys, in its own order. Bounds are stored in the source's text
+form and cast back to the column's type, so no other system's collation or number format matters.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def beyond(
 
 
 def count_statement(table: str, condition: pg.sql.Composable | None, most: int | None) -> pg.sql.Composable:
-    """How many rows a copy would read, or at most so many."""
+    """SQL that counts the rows of a copy, up to a limit."""
     rows = SQL("SELECT 1 FROM {}").format(table_name(table))
     if condition is not None:
         rows += SQL(" WHERE ") + condition
@@ -83,7 +83,7 @@ def count_statement(table: str, condition: pg.sql.Composable | None, most: int |
 
 
 def counted(ask: Callable[[int | None, int], Rows]) -> RowCount:
-    """The rows of a table by `ask(most, limit_ms)`; unknown where this login may not ask."""
+    """Return the rows of a table by `ask(most, limit_ms)`; unknown if this login cannot read it."""
 
     def within(most: int | None, limit_ms: int) -> int | None:
         try:
@@ -104,7 +104,7 @@ def counted(ask: Callable[[int | None, int], Rows]) -> RowCount:
 def server_findings(
     place: str, endpoint: Endpoint, session: Session, server: tuple[Any, ...], before: float, after: float
 ) -> Iterator[Finding]:
-    """What `doctor` finds at any of them; `server` is (version, user, clock, superuser), asked between the moments."""
+    """Return the findings of `doctor`; `server`: (version, user, clock, superuser), read between the times."""
     version, user, clock, superuser = server
     yield Finding(place, Level.OK, f"{endpoint.place} answers as {user}: {str(version)[:100]}")
     yield line_finding(place, endpoint, session.line())
@@ -115,10 +115,10 @@ def server_findings(
 
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """The least rights that following and comparing these tables needs, as statements.
+    """GRANT statements with the least rights for following and comparing these tables.
 
-    DWS: the binlog functions may be called by anybody unless somebody took that away, which their own findings name.
-    Hologres: from 2.1 on.
+    DWS: PUBLIC can call the binlog functions unless that right was revoked, which separate findings name. Hologres:
+    from 2.1 on.
     """
     to = quoted(endpoint.user)
     schemas = sorted({quoted(name.partition(".")[0]) for name in tables})
@@ -130,7 +130,7 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
 
 
 def plain_error(error: BaseException, place: str) -> tuple[SlotkeeperError | None, str, str, str]:
-    """(the error of ours where a driver's counts alike everywhere, its code, its text, our message)."""
+    """(Slotkeeper's error if a driver's error has the same kind everywhere, its code, its text, the message)."""
     code, text = pg.failure(error)
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     found: SlotkeeperError | None = None

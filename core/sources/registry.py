@@ -1,7 +1,6 @@
-"""The kinds of source, by the name that the configuration gives them (`dialect`); a new one is one line here.
+"""The source kinds by their name in the configuration (`dialect`); a new kind is one line here.
 
-A kind is loaded when it is first asked for, and without it what it is: that is asked where no driver is wanted, as by
-whoever reads a configuration.
+A kind is imported at its first use. Its traits need no driver: reading a configuration does not import one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ KINDS = {
 
 @cache
 def open(kind: str) -> SourceKind:
-    """The kind of that name; raises Defect for one that the configuration should have refused."""
+    """Return the kind of that name; raises Defect for one that the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
     return cast("SourceKind", import_module(KINDS[kind]).KIND)
@@ -41,7 +40,7 @@ def positions(kind: str) -> Positions:
 
 @cache
 def traits(kind: str) -> SourceTraits:
-    """What the kind of that name is; raises Defect for one that the configuration should have refused."""
+    """Return the traits of the kind of that name; raises Defect for one that the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
     return cast("SourceTraits", import_module(f"{KINDS[kind].rpartition('.')[0]}.traits").TRAITS)

@@ -1,6 +1,6 @@
-"""Who waits for a table lock that a job's session has, out of a server's pairs of one that waits and one that has it.
+"""Waits for a table lock of a job's session, from a server's pairs of a waiting and a granted lock.
 
-A server lists locks that are granted beside one that waits, also such as do not keep it out: the modes decide.
+A server lists granted locks beside a waiting one even if they do not block it: the modes decide.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit by which a wait fails: its setting's name and value in words, and its seconds."""
+    """A limit at which a wait fails: its setting's name and value as text, and its seconds."""
 
     said: str
     seconds: float
@@ -61,7 +61,7 @@ def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
 
 
 def said(statement: object, of_mysql: bool = False) -> str | None:
-    """A statement without its literals; None where it is hidden."""
+    """Return a statement without its literals; None if it is hidden."""
     return None if statement is None or statement == CONCEALED else without_literals(str(statement), of_mysql)
 
 
@@ -92,7 +92,7 @@ def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | N
 
 
 def _queues(one: Pair, first: Pair) -> bool:
-    """Whether a session waits after another of its table; who came earlier waits for others."""
+    """Whether a session waits after another one of its table; the earlier one waits for others."""
     later = one.lasts <= first.lasts and one.waiter.pid != first.waiter.pid
     return later and conflicts(one.wanted, first.wanted)
 

@@ -48,7 +48,7 @@ def cluster_secret(options: SparkOptions) -> str:
 
 
 def own_home(spark_home: Path, run: Path) -> Path:
-    """A Spark home inside the run's folder: a local cluster writes its work below its home, wherever it is told to."""
+    """A Spark home inside the run's folder: a local cluster always writes its work below its home."""
     home = run / "home"
     private_folder(home)
     for part in spark_home.iterdir():

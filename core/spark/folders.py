@@ -24,9 +24,9 @@ _STALE_SECONDS = 3600.0
 
 
 def private_folder(path: Path) -> bool:
-    """Make `path` with rights 0700; False where it cannot be made, written, or belongs to somebody else.
+    """Create `path` with rights 0700; False if it cannot be created or written, or has another owner.
 
-    What lies in it is executed (the Java shim) or mapped into the JVM, so another owner is a refusal, not a warning.
+    Its files are executed (the Java shim) or mapped into the JVM, so another owner is an error, not a warning.
     """
     try:
         make_folder(path)

@@ -235,7 +235,7 @@ def _drive(
     except Superseded as error:
         _say(str(error))
         by = ""
-        with suppress(SlotkeeperError):  # whose host and pid: without them nobody can stop that start
+        with suppress(SlotkeeperError):  # with host and pid: without them a user cannot stop that start
             by = sessions.store().holder()
         reason = f"{TAKEN_OVER.reason}{by and f': {by}'}"
         with suppress(Busy, Refused, StateError):  # else its supervisor does, once Spark has ended as well

@@ -111,7 +111,7 @@ class StoreNarrator:
             self._tell()
 
     def _take_in(self) -> None:
-        """The lanes as last told; only when a report is due: a job of many lanes would do little else."""
+        """Take the last reported lanes, only when a report is due: a job of many lanes would do little else."""
         if self._lanes is None:
             return
         (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
@@ -145,7 +145,7 @@ class StoreNarrator:
         self._tell()
 
     def quarantined(self, rows: int, newest: str = "") -> None:
-        """How many rows the job holds in quarantine, and the newest; told with the next report."""
+        """Set the number of quarantined rows and the newest one, for the next report."""
         with self._lock:
             self._report = replace(self._report, quarantined=rows, quarantined_newest=newest)
 
@@ -177,7 +177,7 @@ class StoreNarrator:
         """The same."""
 
     def _void(self, *targets: str) -> None:
-        """A copy makes a target anew: what was found equal before it says nothing any more."""
+        """A copy replaces a target's rows, so an earlier comparison is void."""
         job = self._report.job
         with suppress(Busy, StateError):
             if job in observed.last(self._store):
@@ -193,7 +193,7 @@ class StoreNarrator:
         self._tell(now=bool(text))
 
     def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
-        """That a server does not answer, for so long; "" once all do. Told at once; called from a thread of its own."""
+        """Report at once that a server does not answer, and for how long; "" once all do; from a separate thread."""
         if text and not self._unanswered:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)
@@ -201,19 +201,19 @@ class StoreNarrator:
         self._tell(now=True)
 
     def lock_waits(self, waits: tuple[LockWait, ...], untold: str) -> None:
-        """Who of the job waits for a lock at its sink, or why that is not known. Told at once, from any thread."""
+        """Report at once the job's lock waits at its sink, or why they are unknown; callable from any thread."""
         with self._lock:
             self._report = replace(self._report, lock_waits=waits, locks_untold=untold)
         self._tell(now=True)
 
     def source_waits(self, waits: tuple[SourceWait, ...], untold: str) -> None:
-        """Who waits at the source for the job, or why that is not known. Told at once, from any thread."""
+        """Report at once the sessions that wait for the job at the source, or why they are unknown; from any thread."""
         with self._lock:
             self._report = replace(self._report, source_waits=waits, source_untold=untold)
         self._tell(now=True)
 
     def clock_apart(self, seconds: float) -> None:
-        """By how much the source's clock is ahead, as just measured; told with the next report, from any thread."""
+        """Set how far the source's clock is ahead, for the next report; callable from any thread."""
         with self._lock:
             self._report = replace(self._report, clock_apart=round(seconds, 3))
 
@@ -272,7 +272,7 @@ def _tried(
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:
-    """The same lane told again so much later: a loop that waits in a long call has looked at nothing meanwhile."""
+    """Age a lane's last report: a loop in a long call has read nothing meanwhile."""
     return replace(
         lane,
         last_commit_age=None if lane.last_commit_age is None else lane.last_commit_age + seconds,
@@ -348,7 +348,7 @@ class SlotWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; a look that hangs is left behind, its thread is no reason to wait."""
+        """Stop reading; does not wait for the thread of a hanging read."""
         self._done.set()
         self._thread.join(0.5)
 

@@ -4,9 +4,9 @@ The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `t
 same.
 
 A future gives what the function returned, or raises the error that the worker classified. Besides those:
-`Unreachable(where="spark", code=SESSION_LOST)` when the session is lost (nothing works any more: the driver ends and is
-started again), `Unclassified(where="spark", code=WORKER_LOST)` when a worker died in mid-task (the next call works),
-`concurrent.futures.CancelledError` when it was cancelled; what a cancelled task did may still take effect.
+`Unreachable(where="spark", code=SESSION_LOST)` when the session is lost (no call works: the supervisor restarts the
+driver), `Unclassified(where="spark", code=WORKER_LOST)` when a worker died during a task (the next call works),
+`concurrent.futures.CancelledError` when it was cancelled; a cancelled task can still take effect.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SparkRunner:
 
     @property
     def lost(self) -> str:
-        """Why nothing works any more; "" while Spark works."""
+        """Why Spark no longer works; "" while it does."""
         return self._lost or ("Spark's Java process has exited" if self._context.ended() else "")
 
     @property
@@ -150,12 +150,12 @@ class SparkRunner:
             if counted:
                 self._worked = self._warmed = self._clock.monotonic()
         if self._context.fixed_capacity is None:
-            with suppress(Exception):  # the JVM is going; whoever submits next is told
+            with suppress(Exception):  # the JVM is ending; the next submit reports it
                 self.capacity = self._context.capacity
         return task.opened(answers[0])
 
     def _classified(self, error: Exception) -> Exception:
-        """An exception of py4j or Spark as one of ours."""
+        """Convert an exception of py4j or Spark to a SlotkeeperError."""
         network, again = (
             isinstance(error, _NETWORK),
             "No action needed: the supervisor restarts the driver; nothing is lost.",
@@ -181,11 +181,11 @@ class SparkRunner:
 def open_runner(
     options: SparkOptions, name: str, work_dir: Path, say: Say | None = None, kinds: tuple[str, ...] = ()
 ) -> SparkRunner:
-    """Start Spark for the job `name` and a runner on it; on a cluster `say` is told who runs its tasks.
+    """Start Spark for the job `name` and a runner on it; on a cluster `say` gets the names of its executors.
 
-    With a job's `kinds` of source and sink they are loaded before workers are forked, and the first of these starts
-    while the caller asks its servers. Raises what `open_context` raises, and Unreachable where a cluster gives no
-    executor within a minute.
+    A job's `kinds` of source and sink are imported before workers fork, and the first worker starts while the caller
+    queries its servers. Raises the errors of `open_context`, and Unreachable if a cluster provides no executor within
+    a minute.
     """
     runner = SparkRunner(open_context(options, name, work_dir, kinds))
     if not Master.parse(options.master).ships:

@@ -182,12 +182,12 @@ class _Remains:
 
 
 def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[str, ...] = ()) -> Context:
-    """Start Spark for the job `name`; its files lie in a folder of their own below `work_dir`, gone at the end.
+    """Start Spark for the job `name`; its files are in a separate folder below `work_dir`, deleted at the end.
 
-    Workers have the `kinds` of source and sink loaded before they are forked.
+    The `kinds` of source and sink are imported before workers fork.
 
-    Raises ConfigError where there is no Java, or the settings or a cluster's secret are refused, Unreachable where
-    Spark or its cluster does not come up.
+    Raises ConfigError without Java, or for rejected settings or a rejected cluster secret, and Unreachable if Spark or
+    its cluster does not start.
     """
     _check_user()
     java = find_java()
@@ -252,7 +252,7 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
             if master.places:
                 ask_masters(remains.gateway.jvm, master, secret, options.secret)
         spark = SparkContext(conf=conf, gateway=remains.gateway)
-        # It would print a traceback when the JVM is killed, which is told in other ways.
+        # It would print a traceback when the JVM is killed, which is reported otherwise.
         spark._accumulatorServer.handle_error = lambda *_: None
         return spark
     except SlotkeeperError:
@@ -284,7 +284,7 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
         "SPARK_CONF_DIR": str(settings),
         "PYSPARK_PYTHON": options.python or sys.executable,
         "PYTHONPATH": os.pathsep.join(path),
-        # Else a folder `slotkeeper` in the current folder would be imported by the workers instead of ours.
+        # Else the workers would import a folder `slotkeeper` of the current folder instead of this package.
         "PYTHONSAFEPATH": "1",
     }
     return environ | handover.for_workers() | ({"SPARK_LOCAL_IP": "127.0.0.1"} if master.here else {})

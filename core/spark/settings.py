@@ -66,7 +66,7 @@ def spark_settings(
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
-        # Ours are one attempt each: a rerun is decided by slotkeeper.core.retry.
+        # One attempt per task: slotkeeper.core.retry decides about a rerun.
         "spark.task.maxFailures": "1",
         "spark.task.reaper.enabled": "true",
         "spark.python.task.killTimeout": "1s",
@@ -79,7 +79,7 @@ def spark_settings(
     if master.here:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if sockets is not None and master.here:
-        # A task start over TCP costs 40 ms more. On another host there is no folder of ours to put sockets into.
+        # A task start over TCP costs 40 ms more. Another host has no folder of the run for sockets.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(sockets)
     if master.ships:
@@ -98,11 +98,11 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
         "spark.executor.memory": "512m",
     }
     if master.kind is MasterKind.STANDALONE:
-        # Spark goes on in the clear with a master or worker that has not set it; our driver and executors all have.
+        # Spark continues in the clear with a master or worker that has not set it; the driver and executors have.
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
     return settings | {
         "spark.executor.extraJavaOptions": " ".join(map(quoted, logged(run))),
-        # The pages of the master and workers that live in our JVM listen on loopback: nobody ends a job there.
+        # The pages of the master and workers in the driver's JVM listen on loopback: no other host can end a job there.
         "spark.ui.killEnabled": "false",
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": "1048576",

@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A function with its name; opened on the worker only, so that a package that it lacks is told in our words."""
+    """A function with its name; unpickled on the worker only, so that a missing package gets Slotkeeper's own error."""
 
     name: str
     entry: bytes

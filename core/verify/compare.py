@@ -92,7 +92,7 @@ class Verdict(Enum):
 
 
 def verdict(before: Digest | None, sink: Digest | None, after: Digest | None) -> Verdict:
-    """Judge one key from the source's row before and after the sink was read; None is no row.
+    """Judge one key from the source's row before and after the sink was read; None: the row does not exist.
 
     >>> verdict(("a",), ("a",), ("b",)), verdict(("a",), None, ("a",)), verdict(("a",), ("x",), ("b",))
     (<Verdict.SAME: 'same'>, <Verdict.DIFFERS: 'differs'>, <Verdict.MOVING: 'moving'>)

@@ -73,7 +73,7 @@ class _Opened:
         return self.lease
 
     def beside(self, name: str) -> BatchSession:
-        """The session `name` at a sink that is no store; the start's own is `start`."""
+        """Return the session `name` at a sink beside its store; the start's own is `start`."""
         if name not in self._besides:
             self._besides[name] = session_beside(self.job, name)
         return self._besides[name]
@@ -268,9 +268,9 @@ class WiredSessions:
         return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the sessions at the store that go by these names, over one that is opened for it.
+        """End the sessions of these names at the store, over a separate session.
 
-        What it does for them is asked first: an ordinary login of a DWS sees its own sessions, and may end none.
+        Their activity is read first: an ordinary login of DWS sees its own sessions, but cannot end any.
         """
         session = store_session(self._job, f"{self._opened.epoch}.ends", END_LIMIT_MS)
         try:

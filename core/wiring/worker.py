@@ -30,8 +30,8 @@ from slotkeeper.core.sources import registry as sources
 def session_name(job: str, part: str) -> str:
     """`slotkeeper/<job>/<part>`, at most 63 characters, so that a session can be found and ended by its name.
 
-    What a server cuts off (PostgreSQL and DWS: NAMEDATALEN, 63 bytes) nobody would find. The longest part is a
-    registrar's: its channel, an epoch of 13 digits, and a DN's number of 11 characters.
+    A search would miss a name that the server truncates (PostgreSQL and DWS: NAMEDATALEN, 63 bytes). The longest part
+    is a registrar's: its channel, an epoch of 13 digits, and a DN's number of 11 characters.
 
     >>> session_name("orders_rt", "7")
     'slotkeeper/orders_rt/7'
@@ -119,7 +119,7 @@ def who(job: JobSpec, run: str) -> Runner:
 class _Pair:
     """A source and a sink session of this worker; implements `slotkeeper.core.engine.worker.stream_task.Pair`.
 
-    `beside` is the sink's own session where it is no store.
+    `beside` is the sink's own session if the sink cannot store progress rows.
     """
 
     source: SourceSession

@@ -1,4 +1,4 @@
-"""What the stand-in is told to do wrong, once each, in the order in which it is told."""
+"""The faults of the stand-in, each once, in the order of their arming."""
 
 from __future__ import annotations
 

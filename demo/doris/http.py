@@ -49,7 +49,7 @@ class Exchange(BaseHTTPRequestHandler):
         return STANDIN
 
     def handle_expect_100(self) -> bool:
-        return True  # whoever reads the body says to go on
+        return True  # the reader of the body sends the continue
 
     def go_on(self) -> None:
         """Tell a client that waits for it to send its body."""

@@ -28,9 +28,9 @@ class Ports:
 
 
 class DorisStandin:
-    """A running stand-in; `close` ends it, and whoever waits for it.
+    """A running stand-in; `close` ends it, and every request that waits for it.
 
-    `clock` gives seconds, for retention; `tls` is the side of FE and BE: the port for queries has none.
+    `clock` returns seconds, for retention; `tls` is that of FE and BE: the query port has none.
     """
 
     host = LOOPBACK

@@ -1,6 +1,6 @@
-"""Tables of the stand-in, in DuckDB: their shape as a Doris tells it, and the rows of loads.
+"""Tables of the stand-in in DuckDB: their shape as Doris reports it, and the rows of loads.
 
-A load is read into a table of texts first; what does not fit its column is filtered and told, as a BE does.
+A load is read into a table of texts first; rows that do not fit their column are filtered and reported, as by a BE.
 """
 
 from __future__ import annotations

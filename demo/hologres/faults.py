@@ -66,7 +66,7 @@ class Faults:
         self.ended = threading.Event()
 
     def arm(self, fault: Enum, times: int = 1) -> None:
-        """Let this happen to the next so many pages, or messages, that have a record."""
+        """Arm this fault for the next pages, or messages, that have a record."""
         with self._lock:
             self._armed[fault] += times
 

@@ -1,7 +1,7 @@
-"""A stand-in for a Hologres in one database of an embedded server, behind a proxy: install, make tables, disturb.
+"""A stand-in for Hologres in one database of an embedded server, behind a proxy: install, create tables, disturb.
 
-No Hologres: `SELECT hg_standin.label()` says so. The SQL is in `standin/`, numbered in the order of installing. Next
-door: `proxy.py` is where clients connect, `slotkeeper.demo.warehouse` is the stand-in for a DWS.
+Not a Hologres: `SELECT hg_standin.label()` says so. The SQL is in `standin/`, numbered in the order of installation.
+Clients connect to `proxy.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Hologres:
 
     @classmethod
     def install(cls, server: Server, shards: int = 4, database: str = "hologres") -> Hologres:
-        """Make `database` if it is not there and install the stand-in with so many shards (1 to 64) into it."""
+        """Create `database` if missing, and install the stand-in with the given shards (1 to 64) into it."""
         if not 1 <= shards <= 64:
             raise ConfigError(f"a table group has 1 to 64 shards here, not {shards}")
         with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
@@ -176,7 +176,7 @@ class Hologres:
             )
 
     def rebuild(self, sql_name: str, new_id: bool = True) -> None:
-        """The table is made again with its rows: an empty binlog whose LSNs begin anew, under a new table_id."""
+        """Recreate the table with its rows: an empty binlog whose LSNs restart, under a new table_id."""
         with self.control() as cursor:
             cursor.execute("SELECT hg_standin.rebuild(%s::regclass, %s)", (sql_name, new_id))
 
@@ -203,7 +203,7 @@ class Hologres:
         return {int(shard): int(lsn) for shard, lsn in self.rows(statement, (slot,))}
 
     def reshard(self, sql_name: str, shards: int) -> None:
-        """Give a table another number of shards, as moving it to another table group does; its binlog begins anew."""
+        """Change a table's number of shards, as moving it to another table group does; its binlog starts over."""
         with self.control() as cursor:
             for number in range(shards):
                 cursor.execute(f"CREATE SEQUENCE IF NOT EXISTS hg_standin.lsn_{number}")

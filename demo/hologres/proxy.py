@@ -204,7 +204,7 @@ class _PageSoFar:
         self._rest = rest
 
     def exactly(self, size: int) -> bytes:
-        """The next so many."""
+        """Return exactly the requested bytes."""
         while len(self._begun) < size:
             some = self._rest.recv(wire.BLOCK)
             if not some:

@@ -132,7 +132,7 @@ class HologresSinkSide:
         )
 
     def run(self, *statements: pg.sql.Composable) -> None:
-        """Statements of whoever owns the stand-in, each in its own transaction."""
+        """Run statements as the stand-in's owner, each in its own transaction."""
         with closing(self.server.connect(self.database)) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)

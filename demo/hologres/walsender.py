@@ -1,8 +1,8 @@
-"""One binlog stream of the stand-in: START_REPLICATION over a line whose login the real server has checked.
+"""One binlog stream of the stand-in: START_REPLICATION over a connection whose login the real server has checked.
 
-As holo-client asks for it (its V3ReplicationProtocol and ServiceContract): the shard, the size of a batch and the place
-stand in the options, and a table or a slot is named. Rows are read from the embedded binlog as they show; a message
-without rows says that there is no more. Whatever a client says to have flushed moves its slot, keepalives' LSNs too.
+As holo-client requests it (its V3ReplicationProtocol and ServiceContract): the options have the shard, the batch size
+and the position, and name a table or a slot. Rows come from the embedded binlog as they become visible; a message
+without rows means that there are no more. Every LSN that a client reports as flushed moves its slot, keepalives' too.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class WalSender:
         self._faults = faults
 
     def serve(self, command: str) -> None:
-        """Answer a command: with an error, after which the line goes on, or with a stream, after which it ends."""
+        """Answer a command with an error, after which the connection continues, or with a stream, then end."""
         try:
             what = asked(command)
             self._faults.wait(what.shard)
@@ -207,7 +207,7 @@ class _Stream:
             seconds = 0.0
 
     def _confirmed(self, lsn: int) -> None:
-        """PostgreSQL, ProcessStandbyReplyMessage: what is flushed moves a slot, unless it is no LSN at all."""
+        """PostgreSQL, ProcessStandbyReplyMessage: a flushed LSN moves a slot, unless it is invalid."""
         if self._asked.slot and lsn and not self._faults.deaf:
             to = (self._asked.slot, self._asked.shard, lsn, not self._faults.forward_only)
             self._cursor.execute("SELECT hg_standin.confirmed(%s, %s, %s, %s)", to)

@@ -1,4 +1,4 @@
-"""Nights of the source as a cluster: a DN more, clocks that differ, a restore, and a line that goes silent."""
+"""Incidents of the source as a cluster: an added DN, clocks that differ, a restore, and a silent connection."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slotkeeper.demo.incidents.record import (
     COPY_ANEW,
     SLOT,
     VERIFY,
-    ByHand,
     Command,
     Incident,
+    Manual,
     Refusal,
     World,
     by_status,
@@ -68,7 +68,7 @@ def _set_clock(world: World) -> str:
 
 
 def _own(name: str, kind: str) -> tuple[str, str]:
-    """A clock of ours in the place of the server's: one expression, which the planner puts in the place of the call."""
+    """Replace a clock of the server: one expression, which the planner inlines."""
     return (
         f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE internal AS '{name}'",
         f"CREATE OR REPLACE FUNCTION pg_catalog.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
@@ -87,8 +87,8 @@ def _ahead(world: World, seconds: float) -> None:
 
 
 def _silence(world: World) -> str:
-    """Processes that are stopped answer nothing and end no line, which a client cannot tell from a firewall that drops
-    what is sent: the kernel goes on taking connections and bytes."""
+    """Stopped processes answer nothing and end no connection, like a firewall that drops packets: the kernel continues
+    to accept connections and bytes."""
     server = world.warehouse.server
     world.opened.callback(_tell_all, server, signal.SIGCONT)
     world.begins()
@@ -127,7 +127,7 @@ CLOCK_SKEW = Incident(
         ("offset",),
     ),
     (
-        ByHand(
+        Manual(
             "ask the administrator of NTP there to correct the clock",
             lambda world: _ahead(world, 0.0),
             lambda world: "UPDATE clocks.ahead SET seconds = 0, at the source",
@@ -157,7 +157,7 @@ HALF_OPEN_LINE = Incident(
     by_status(1, ("does not answer",), "source_fails", Party.SOURCE, late=SILENT_AFTER_S),
     Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("is already running",)),
     (
-        ByHand(
+        Manual(
             "check the firewall, the pooler, the server",
             lambda world: _tell_all(world.warehouse.server, signal.SIGCONT),
             lambda world: f"kill -CONT {world.warehouse.server.pid} $(pgrep -P {world.warehouse.server.pid})",

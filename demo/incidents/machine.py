@@ -1,4 +1,4 @@
-"""Nights of the machine that the job runs on: another one takes the job over, its driver is killed,
+"""Incidents of the job's host: another host takes the job over, its driver is killed,
 its disk is full.
 """
 
@@ -19,9 +19,9 @@ from slotkeeper.demo.incidents.record import (
     START,
     STOP,
     VERIFY,
-    ByHand,
     Command,
     Incident,
+    Manual,
     Refusal,
     World,
     by_status,
@@ -106,7 +106,7 @@ SECOND_JOB = Incident(
     by_status(1, ("superseded", "taken over"), "job_stopped", Party.PROCESS),
     Refusal(Command("slotkeeper jobs start orders_rt --wait 2m", (1, 3)), ("is held", "holds the lease")),
     (
-        ByHand(
+        Manual(
             STOP.text,
             _stop_elsewhere,
             lambda world: f"slotkeeper --config {world.config.with_name(ELSEWHERE)} jobs stop orders_rt",
@@ -135,7 +135,7 @@ DISK_FULL = Incident(
     by_status(2, ("is full",), "disk_full", Party.MACHINE),
     Refusal(Command("slotkeeper jobs pause orders_rt", (1, 3, 5)), ("is full",)),
     (
-        ByHand("delete what fills it", lambda world: _filler(world).unlink(), lambda world: f"rm {_filler(world)}"),
+        Manual("delete what fills it", lambda world: _filler(world).unlink(), lambda world: f"rm {_filler(world)}"),
         Command("slotkeeper doctor"),
         VERIFY,
     ),

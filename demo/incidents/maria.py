@@ -20,9 +20,9 @@ from slotkeeper.demo.incidents.record import (
     JOB,
     START,
     STOP,
-    ByHand,
     Command,
     Incident,
+    Manual,
     World,
     by_status,
     start_refused,
@@ -166,7 +166,7 @@ CASCADE_ADDED = Incident(
     by_status(2, ("foreign key",), "job_failed", Party.SOURCE),
     start_refused("foreign key of_customer with cascades"),
     (
-        ByHand(
+        Manual(
             "drop the foreign key", lambda world: world.at_source(_DROP_KEY), lambda _: f"{_DROP_KEY}, at the source"
         ),
         *COPY_ANEW,

@@ -53,7 +53,7 @@ def make(world: World, incident: Incident) -> Made:
 
 
 def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WITHIN) -> Shown:
-    """Wait until the incident's signal is given. Raises Unreachable where it is not within so many seconds."""
+    """Wait until the incident shows. Raises Unreachable if it does not within the given seconds."""
     signal, began = incident.signal, time.monotonic()
     while True:
         answer = run(world, signal.command)

@@ -114,24 +114,23 @@ class AtSink:
 
 
 @dataclass(frozen=True, slots=True)
-class ByHand:
-    """What somebody else does: `text` as the runbook has it, `act` does it here, `here` is what does it in a shell."""
+class Manual:
+    """An action outside Slotkeeper: `text` as in the runbook, `act` does it here, `here` is its shell command."""
 
     text: str
     act: Callable[[World], object]
     here: Callable[[World], str]
 
 
-Step = Command | AtSink | ByHand
+Step = Command | AtSink | Manual
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Where it shows: the command that says so, its exit code, and words of which it says one.
+    """The symptom: the command that shows it, its exit code, and texts of which one appears.
 
-    `rules` are those of docs/alerts.md that tell it, one or the other, and `parties` whose fault it is by them. `late`
-    are the seconds of a named limit that has to pass before it can be told. Where `status` is not the command, `why`
-    says what it would have to know.
+    `rules`: the rules of docs/alerts.md that report it, one or the other, and `parties`: their party. `late`: seconds
+    of a named limit that has to pass first. `why`: if the command is not `status`, the fact that `status` lacks.
     """
 
     command: Command
@@ -144,7 +143,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What somebody in a hurry would type, and is refused: how it ends, and words of which it says one."""
+    """A tempting command that is rejected: its exit code, and texts of which one appears."""
 
     command: Command
     says: tuple[str, ...]
@@ -152,11 +151,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One night; `page` is its heading in the runbook, `stand_in` what is not done as a DWS would do it.
+    """One incident; `page` is its heading in the runbook, `stand_in` where it differs from DWS.
 
-    `make` makes it happen, says when it begins, and returns what was done, as one line. `options` are keys of the job's
-    `sink_options` that it needs from the start on, `small_disk` puts the state folder on a small disk of its own.
-    `source` is the kind of source that it happens to, as `demo --source` names it.
+    `make` causes it, reports its start, and returns one line about it. `options`: keys of the job's `sink_options` that
+    it needs from the start on. `small_disk`: the state folder is on its own small disk. `source`: the source kind, as
+    `demo --source` names it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Nights of rows that the target refuses, and of a target that somebody emptied."""
+"""Incidents of rows that the target rejects, and of a target that another user emptied."""
 
 from __future__ import annotations
 

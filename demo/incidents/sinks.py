@@ -1,4 +1,4 @@
-"""Nights of the sink as a server: a lock that somebody keeps, a new password, and a restore from a backup."""
+"""Incidents of the sink as a server: a held lock, a new password, and a restore from a backup."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from slotkeeper.demo.incidents.record import (
     TARGET,
     VERIFY,
     AtSink,
-    ByHand,
     Command,
     Incident,
+    Manual,
     Refusal,
     World,
     by_status,
@@ -45,7 +45,7 @@ def _lock(world: World) -> str:
 
 
 def _rotate(world: World) -> str:
-    """The new password is told to nobody here yet; it lies beside the old one's file."""
+    """Change the password; the new one is not in the job's file yet, but in a file beside it."""
     password = postgres.write_password(_fresh(world))
     name = pg.sql.Identifier(world.sink_user)
     world.begins()
@@ -125,7 +125,7 @@ CREDENTIALS_ROTATED = Incident(
     by_status(1, ("password authentication failed",), "sink_fails", Party.SINK),
     Refusal(Command(PLAN.text, (1,)), ("password authentication failed",)),
     (
-        ByHand(
+        Manual(
             "write the new password into the file that `password_file` names",
             _put_password,
             lambda world: f"mv {_fresh(world)} {world.sink_password_file}",

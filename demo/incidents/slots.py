@@ -1,4 +1,4 @@
-"""Nights of slots and of tables at the source: expired, left behind, cleared by DDL, lag, and VACUUM
+"""Incidents of slots and of tables at the source: expired, left behind, cleared by DDL, lag, and VACUUM
 FULL that waits.
 """
 

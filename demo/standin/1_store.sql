@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS, for the demo and the tests. Not a DWS.
+-- STAND-IN for the binlog surface of DWS, for the demo and the tests. Not GaussDB(DWS).
 -- Here: tables and the commit-ordered sync points.
 --
 -- Commit order: a transaction gets its point at commit, in a deferred trigger: FIRST a shared advisory lock on the
@@ -9,7 +9,7 @@ CREATE SCHEMA dws;
 GRANT USAGE ON SCHEMA dws TO PUBLIC;
 
 CREATE FUNCTION dws.label() RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT 'Slotkeeper stand-in for the DWS binlog surface on PostgreSQL; not a DWS'::text $$;
+$$ SELECT 'Slotkeeper stand-in for the DWS binlog surface on PostgreSQL; not GaussDB(DWS)'::text $$;
 
 -- ord is the DN's number (also the partition key), node_id the id that clients see
 CREATE TABLE dws.node (
@@ -41,7 +41,7 @@ CREATE TABLE dws.switch (name text PRIMARY KEY, is_on boolean NOT NULL);
 -- run-time controls: kind is down, hang, by_time (of any node) or partial (times = calls still to be ignored)
 CREATE TABLE dws.control (kind text, node_id integer, times integer NOT NULL DEFAULT 0, PRIMARY KEY (kind, node_id));
 
--- While a row is here, the changes function materializes what it is asked for, as a DWS may under any LIMIT, and tells.
+-- While a row is here, the changes function materializes the whole range, as DWS can under any LIMIT, and reports it.
 CREATE TABLE dws.reading (calls bigint NOT NULL, widest bigint NOT NULL, most_rows bigint NOT NULL);
 
 CREATE FUNCTION dws.note_reading(points bigint, read bigint) RETURNS void LANGUAGE sql SECURITY DEFINER AS $$
@@ -72,7 +72,7 @@ BEGIN
     RETURN least(handed_out, coalesce(bound, handed_out)) + 1;
 END $$;
 
--- Points that nobody registered within the TTL of their table are cleared; asked for by every call.
+-- Clears points without a registration within the TTL of their table; every call runs it.
 CREATE FUNCTION dws.lapse(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF EXISTS (SELECT FROM dws.slot s JOIN dws.tab t USING (rel)
@@ -124,7 +124,7 @@ BEGIN
 END $$;
 
 -- What every call does first: find the table, meet the DN's state, clear lapsed points. Most sessions make few calls, and
--- each function is compiled and planned anew in each session: what is seldom needed is called only where it is.
+-- each session compiles and plans each function again: rarely needed ones are called only if needed.
 CREATE FUNCTION dws.enter(text, integer) RETURNS oid LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
     tab oid := dws.table_of($1);

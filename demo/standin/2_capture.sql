@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: what happens when rows are written, and the purge of old records.
+-- STAND-IN for the binlog surface of DWS. Here: what happens when rows are written, and the purge of old records.
 
 -- One row per writing transaction, only to have something that a deferred trigger can fire for; purge() empties it.
 CREATE UNLOGGED TABLE dws.mark (xid xid8 NOT NULL);
@@ -44,7 +44,7 @@ BEGIN
 END $$;
 SELECT dws.order_points(false);
 
--- text invented; a DWS refuses this as well
+-- text invented; DWS rejects this as well
 CREATE FUNCTION dws.refuse_redistribution() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'Distributed key column can''t be updated in current version' USING ERRCODE = '0A000';

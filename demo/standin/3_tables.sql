@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: the objects of one binlog table, generated with its real columns.
+-- STAND-IN for the binlog surface of DWS. Here: the objects of one binlog table, generated with its real columns.
 --
 -- dws.b_<oid>           the records, partitioned by DN, columns c<attnum> so that renaming a column changes nothing
 -- dws.t_<oid>_{i,u,d}   trigger functions; sequence = 2, 3, ... within the transaction, kept in a transaction-local
@@ -120,7 +120,7 @@ BEGIN
         'EXECUTE FUNCTION dws.after_truncate()', $1::regclass);
 END $$;
 
--- What a DWS answers to a column with the name of one of the binlog's own is not documented; text invented.
+-- The answer of DWS to a column with the name of a binlog column is not documented; text invented.
 CREATE FUNCTION dws.refuse_names(rel oid) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     own text[] := CASE WHEN dws.is_on('new_system_names')
@@ -175,7 +175,7 @@ BEGIN
 END $$;
 
 -- xc_node_id as an attribute: `t.xc_node_id` calls this function, `SELECT *` does not show it. A bare `xc_node_id`
--- without the table's name or alias is not understood, as it would be on a DWS. It goes with its table, on whose row
+-- without the table's name or alias is not understood, as it would be on DWS. It goes with its table, on whose row
 -- type it depends; another session may have dropped both.
 CREATE FUNCTION dws.build_xc_node_id(rel oid) RETURNS void LANGUAGE plpgsql SET client_min_messages = warning AS $$
 BEGIN
@@ -195,7 +195,7 @@ BEGIN
     END IF;
 END $$;
 
--- What ALTER TABLE t SET (enable_binlog = on, binlog_ttl = ...) and DISTRIBUTE BY HASH do on a DWS.
+-- What ALTER TABLE t SET (enable_binlog = on, binlog_ttl = ...) and DISTRIBUTE BY HASH do on DWS.
 CREATE FUNCTION dws.enable_binlog(
     rel_name text, ttl integer DEFAULT 86400, "timestamp" boolean DEFAULT false, distribute_by text[] DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: the columns of the documented results, and the two catalogs.
+-- STAND-IN for the binlog surface of DWS. Here: the columns of the documented results, and the two catalogs.
 -- Types follow use, most are not documented; the columns of pg_binlog_slots are invented.
 
 CREATE TYPE dws.sync_point_row AS (
@@ -23,7 +23,7 @@ INSERT INTO dws.coordinator VALUES ('cn_5001', 1938253334);
 
 SET allow_system_table_mods = on;
 
--- DNs of another logical cluster: no table of ours lies on them. One that answers shows points of 0 for any slot.
+-- DNs of another logical cluster, without tables of the demo. One that answers shows points of 0 for any slot.
 CREATE TABLE dws.elsewhere (node_name name NOT NULL UNIQUE, node_id integer NOT NULL UNIQUE, answers boolean NOT NULL);
 
 CREATE VIEW pg_catalog.pgxc_node AS

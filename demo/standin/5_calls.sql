@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: the documented calls, under their documented names, arguments and
+-- STAND-IN for the binlog surface of DWS. Here: the documented calls, under their documented names, arguments and
 -- columns. Words between @ signs are replaced by demo/switches.py, once per configuration: no switch is asked
 -- for at run time. Arguments are used by position, because many share a name with a column.
 

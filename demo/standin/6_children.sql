@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: tables under a binlog table. The partitions of a DWS are no tables of
+-- STAND-IN for the binlog surface of DWS. Here: tables under a binlog table. Partitions of DWS are not tables of
 -- their own, so what is written into a partition of PostgreSQL, or into a table that inherits, is recorded as a change
 -- of the table above: a statement fires the triggers of the table that it names alone, whose transition tables hold the
 -- rows of all below.

@@ -1,7 +1,7 @@
--- STAND-IN for the binlog surface of a DWS. Here: TRUNCATE and DDL. ADD COLUMN, DROP COLUMN, SET TYPE and TRUNCATE
+-- STAND-IN for the binlog surface of DWS. Here: TRUNCATE and DDL. ADD COLUMN, DROP COLUMN, SET TYPE and TRUNCATE
 -- wipe records and points, in the transaction that runs them; VACUUM FULL and RENAME wipe nothing.
 
--- DELETE, not TRUNCATE: readers with an older snapshot go on, and nobody waits for a reader.
+-- DELETE, not TRUNCATE: readers with an older snapshot continue, and no session waits for a reader.
 CREATE FUNCTION dws.wipe(oid) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM dws.slot WHERE rel = $1;

@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: what a DWS tells about itself in its catalogs: the distribution of
+-- STAND-IN for the binlog surface of DWS. Here: the facts of DWS in its catalogs: the distribution of
 -- tables, settings that only it has, and its version. Values are set by a test or a demo; by default it says that it
 -- is a stand-in.
 
@@ -22,7 +22,7 @@ FROM pg_class c LEFT JOIN dws.locator l ON l.rel = c.oid
 WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384;
 GRANT SELECT ON pg_catalog.pgxc_class TO PUBLIC;
 
--- A policy is told here and masks nothing.
+-- A policy is listed here and masks nothing.
 CREATE VIEW pg_catalog.pg_redaction_policy AS
 SELECT object_oid, policy_name, enable, NULL::text AS expression, NULL::text AS policy_description, false AS inherited
 FROM dws.redaction;

@@ -1,8 +1,8 @@
--- STAND-IN for the binlog surface of a DWS. Here: DNs that come, go or get another name, with the rows redistributed.
+-- STAND-IN for the binlog surface of DWS. Here: DNs that come, go or get another name, with the rows redistributed.
 -- Documented is that scaling waits until the binlog of a table is consumed, for an hour by default, and else fails for
 -- that table. Not documented: what a new DN answers about a slot, so the caller of add_node says it.
 
--- Locks all binlog tables against writers, as a DWS does, and waits until every slot has consumed everything.
+-- Locks all binlog tables against writers, as DWS does, and waits until every slot has consumed everything.
 CREATE FUNCTION dws.await_consumed(seconds double precision) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     until timestamptz := clock_timestamp() + seconds * interval '1 second';

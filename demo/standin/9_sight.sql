@@ -1,4 +1,4 @@
--- STAND-IN for the binlog surface of a DWS. Here: what a session sees of other sessions, and through which coordinator.
+-- STAND-IN for the binlog surface of DWS. Here: what a session sees of other sessions, and through which coordinator.
 -- There is one PostgreSQL: a session whose application_name ends in @NAME of a further coordinator counts as connected
 -- through that one, and sessions of two coordinators do not see each other in pg_stat_activity and pg_locks.
 -- DWS, PG_STAT_ACTIVITY: an ordinary login sees its own sessions only, an administrator or a member of the preset role
@@ -29,7 +29,7 @@ SELECT r.rolsuper OR pg_has_role('pg_read_all_stats', 'USAGE') FROM pg_roles r W
 CREATE FUNCTION dws.typed(query text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
 SELECT regexp_replace(query, '^/\* as (.*?) \*/.*$', '\1') $$;
 
--- The list of sessions with each a query_id, as a DWS numbers them: here it is that of the session.
+-- The list of sessions with each a query_id, as DWS numbers them: here it is that of the session.
 CREATE FUNCTION dws.as_a_dws(view text) RETURNS text LANGUAGE sql AS $$
 SELECT replace(replace(rtrim(view, ';'), 's.query_id', 's.pid::bigint AS query_id'), 's.query,', 'dws.typed(s.query) AS query,') $$;
 

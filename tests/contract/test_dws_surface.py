@@ -65,7 +65,7 @@ def test_nodes_have_names_types_and_negative_ids(source: Warehouse, surface: Sur
     assert sorted(nodes) == sorted(source.nodes())
     assert any(node < 0 for _, node in nodes) and any(node > 0 for _, node in nodes)
     assert surface.value("SELECT count(*) FROM pgxc_node WHERE node_type = 'C'") == 1
-    assert "not a DWS" in surface.value("SELECT dws.label()")
+    assert "not GaussDB(DWS)" in surface.value("SELECT dws.label()")
 
 
 def test_the_documented_example(make_warehouse: MakeWarehouse) -> None:

@@ -164,7 +164,7 @@ def test_doctor_warns_of_a_short_ttl_and_of_columns_alone(holo_pair: HoloPair) -
     holo_pair.hologres.set_property(TABLE, "orientation", "column")
     ttl, column = findings(holo_pair)[Level.WARN]
     assert "binlog.ttl of ods.t is 86400 s, below the seven days" in ttl and "604800" in ttl
-    assert "stored by column only" in column
+    assert "column-oriented" in column
     holo_pair.hologres.set_property(TABLE, "binlog.level", "none")
     assert "records no binlog" in findings(holo_pair)[Level.FAIL][0]
     assert any("stand-in" in text for text in findings(holo_pair)[Level.OK])

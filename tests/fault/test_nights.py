@@ -9,7 +9,7 @@ import pytest
 
 from slotkeeper.core.domain.job import JobEvent, JobState
 from slotkeeper.core.state.sqlite import Store
-from slotkeeper.demo.incident_command import Night
+from slotkeeper.demo.incident_command import Rehearsal
 from slotkeeper.demo.incidents.record import Incident
 from slotkeeper.demo.incidents.registry import INCIDENTS
 from slotkeeper.demo.incidents.rows import QUARANTINE_FULL
@@ -25,7 +25,7 @@ NIGHTS = [pytest.param(one, id=one.name, marks=() if one.name in OFTEN else (pyt
 @pytest.mark.parametrize("incident", NIGHTS)
 def test_a_night_shows_is_refused_and_is_cured(incident: Incident, make_world: MakeWorld) -> None:
     with make_world(incident) as made:
-        night = Night(incident, made)
+        night = Rehearsal(incident, made)
         night.play(lambda: None)
     print(night.values())
     assert night.fine, night.why

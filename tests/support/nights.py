@@ -27,7 +27,7 @@ from slotkeeper.core.launch.view import observe
 from slotkeeper.core.state.sqlite import Store
 from slotkeeper.demo import maria_orders, orders, postgres, workload
 from slotkeeper.demo import sources as demo_sources
-from slotkeeper.demo.incidents.record import Answer, AtSink, ByHand, Incident, World
+from slotkeeper.demo.incidents.record import Answer, AtSink, Incident, Manual, World
 from slotkeeper.demo.incidents.small_disk import small_disk
 from slotkeeper.demo.mariadb import MariaServer
 from slotkeeper.demo.run import JOB, SINK_USER, DemoOptions, configuration
@@ -91,7 +91,7 @@ def by_hand(incident: Incident, made: World) -> list[Callable[[], object]]:
     return [
         partial(made.at_sink, step.text) if isinstance(step, AtSink) else partial(step.act, made)
         for step in incident.cure
-        if isinstance(step, AtSink | ByHand)
+        if isinstance(step, AtSink | Manual)
     ]
 
 

@@ -10,7 +10,7 @@ import typer
 
 from slotkeeper.console.commands.main import hoisted, main_command
 from slotkeeper.core.errors import ConfigError
-from slotkeeper.demo.incidents.record import STATUS, ByHand, Incident
+from slotkeeper.demo.incidents.record import STATUS, Incident, Manual
 from slotkeeper.demo.incidents.registry import INCIDENTS, named
 from slotkeeper.demo.sources import KINDS
 from tests.architecture.checkout import ROOT
@@ -96,7 +96,7 @@ def test_each_incident_has_its_section_with_the_commands_that_are_typed(incident
     fix += found["Verify"]
     typed, said = typed_in(fix), " ".join(fix.lower().split())
     for step in incident.cure:
-        assert step.text.lower() in said if isinstance(step, ByHand) else step.text in typed
+        assert step.text.lower() in said if isinstance(step, Manual) else step.text in typed
     assert incident.cure[-1].text in typed_in(found["Verify"])
 
 

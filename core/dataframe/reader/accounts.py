@@ -52,7 +52,7 @@ _followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictio
 
 @dataclass(frozen=True)
 class Place:
-    """Whose slot a query reads: by its configuration, and under which epoch."""
+    """The owner of a query's slot, by its configuration, and the epoch."""
 
     config: str
     job: str
@@ -61,7 +61,7 @@ class Place:
 
     @classmethod
     def read(cls, reported: object) -> Place | None:
-        """The mark in an offset that a source has reported; None where it is none of ours."""
+        """Return the mark in a source's reported offset; None for another source's offset."""
         mark = reported.get(MARK) if isinstance(reported, Mapping) else None
         try:
             return cls(str(mark["config"]), str(mark["job"]), str(mark["table"]), int(mark["epoch"])) if mark else None
@@ -70,11 +70,11 @@ class Place:
 
 
 def follow(spark: Any) -> None:
-    """Begin, once for a session; where it is not one of this process's own JVM (Spark Connect), nothing is said."""
+    """Start once per session; reports nothing if the session is not of this process's JVM (Spark Connect)."""
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
-    kept = weakref.ref(spark)  # whoever follows a session keeps nobody from forgetting it
+    kept = weakref.ref(spark)  # following a session does not keep it from garbage collection
 
     def active() -> Iterable[Any]:
         there = kept()
@@ -93,11 +93,11 @@ def started(writer: Any, query: Any) -> None:
         keeper.add(query)
 
 
-def begin(job: JobSpec, epoch: int, anew: bool) -> None:
-    """Make room for the account of a query that begins; one without it goes on all the same."""
+def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
+    """Create the account of a starting query; the query runs without it if that fails."""
     try:
         with closing(_over(job)) as accounts:
-            accounts.begin(epoch, anew)
+            accounts.begin(epoch, fresh)
     except SlotkeeperError as error:
         LOG.info("cannot report this query's batches to consoles: %s", error)
 
@@ -117,7 +117,7 @@ def _over(job: JobSpec) -> QueryAccounts:
 
 
 class _Kept:
-    """What was written for one query and slot, and the session for it."""
+    """The last written account of a query and slot, and its session."""
 
     def __init__(self, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
         self._place, self._make = place, make
@@ -256,7 +256,7 @@ def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
 
 
 def _checkpoint(query: Any) -> str:
-    """Where its checkpoint is, as Spark has resolved it; "" where this Spark does not say: that is no public call."""
+    """Return the checkpoint's path as Spark resolved it; "" if this Spark version lacks the private call."""
     try:
         root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
     except Exception:

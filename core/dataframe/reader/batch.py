@@ -1,4 +1,4 @@
-"""A table's rows as they are now, or a range of its changes, read at once.
+"""Reads a table's current rows, or a range of its changes, as one batch.
 
 Nothing is leased or registered, and no slot is made: a range has to lie behind what the job's slot has registered,
 because only that is sure to be there.
@@ -50,7 +50,7 @@ class PlainTableReader(DataSourceReader):
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
                 found = [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
-        # Spark takes no part at all for one that it was not told of
+        # Spark ignores a partition that it did not get in the list
         return found or [Nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -72,7 +72,7 @@ class PlainTableReader(DataSourceReader):
         return found
 
     def _begins(self, statuses: Sequence[SlotStatus]) -> dict[str, Position]:
-        """Where the range begins on each DN: as typed, but nowhere before what its slot holds back."""
+        """Return the range's start on each DN: as typed, but never before what its slot retains."""
         kept = {}
         for status in statuses:
             oldest = status.kept.furthest
@@ -89,7 +89,7 @@ class PlainTableReader(DataSourceReader):
         return typed
 
     def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
-        """Where the range ends: as typed, else where the newest events are now."""
+        """Return the range's end: as typed, else at the current newest events."""
         newest = log.end_of(status.shard, after, max(status.latest, after.place), status)
         if self._asked.end == "latest":
             return newest

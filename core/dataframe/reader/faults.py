@@ -44,7 +44,7 @@ def for_spark(error: SlotkeeperError) -> ReadFailed:
 
 @contextmanager
 def named() -> Iterator[None]:
-    """Errors of ours leave the block as `ReadFailed`, without a traceback of ours."""
+    """SlotkeeperErrors leave the block as `ReadFailed`, without their traceback."""
     try:
         yield
     except SlotkeeperError as error:
@@ -52,7 +52,7 @@ def named() -> Iterator[None]:
 
 
 def naming(call: Callable[P, T]) -> Callable[P, T]:
-    """The same around a whole call, which is no generator."""
+    """`named` around a whole call of a plain function."""
 
     @functools.wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -76,7 +76,7 @@ class _Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A slot that is ours: where each DN stands by the rows, and whether no batch was ever committed from there."""
+    """A slot that this query holds: each DN's position by the rows, and whether no batch was ever committed."""
 
     epoch: int
     fingerprint: str
@@ -138,7 +138,7 @@ class SlotLease:
         self._lanes = {row.key.shard: replace(lane_of(row, 1, now), kept_at=now) for row in rows}
         self._epoch, self._leases = begun.epoch, Leases(ctx, begun.epoch)
         fresh = all(row.noted_end is not None and row.noted_end == row.position for row in rows)
-        accounts.begin(self._job, begun.epoch, anew=fresh)
+        accounts.begin(self._job, begun.epoch, fresh=fresh)
         positions = {name: lane.position for name, lane in self._lanes.items()}
         return Begun(begun.epoch, begun.identity.text, positions, fresh)
 
@@ -160,7 +160,7 @@ class SlotLease:
                 LOG.warning("%s: registration failed, retrying: %s", name, error)
 
     def keep(self) -> None:
-        """Raise where the slot is another's by now; a store that does not answer for a while is no such thing."""
+        """Raise if another query holds the slot now; a store that is silent for a while is not such a case."""
         assert self._leases is not None
         try:
             self._leases.keep()
@@ -196,7 +196,9 @@ class SlotLease:
             raise trouble(TroubleName.PROGRESS_LOST, f"the store has lost the progress row of {lane.name}")
         if row.epoch != self._epoch:
             raise Superseded(f"another query has taken over this slot: {self._opened.store().holder()}", where="sink")
-        if row.position is None or row.position.text != to.text:  # else it was ours, whose answer was lost
+        if (
+            row.position is None or row.position.text != to.text
+        ):  # else it was this query's registration, whose answer was lost
             where = row.position.text if row.position else "none"
             what = f"{lane.name}: the store's row is at {where}, this query wrote {lane.position.text}"
             raise trouble(TroubleName.SINK_OLDER, what)
@@ -213,7 +215,9 @@ class SlotLease:
         assert settled.error is not None
         self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
         if settled.error.kind in _PASSING and not settled.certain:
-            time.sleep(LOST_ANSWER_WAIT)  # a call of ours may still land, and must not behind our next status
+            time.sleep(
+                LOST_ANSWER_WAIT
+            )  # an earlier call can still take effect, and must not do so after the next status
         raise settled.error
 
     @property
@@ -238,7 +242,7 @@ class SlotLease:
 
 
 def _earliest(ctx: JobContext) -> str:
-    """The oldest place of each DN from which on every change is there; now, where nothing was ever recorded."""
+    """Return the oldest position of each DN with all later changes; now, if nothing was ever recorded."""
     starter = ctx.sessions.starter()
     registered, records = retained_from(starter), starter.records()
     places = {}
@@ -253,7 +257,7 @@ def _earliest(ctx: JobContext) -> str:
 
 
 def _at_slot(ctx: JobContext) -> None:
-    """Rows for a slot that is there and belongs to nobody: what it has registered is where the query begins."""
+    """Create rows for an existing slot without an owner: the query starts at its registered points."""
     source, job = ctx.sessions.source("start"), ctx.job
     take_lease(ctx, ctx, ctx.clock.monotonic() + LEASE_WAIT)
     store = ctx.sessions.store()
@@ -329,4 +333,4 @@ class TargetlessSessions(WiredSessions):
         return NoTarget()
 
     def targets(self) -> None:
-        """None is watched."""
+        """Return None: a query watches no target."""

@@ -1,4 +1,4 @@
-"""What `.option(...)` says about a read: strict, so that a misspelled option is no silent default."""
+"""The options of a read: strict, so that a misspelled option does not silently become a default."""
 
 from __future__ import annotations
 

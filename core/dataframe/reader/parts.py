@@ -67,13 +67,13 @@ class Offset:
 
     @property
     def json(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """Return the JSON text for Spark's checkpoint."""
         places = {name: self.positions[name].text for name in sorted(self.positions)}
         return {"version": VERSION, "fingerprint": self.fingerprint, "copied": self.copied, "positions": places}
 
     @classmethod
     def read(cls, kept: Mapping[str, Any], positions: Positions) -> Offset:
-        """One of a checkpoint; Refused for what is none of ours."""
+        """Parse an offset of a checkpoint; raises Refused for another source's offset."""
         try:
             if kept["version"] != VERSION:
                 raise ValueError(f"version {kept['version']}")

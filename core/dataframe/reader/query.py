@@ -66,7 +66,7 @@ class Query:
         """By DN: the newest position if the next batch ends before it, else the end of that batch."""
 
     def initial(self) -> Offset:
-        """Where the query begins. Spark asks again until its first batch is in the commit log: it is the same then."""
+        """Return the query's start; the same until the first batch is in the commit log."""
         begun = self._begun()
         if not self._fresh:
             job = self._asked.job
@@ -76,7 +76,7 @@ class Query:
         return begun
 
     def latest(self, start: Offset, width: int | None) -> Offset:
-        """The end of the next batch, `start` where there is none; `width` in the source's own unit, None for all.
+        """Return the end of the next batch, `start` if there is none; `width`: in the source's own unit, None for all.
 
         `start` is the end of the last batch that is in the commit log: the slot follows it.
         """
@@ -103,7 +103,7 @@ class Query:
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
-        """What tasks read of a batch: a range per DN that has moved, and the table's chunks where it is copied."""
+        """Return the parts of a batch: a range per DN that has advanced, and the table's chunks during a copy."""
         self._resumed(start)
         found: list[Part] = []
         if end.copied and not start.copied:
@@ -119,9 +119,9 @@ class Query:
 
     @property
     def reported(self) -> dict[str, Any] | None:
-        """The newest places that the source has told, and by whose slot (`accounts.Place`); None before it was asked.
+        """Return the newest reported positions with the slot's owner (`accounts.Place`); None before the first query.
 
-        A query that registers nothing has no slot of its own: it is not marked.
+        A query that registers nothing owns no slot: its offset has no mark.
         """
         places = self._newest.json if self._newest else {}
         if not self._epoch:
@@ -251,7 +251,7 @@ class SlotOnlooker:
         self._fingerprint = ""
 
     def begin(self) -> Begun:
-        """Where the slot stands; Refused where it is not there."""
+        """Return the slot's positions; raises Refused if it does not exist."""
         if self._start != "slot":
             what = f'register = "never" starts at its slot\'s position, not at start = "{self._start}"'
             raise Refused(what, 'remove .option("start")', where="spark")
@@ -274,7 +274,7 @@ class SlotOnlooker:
         return judge(status, exactly(status.kept, self._fingerprint))
 
     def committed(self, positions: Mapping[str, Position]) -> None:
-        """SLOT MOVED where the slot's keeper has gone beyond what the query has read."""
+        """Raise SLOT MOVED if the slot's owner has passed the query's position."""
         for status in self._session.changelog(self._job).read_status(None):
             there, here = status.kept.furthest, positions.get(status.shard.name)
             if there is not None and here is not None and there > here:

@@ -78,7 +78,7 @@ def spark_type(field: FieldType) -> types.DataType:
 
 
 def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
-    """The columns that are asked for, none for all; Refused where one is not there."""
+    """Return the requested columns, none for all; raises Refused for an unknown one."""
     identity = log.identify()
     there = {column.name: column for column in identity.columns}
     absent = [name for name in (*columns, *as_text) if name not in there]

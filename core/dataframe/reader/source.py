@@ -36,7 +36,7 @@ PUSHES = "spark.sql.python.filterPushdown.enabled"
 
 
 class SlotkeeperSource(DataSource):
-    """One read: its options, and the columns as they were when it was made."""
+    """One read: its options, and the columns at its creation."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -104,7 +104,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def initialOffset(self) -> dict[str, Any]:
-        """Where the query begins."""
+        """Return the query's start."""
         return self._asking.initial().json
 
     @naming
@@ -169,7 +169,7 @@ the end of a batch only once that batch is in the commit log.
 
 
 def check(version: str = pyspark.__version__) -> None:
-    """Refuse a version of Spark that has not passed.
+    """Raise Refused for a Spark version that has not passed.
 
     >>> check("4.1.0")
     Traceback (most recent call last):

@@ -37,21 +37,21 @@ COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
 
 @dataclass(frozen=True)
 class PartStaged(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed for us
-    """What one task answers: the query, and what it staged."""
+    """A task's answer: the query, and its staged rows."""
 
     query: str
     staged: Staged
 
 
 class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """One query's writer, as Spark makes it: `place` is where tasks stage, empty until the sink was asked."""
+    """One query's writer, created by Spark; `place`: where tasks stage, empty before `admitted`."""
 
     def __init__(self, spec: WriterSpec) -> None:
         self._spec = spec
         self._place = ""
 
     def admitted(self) -> PostgresStreamWriter:
-        """This writer, with what it needs at the sink made and checked."""
+        """Return this writer after creating and checking its tables at the sink."""
         self._place = admit(self._spec)
         return self
 
@@ -72,7 +72,7 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
 
     def abort(self, messages: list[PartStaged | None], batchId: int) -> None:
-        """Undo nothing: Spark calls this also where the batch is durable and its answer was lost."""
+        """Undo nothing: Spark also calls this for a durable batch whose answer was lost."""
         abort(self._spec)
 
 
@@ -84,7 +84,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def streamWriter(self, schema: Any, overwrite: bool) -> PostgresStreamWriter:
-        """The writer of a query over rows of this schema; QueryError where option, sink or column is wrong."""
+        """Return a query's writer for rows of this schema; raises QueryError for a wrong option, sink or column."""
         with spoken():
             if overwrite:
                 what = 'output mode "complete" would write the whole table in each batch'
@@ -93,7 +93,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
             return made if COMMITTING in sys.modules else made.admitted()
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """Refuse: rows outside a query have no batch by which they could be written once."""
+        """Raise QueryError: rows outside a query have no batch number, which writing once needs."""
         with spoken():
             what = f'format("{FORMAT}") writes streams'
             raise Refused(what, "use writeStream, or apply_changes(df, batch, query=...)", where="sink")
@@ -142,7 +142,7 @@ def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
 
 
 def admit(spec: WriterSpec) -> str:
-    """Make and check what a query needs at the sink; the place where its tasks stage."""
+    """Create and check a query's tables at the sink; return the place where its tasks stage."""
     with opened(spec, "admit") as sink:
         return sink.admit()
 
@@ -171,7 +171,7 @@ def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordB
 
 
 def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
-    """Make a batch the target's; False where it was there already. Staged rows of batches before it are freed."""
+    """Apply a batch to the target; return False if it was already there. Frees staged rows of earlier batches."""
     with opened(spec, str(batch.number)) as sink:
         done = sink.commit(batch, staged)
         sink.discard()
@@ -179,7 +179,7 @@ def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> boo
 
 
 def abort(spec: WriterSpec) -> None:
-    """Free what is staged, where nobody can need it; undoes nothing, so that it is harmless behind a COMMIT."""
+    """Free staged rows that no run can need; undoes nothing, so it is harmless after a COMMIT."""
     try:
         with opened(spec, "abort") as sink:
             sink.discard()

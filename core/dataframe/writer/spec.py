@@ -1,4 +1,4 @@
-"""What a query's writer is given: options and a DataFrame's columns, as values that travel to the workers.
+"""The inputs of a query's writer: options and a DataFrame's columns, as values that travel to the workers.
 
 A password stays a reference on the way; the process that opens a session resolves it on its own host. Options have the
 names and the meaning of `[jobs.X.sink_options]`, and are read by the same keys.
@@ -73,7 +73,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class WriterSpec:
-    """Where a query writes, and what: picklable, without a secret."""
+    """A query's target and columns: picklable, without a secret."""
 
     endpoint: Endpoint
     kind: str
@@ -92,7 +92,7 @@ class WriterSpec:
 
 
 def spec_of(options: Mapping[str, str], columns: Sequence[Field]) -> WriterSpec:
-    """The spec; ConfigError for a wrong option, Refused for columns that cannot be written."""
+    """Return the spec; raises ConfigError for a wrong option, Refused for columns that cannot be written."""
     given = _read({name: value for name, value in options.items() if name.lower() not in OF_SPARK})
     sink = _sink(given["config"], str(given["sink"]))
     names = [one.name for one in columns]
@@ -164,7 +164,7 @@ def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:
 
 
 def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkOptions:
-    """The options of a sink, refused where two of them contradict each other."""
+    """Return the options of a sink; raises ConfigError if two of them contradict each other."""
     made = SinkOptions(**as_fields(SinkOptions, given))
     sets = {re.sub(r"\W", "", name).lower() for name in options}
     if found := conflict(made, sets, bool(given["create_target"])):
@@ -193,7 +193,7 @@ _NESTED = ("array", "map", "struct")
 
 
 def column_type(name: str, spark_type: str) -> str:
-    """The type that holds every value of a Spark column; Refused by the column's name where there is none.
+    """Return the type that holds every value of a Spark column; raises Refused, with the column's name, without one.
 
     >>> column_type("a", "decimal(12,2)"), column_type("b", "timestamp_ntz"), column_type("c", "varchar(20)")
     ('numeric(12,2)', 'timestamp without time zone', 'text')

@@ -35,7 +35,7 @@ class Narrator(Protocol):
         """How the lanes stand."""
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
-        """How far the copy is."""
+        """Report the copy's progress."""
 
     def quarantined(self, rows: int, newest: str = "") -> None:
         """How many rows the job holds in quarantine, and the newest: its entry, key and SQLSTATE."""
@@ -44,10 +44,10 @@ class Narrator(Protocol):
         """How one table of a job of several stands from now on."""
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
-        """What the progress rows say of these tables, by source table: reported after the rows, never before."""
+        """Report the stored facts of these tables, by source table: after the rows, never before."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """What these tables, which have not started, wait for."""
+        """Report what these tables wait for before their start."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over.
@@ -60,7 +60,7 @@ class JobAudit(Protocol):
     """Writes down what a job does by itself, before and after; its own process is the actor."""
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
-        """The line before an action; raises an error of ours where it cannot be written: then nothing is done."""
+        """Write the audit line before an action; on a SlotkeeperError it is not written, and nothing is done."""
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
         """The line after it."""
@@ -72,23 +72,23 @@ KEEPALIVE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerEntries:
-    """What a worker is to call: each takes a message and returns its outcome; picklable, so no lambda."""
+    """The functions that a worker calls: each takes a message and returns its outcome; picklable, so no lambda."""
 
     stream: Callable[[StreamTask], StreamOutcome]
     copy: Callable[[CopyTask], CopyOutcome]
 
 
-def nobody() -> Mapping[str, TableWanted]:
-    """For a job of which nobody wants anything table by table."""
+def none_wanted() -> Mapping[str, TableWanted]:
+    """Desired states of a job without any for single tables."""
     return {}
 
 
 @dataclass
 class JobContext:
-    """Everything that a job's driver is given, or one group of its tables.
+    """The inputs of a job's driver, or of one group of its tables.
 
-    `pause` waits for at most so many seconds, less where something else is wanted meanwhile. `curves` are what was
-    latest when, by lane: the one thing that outlives a pause. Without an `audit` it alters no target by itself.
+    `pause` waits for at most the given seconds, less if the desired state changes. `curves`: each lane's newest points
+    by time, which survive a pause. Without an `audit` the driver alters no target automatically.
     """
 
     job: JobSpec
@@ -121,7 +121,7 @@ class JobContext:
     """Takes tables that end on their own; None if the job has one table."""
     group: str = ""
     """The table that runs on its own here; "" for the tables that started together."""
-    asked: Callable[[], Mapping[str, TableWanted]] = nobody
+    asked: Callable[[], Mapping[str, TableWanted]] = none_wanted
     """Desired states of single tables, by source table; a table without one follows the job."""
     tries: Tries | None = None
     """Retries that users request early; None without a way to request them."""
@@ -152,7 +152,7 @@ class JobContext:
 
 @contextmanager
 def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
-    """Errors of the block name the channel's source table where the job has several."""
+    """Add the channel's source table to the block's errors if the job has several."""
     try:
         yield
     except SlotkeeperError as error:
@@ -161,7 +161,7 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
 
 
 def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
-    """The error with its source table, which its message names where the job has several."""
+    """Return the error with its source table, which its message names if the job has several."""
     error.table = table
     if len(job.channels) > 1 and table not in error.message:
         error.message = f"{table}: {error.message}"
@@ -179,29 +179,29 @@ def ignored(*_: object) -> None:
 
 
 class Desk(Protocol):
-    """Where the tables of a job that stream together are asked for, and where those that end alone are handed in."""
+    """The job's tables that stream together, and the receiver of those that end alone."""
 
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
-        """Those of the tables that are to stop here, though the job goes on; cheap, it is asked in every turn."""
+        """Return the tables that have to stop here while the job continues; cheap: every turn asks it."""
 
     def still(self, tables: Collection[str]) -> Collection[str]:
-        """Those of the tables that have not left: who starts together once more starts these."""
+        """Return the tables that have not left: a joint restart starts these."""
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
-        """A table has ended alone, by that error or because it was wanted; its lease is given back.
+        """Receive a table that ended alone, by that error or on request; its lease is released.
 
-        `lanes` are its lanes as they stood, none where it did not come so far. `again`: it is to be started alone, as
-        a start may overcome the error.
+        `lanes`: its last lanes, none if it had none yet. `again`: start it alone, because a start can overcome the
+        error.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a loop is told: keepalive in seconds is how often an idle lane registers the same point again.
+    """The inputs of a loop; `keepalive`: seconds between an idle lane's registrations of the same point.
 
-    `keep_lease` raises where the job's lease, or the lock on a target, is not held; `sever_lease` makes it end.
-    `whole` is the job with all its tables, by which lanes are named. `wanted_away` says which tables are to stop alone,
-    `let_go` hears of each that has; without it none does.
+    `keep_lease` raises if the job's lease, or the lock on a target, is not held; `sever_lease` ends it. `whole` is the
+    job with all its tables, which names lanes. `wanted_away` returns the tables that have to stop alone, `let_go` gets
+    each that has stopped; without it none stops alone.
     """
 
     job: JobSpec

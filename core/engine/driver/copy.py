@@ -1,4 +1,4 @@
-"""The copy of a job's new channels: chunks dealt to tasks until all are done, all slots kept alive (design 4.4)."""
+"""The copy of a job's new channels: chunks assigned to tasks until all are done, all slots kept alive (design 4.4)."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class _Task:
 
 
 class Snapshot:
-    """The copies of a start, from the chunks that are left to the points noted at their end.
+    """The copies of a start, from the remaining chunks to the points noted at their end.
 
-    The channels share the capacity; those that have been copied before are kept alive meanwhile, and wait.
+    The channels share the capacity; already copied ones wait, with their slots kept alive.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
@@ -100,7 +100,7 @@ class Snapshot:
         return self._end()
 
     def _tell(self) -> None:
-        """How far the copy is; every second, because it asks for each channel."""
+        """Report the copy's progress every second, with one query per channel."""
         self._tell_at = self._ctx.clock.monotonic() + TELL_EVERY
         counts = [one.store.chunk_counts() for one in self._copies]
         summed = ChunkCounts(*(sum(part) for part in zip(*((c.done, c.total, c.rows) for c in counts), strict=True)))
@@ -158,7 +158,7 @@ class Snapshot:
         return outcome
 
     def _taken(self, copy: _Copy) -> None:
-        """A chunk was not there to be taken: a killed task of ours has committed it, or another start took over."""
+        """A chunk was not free: a killed task of this job has committed it, or another start took over."""
         rows, begun = copy.store.rows(), copy.begun
         still = Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), LaneState.COPYING)
         ours = [row for row in rows if (row.epoch, row.state) == (begun.epoch, LaneState.COPYING)]
@@ -171,7 +171,7 @@ class Snapshot:
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
     def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
-        """Wait before the next try; after a refused password until this driver's own login succeeds."""
+        """Wait before the next try; after a rejected password until this driver's own login succeeds."""
         refused_at = self._waited(copy, error)
         while refused_at is not None and self._ctx.wanted() is WantedState.RUN:
             try:
@@ -183,7 +183,7 @@ class Snapshot:
                 return  # the copy itself finds out
 
     def _waited(self, copy: _Copy, error: SlotkeeperError) -> str | None:
-        """Wait as the retry rules decide; returns the side that refused a password, None for another failure."""
+        """Wait as the retry rules decide; return the side that rejected a password, None for another failure."""
         clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
             self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error
@@ -201,7 +201,7 @@ class Snapshot:
         return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
-        """Another set of DNs ends this run of the copy: the next start says whether it goes on (`topology.py`)."""
+        """Another set of DNs ends this run of the copy: the next start decides whether it continues (`topology.py`)."""
         now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
@@ -214,7 +214,7 @@ class Snapshot:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
     def _judged(self, begun: Begun) -> list[SlotStatus]:
-        """Looks at all DNs; raises the trouble that they show: a copy over a wiped slot is worth nothing."""
+        """Check all DNs; raise the problem that they show: a copy over a wiped slot is worthless."""
         self._refuse_changed_nodes(begun)
         statuses = begun.part.sessions.admin("start").read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
@@ -270,7 +270,7 @@ class Snapshot:
 
 
 def _copy_of(begun: Begun) -> _Copy:
-    """A channel's chunks that are left; the table is cut, and the chunks recorded, where that has not been done."""
+    """Return a channel's remaining chunks; plans and records them first if needed."""
     part = begun.part
     if begun.state is LaneState.CREATING:
         chunks = part.sessions.source("start").plan_chunks(part.job.binlog.full_sync_binlog_batch_read_size)
@@ -278,7 +278,7 @@ def _copy_of(begun: Begun) -> _Copy:
         part.sessions.target().begin_copy(part.sessions.store(), turn, chunks, begun.copying)
         part.probe("after_copy_began")
         if part.consents is not None:
-            # the rows name no plan any more, so that it is used up by then; what is dropped here is a file
+            # the rows name no plan any more, so it is used up; only its file is dropped here
             with suppress(SlotkeeperError):
                 part.consents.drop(part.job.channel.source_table)
     store = part.sessions.store()
@@ -293,13 +293,13 @@ def _advised(error: SlotkeeperError) -> SlotkeeperError:
 
 
 class TaskSessions:
-    """The sessions of the tasks of one loop, or of one copy: `prefix` is what their names begin with.
+    """The sessions of the tasks of one loop, or of one copy; `prefix`: that of their names.
 
-    Abandoned tasks' sessions are ended at the store: else their statements continue, and the next try waits. A
-    cancelled worker is killed, and PostgreSQL 14 and later ends a statement whose client is gone (Connections and
-    Authentication, client_connection_check_interval), seconds later; an older one, DWS and a pooler in between let it
-    run to its end, holding its locks. Nothing rests on this: a session that survives is fenced by its progress row. It
-    runs in a thread of its own, as the server may be the very reason why a task was abandoned.
+    It ends abandoned tasks' sessions at the store: else their statements continue, and the next try waits. A cancelled
+    worker is killed, and PostgreSQL 14 and later ends the statement of a lost client (Connections and Authentication,
+    client_connection_check_interval) seconds later; an older server, DWS and a pooler let it run to its end with its
+    locks. Safety does not depend on it: the progress row fences a surviving session. It runs in its own thread, because
+    the server can be the reason why a task was abandoned.
     """
 
     def __init__(self, ends: TaskEnds) -> None:
@@ -310,9 +310,9 @@ class TaskSessions:
         self._under_way = False
 
     def end(self, name: str, hear: Callable[[bool], None] = ignored) -> None:
-        """End what goes by that name, soon; waits for nobody, and a failure is nobody's.
+        """End the sessions of that name soon; does not wait, and ignores failures.
 
-        `hear` is called in a thread, where the store has answered: whether it was at work for the task.
+        A thread calls `hear` with the store's answer: whether it was at work for the task.
         """
         with self._lock:
             if name:
@@ -329,7 +329,7 @@ class TaskSessions:
                 self._ends.end_tasks(names)
 
     def _next(self) -> dict[str, Callable[[bool], None]]:
-        """What waits by now; nothing ends the thread."""
+        """Return the waiting names; no error ends the thread."""
         with self._lock:
             names, self._waiting = self._waiting, {}
             self._under_way = bool(names)

@@ -1,4 +1,4 @@
-"""What ends a failure at a server: its refusal in the words of `slotkeeper.core.judgement.servers`, for one job."""
+"""The action for a failure at a server, from `slotkeeper.core.judgement.servers`, for one job."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.val
 
 
 def explained(condition: Condition, job: JobSpec) -> Condition:
-    """A condition with its code and the act that ends it; itself where no server is its party."""
+    """Return a condition with its code and action; unchanged if its party is not a server."""
     side = _SIDES.get(condition.party)
     if side is None:
         return condition
     refusal = _refusal(job, side, condition.code, condition.cause, job.channels[0] if len(job.channels) == 1 else None)
-    if job.store is not None and condition.name == f"sink {job.store.name}":  # the target is not there
+    if job.store is not None and condition.name == f"sink {job.store.name}":  # the target does not exist
         at = job.store
         refusal = replace(refusal, kind=job.store_kind, user=at.user, database=at.database, table="")
         refusal = replace(refusal, address=f"{at.host}:{at.port}", secret=partial(secret_in_words, at.password))
@@ -47,9 +47,9 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
 
 
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
-    """What ends an error by which a job or a table has ended: by the server's answer, else what the error says.
+    """Return the action for the error that ended a job or a table: by the server's answer, else the error's hint.
 
-    An error without an SQLSTATE says itself what to do: its hint names the account, where it is of an error number.
+    An error without an SQLSTATE has its own hint, which names the account for an error number.
     """
     names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # no check of our own
     if error.where not in ("source", "sink") or not (error.kind in _OF_SERVERS or names_object):
@@ -85,7 +85,7 @@ def _refusal(job: JobSpec, side: str, code: str, text: str, channel: ChannelSpec
 
 
 def secret_in_words(reference: SecretRef) -> str:
-    """Where a password comes from, and when what is named there was changed; "" where there is none.
+    """Describe where a password comes from, and when that was changed; "" without a password.
 
     >>> secret_in_words(SecretRef("env", "PGPW")), secret_in_words(SecretRef())
     ('password_env PGPW', '')

@@ -1,7 +1,7 @@
-"""Polls idle lanes, settles them, and says which have rows waiting; a lane that a task has is the loop's.
+"""Polls idle lanes, settles them, and reports those with waiting rows; the loop owns a task's lanes.
 
-Only the thread that runs the loop calls `IdleLanes`; questions run in threads of the executor, return plain values and
-come back as events.
+Only the loop's thread calls `IdleLanes`; queries run in threads of the executor, return plain values and come back as
+events.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class IdleLanes:
         self._settling = {name: None for name in self._settling if name in self._loop.lanes}
 
     def _notice(self) -> None:
-        """What lanes that came from a task mean for their tables' rounds: pauses begin anew behind a commit."""
+        """Update the tables' rounds for lanes that returned from a task: pauses restart after a commit."""
         for name, lane in self._loop.lanes.items():
             table = lane.key.source_table
             if lane.committed_at is not None and lane.committed_at > self._committed.get(table, -1.0):
@@ -204,7 +204,7 @@ class IdleLanes:
         self._settling[name] = None
 
     def settle(self, now: float) -> None:
-        """Lanes that are to be settled have their turns, so many a second: at once they would hold all others up."""
+        """Settle lanes in turns, limited per second: all at once would hold the others up."""
         self._settles = min(AT_ONCE, self._settles + (now - self._settled_at) * SETTLED_A_SECOND)
         self._settled_at = now
         while self._settling and self._settles >= 1:
@@ -227,7 +227,7 @@ class IdleLanes:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What reading one lane gave: a status and whether rows wait (None: not asked), or an error."""
+    """The result of reading one lane: a status and whether rows wait (None: not asked), or an error."""
 
     shard: Shard
     status: SlotStatus | None = None
@@ -238,9 +238,9 @@ class Seen:
 def see_all(
     source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
 ) -> tuple[list[Seen], set[Shard]]:
-    """The status of all DNs, then, where it `asks`, a cheap question per idle lane; also the set of DNs that there are.
+    """Return the status of all DNs, with `asks` also the answer of a cheap query per idle lane, and the set of DNs.
 
-    A server that does not create a slot when asked answers no row for a DN whose points are gone: SLOT LOST.
+    A server that does not create a slot on a query returns no row for a DN that lost its points: SLOT LOST.
     """
     statuses = {status.shard: status for status in source.read_status(None)}
     there = set(statuses)
@@ -254,7 +254,7 @@ def see_all(
 
 
 def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
-    """The status of one DN, where that of all of them fails."""
+    """Return the status of one DN, after the query for all of them failed."""
     try:
         status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
         return _ask(source, lane, status, asks)
@@ -274,7 +274,7 @@ def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
 
 
 def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
-    """What made a question fail may be DDL: then the trouble that a status shows says more than the error."""
+    """DDL can make a query fail: then the problem that a status shows is more specific than the error."""
     try:
         statuses = source.read_status(lane.shard)
     except Trouble as named:
@@ -296,9 +296,9 @@ def settle(
     proven: Proven | None = None,
     keeps: bool = True,
 ) -> Settled:
-    """The empty step of an idle lane where `move` allows it, then the registration of what is proven.
+    """Take the empty step of an idle lane if `move`, then register its proven position.
 
-    Nothing is registered where that is what was registered before, unless it `keeps` the slot alive.
+    Does not repeat the last registration, unless it `keeps` the slot alive.
     """
     position = lane.position
     if move:
@@ -312,7 +312,7 @@ def settle(
 
 
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:
-    """Where the lane stands now, or None where rows wait (then nothing was moved)."""
+    """Return the lane's new position, or None if rows wait (then nothing was moved)."""
     first = _judged(admin, lane)
     back = ahead_of_row(first, lane.position)
     if back:
@@ -330,7 +330,7 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Positio
         row = rows.read_row(lane.key)
         reason = explain_miss(row, epoch, lane.position)
         if isinstance(reason, Position) or stands_free(row, epoch, lane.position):
-            return None  # another copy of ours moved on, or withdrew a plan: a task reads the row itself
+            return None  # another task of this job moved on, or withdrew a plan: a task reads the row itself
         raise reason
     return new
 

@@ -55,10 +55,9 @@ _ENDS = {End.STOPPED: JobEnd.STOPPED, End.EMPTY: JobEnd.EMPTY, End.CAUGHT_UP: Jo
 
 
 def run_group(ctx: JobContext) -> JobEnd:
-    """Run the tables until they are to stop, their own end, or an error of `slotkeeper.core.errors` that a person has
-    to see.
+    """Run the tables until they have to stop, reach their own end, or raise an error that needs a user.
 
-    A table that cannot start or be copied is handed in, and the others go on.
+    A table that cannot start or be copied leaves the group, and the others continue.
     """
     ctx = replace(ctx, requests=Requests(ctx.tries))
     while True:
@@ -92,14 +91,14 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
     if error.where == "spark" or of_all:
         return False
-    again = concerns(of_one, error)  # its target may be locked, or large: nobody else waits for that
+    again = concerns(of_one, error)  # its target may be locked, or large: no other table waits for that
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {}, again)
     return True
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
-    """Start, copy where that is due, stream; None where the job is to be started again (a pause, another DN set)."""
+    """Start, copy if due, stream; return None if the job has to start again (a pause, another DN set)."""
     if not ctx.job.channels:
         return JobEnd.EMPTY
     ctx.narrator.event(JobEvent.BEGAN)
@@ -159,7 +158,7 @@ def _table(begun: Begun) -> str:
 
 
 def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
-    """The lane that a progress row stands for, at a start; `label` is its name where that is not its DN's."""
+    """Return the lane of a progress row at a start; `label`: its name if it is not the DN's."""
     assert row.position is not None
     known, shard = row.registered, Shard(row.key.shard, row.node_id)
     assert known is not None
@@ -266,7 +265,7 @@ class Streaming:
         )
 
     def _begins(self, loop: Loop) -> None:
-        """Say RUNNING where nothing is to be caught up with; of a job that FAILED before once it has shown more."""
+        """Report RUNNING if there is nothing to catch up; after FAILED only once its first steps succeed."""
         if _least(loop.lanes) is not LaneState.RUNNING:
             states = (LaneState.RUNNING, LaneState.CATCHING_UP)
             self._ctx.narrator.stored({table: states[table in self._behind] for table in self._names})
@@ -342,10 +341,10 @@ WITHIN = 20.0
 
 
 class FirstAnswers:
-    """The lanes that have not answered yet; `began` is when they were started, in monotonic seconds.
+    """The lanes without a first answer; `began`: their start in monotonic seconds.
 
-    A job that FAILED before is RUNNING again once each lane has had an answer to its first step: what ended the job may
-    end it again with that step, and RUNNING would be reported a moment before FAILED.
+    A job that FAILED before is RUNNING again once each lane has had an answer to its first step: the same error can end
+    it again with that step, and RUNNING would be reported a moment before FAILED.
     """
 
     def __init__(self, lanes: Mapping[str, Lane], began: float) -> None:

@@ -1,7 +1,7 @@
-"""The lock on each target, which jobs of other progress schemas try for too, and whether a running job still holds it.
+"""The lock on each target, shared with jobs of other progress schemas, and whether a running job still holds it.
 
-A progress schema's rows fence the steps of its own jobs; across schemas there is no fence, so this lock is all that
-keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). It lives in the session that holds the lease.
+A progress schema's rows fence the steps of its own jobs; schemas share no fence, so this lock is all that
+keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). The lease's session holds it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LOST_WAIT = 30.0
 
 
 def take_target(ctx: JobContext, part: JobContext) -> None:
-    """Take the lock on the channel's target; Refused, by naming who holds it, where another job does.
+    """Take the lock on the channel's target; raises Refused, which names the other job that holds it.
 
-    Where the lease was passed, this lock is what starts of one job take turns by: who has it is ended, as elsewhere the
-    lease's session is.
+    After a passed lease, starts of one job take turns by this lock: its holder is ended, as the lease's session
+    otherwise.
     """
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.locked_target):
@@ -45,13 +45,13 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
 
 
 def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
-    """Take the channel's lease, till `end` by the monotonic clock; Refused, by naming who holds it.
+    """Take the channel's lease until `end` by the monotonic clock; raises Refused, which names the holder.
 
-    Who holds it is also told while it waits, so that nobody looks at a start that says nothing.
+    While it waits, it reports the holder, so that the start is never silent.
 
-    `--take-over` ends sessions of earlier starts of this job, and goes on without the lock where somebody else's
-    session has it: the progress rows' epoch is the fence (ADR 31). A session that has the lock of our rows as well is a
-    job's that could not be ended: it is not passed.
+    `--take-over` ends sessions of earlier starts of this job, and continues without the lock if another session has it:
+    the progress rows' epoch is the fence (ADR 31). A session that also has the lock of these rows belongs to a job that
+    could not be ended: the start does not pass it.
     """
     store, says_at, said = part.sessions.store(), ctx.clock.monotonic() + SAID_AFTER, False
     while not store.take_lease():
@@ -76,13 +76,13 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
 
 
 def _who_has_it(part: JobContext, store: Store) -> tuple[list[LockOwner], str]:
-    """Whoever has the lease, and that in words."""
+    """Return the lease's holders, and a text that names them."""
     found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
     return found, explain_lease(place, found, store.holder())
 
 
 def is_taken(part: JobContext) -> bool:
-    """Whether a job of other progress rows writes to the channel's target: its sessions are not ours to end."""
+    """Whether a job of other progress rows writes to the channel's target: this job must not end its sessions."""
     return bool(part.sessions.store().writer(part.job.locked_target))
 
 
@@ -109,9 +109,10 @@ class Leases:
         self.lock = threading.Lock()
 
     def keep(self) -> None:
-        """Nothing where all of them are held, by now; else an error.
+        """Return if all locks are held; else raise.
 
-        Busy, Unreachable: they may be had again. Refused: another job has a target. Superseded: another start has them.
+        Busy, Unreachable: they can be taken again. Refused: another job has a target. Superseded: another start has
+        them.
         """
         with self.lock:
             self._give_back()
@@ -119,7 +120,7 @@ class Leases:
             for number, part in enumerate(one for one in parts if one.job.channel.source_table not in self._gone):
                 if not _leased(part.sessions.store(), asks=number == 0):  # one session holds them all
                     if self._ended:
-                        return  # a session that is opened by now would be nobody's
+                        return  # a session opened by now would have no owner
                     with about(self._ctx, part):
                         self._again(part)
             self._lost = None
@@ -141,19 +142,19 @@ class Leases:
                 name_the_command(self._ctx.of(table), error)
             try:
                 give_back(self._ctx.of(table))
-            finally:  # whatever the sink says, nothing of the table goes on here
+            finally:  # whatever the sink answers, the table stops here
                 if self._ctx.desk is not None:
                     self._ctx.desk.left(table, error, lanes)
 
     def hand_in(self) -> None:
-        """Those that were to be handed in with the next `keep`, which does not come any more."""
+        """Pass on the tables that waited for the next `keep`, which no longer comes."""
         with self.lock:
             self._give_back()
 
     def end(self, waits: bool) -> None:
-        """Ask no more; where it `waits`, whoever goes on uses the session: two threads would commit halves.
+        """Stop asking; with `waits` the caller uses the session next, and two threads must not share its transaction.
 
-        A session that does not answer is cut off: each wait ends, as a login has a limit of its own.
+        A silent session is cut off: each wait ends, as a login has its own limit.
         """
         self._ended = True
         while waits and not self.lock.acquire(timeout=END_WAIT):
@@ -162,7 +163,7 @@ class Leases:
             self.lock.release()
 
     def sever(self) -> None:
-        """Cut off the session that holds them, without waiting: whoever waits for its answer takes them again."""
+        """Cut off the locks' session without waiting: the thread that waits for its answer takes them again."""
         self._ctx.parts[0].sessions.store().sever()
 
     def _again(self, part: JobContext) -> None:
@@ -171,13 +172,13 @@ class Leases:
         if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
             return
         found = max((row.epoch for row in store.rows()), default=self._epoch)
-        if found > self._epoch:  # whoever has raised the epoch of our rows does not give the lease back
+        if found > self._epoch:  # a start that has raised the epoch of these rows does not release the lease
             by = f": {holder}" if (holder := store.holder()) else ""
             raise Superseded(
                 f"a later start has taken over (epoch {found}, this run's is {self._epoch}){by}", where="sink"
             )
         holder = store.writer(part.job.locked_target)
-        # a session of ours that is just ending gives its locks back one by one: between two of them it looks foreign
+        # an ending session of this job releases its locks one by one: between two of them it looks foreign
         if holder and store.writer(part.job.locked_target) == holder:
             raise _taken(part, holder)
         if now - self._lost >= LOST_WAIT:

@@ -48,7 +48,7 @@ STOP_WITHIN = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A table that has left: its lanes as they stood, the tasks that still have some of them, and how long they may."""
+    """A table that has left: its last lanes, the tasks that still have some of them, and their time limit."""
 
     error: SlotkeeperError | None
     lanes: Mapping[str, Lane]
@@ -67,7 +67,7 @@ class End(Enum):
 
 
 class Loop:
-    """Streams until stopped; `lanes` by their names is what reports are made of. It is the `LaneOwner`."""
+    """Streams until stopped; reports come from `lanes`, by name. It is the `LaneOwner`."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Loop:
 
     @property
     def quarantined(self) -> tuple[int, str] | None:
-        """How many rows are in quarantine, and the newest in words; None before they were counted."""
+        """The number of quarantined rows, and a text about the newest; None before the first count."""
         return self._upkeep.quarantined
 
     def run(self) -> End:
@@ -152,9 +152,9 @@ class Loop:
             self._turn()
 
     def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
-        """Deal with a table no more; it is handed in once no task has a lane of it, or after a few seconds.
+        """Stop a table; pass it on once no task has a lane of it, or after a few seconds.
 
-        A task's late commit is fenced from our own, but a target whose lock is given back may have another job.
+        The fence stops a task's late commit for this job, but a target with a released lock can have another job.
         """
         gone = {name: self.lanes.pop(name) for name in self._names.pop(table)}
         self._idle.forget(table)
@@ -203,7 +203,7 @@ class Loop:
         self._handle_events(0.2 if self._tasks else 0.1)
 
     def _bring_forward(self, now: float) -> None:
-        """What people ask to be tried, or polled, before its time."""
+        """Bring forward the retries and polls that users request."""
         for asked in self.plan.requests.new():
             changed, answers = brought_forward(self.lanes, self._names, asked.table, now, self.paused)
             self.lanes.update(changed)
@@ -223,7 +223,7 @@ class Loop:
             raise self._failure
 
     def _drain(self) -> None:
-        """Deal nothing more; give tasks, a last check and registrations a few seconds, then leave them behind."""
+        """Assign nothing more; give tasks, a last check and registrations a few seconds, then abandon them."""
         end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
         while self._clock.monotonic() < end and (
@@ -238,8 +238,8 @@ class Loop:
                 for task in self._tasks.values():
                     self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
-            # one that is still being registered stays so: a status read before its answer would take it for somebody
-            # else's; and one that waits: an answer that was lost may mean a call that is still on its way
+            # one that is still being registered stays so: a status read before its answer would look like somebody
+            # else's; and one that waits: a lost answer can mean a call that still takes effect
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
@@ -276,9 +276,9 @@ class Loop:
         return [name for name in task.lanes if name in self.lanes]
 
     def _learn(self, task: Assignment) -> None:
-        """What a busy machine takes is no overrun: dealing anew at once would only make it busier.
+        """Raise the overrun limit on a busy host: reassigning lanes at once would only add load.
 
-        A cancelled task has cost its worker, and a new one may take as long to start as the task was given.
+        A cancelled task has cost its worker, and a new one can take as long to start as the task's time.
         """
         if task.cancelled:
             self._slack = min(MOST_SLACK, 2 * self._slack)
@@ -287,7 +287,7 @@ class Loop:
             self._slack = min(MOST_SLACK, max(OVERRUN, 2 * late, self._slack * 0.9))
 
     def _too_late(self, now: float) -> bool:
-        """Whether what a due lane would read may be gone in part."""
+        """Whether the source may have deleted records that a due lane needs."""
         waiting = (
             [lane for lane in self.lanes.values() if lane.activity is Activity.DUE] if self.plan.record_ttls.any else []
         )
@@ -332,7 +332,7 @@ class Loop:
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
     def _parallel(self) -> int:
-        """DWS: `binlog_parallel_num` counts only where there are fewer tasks at a time than DNs; all tasks share the
+        """DWS: `binlog_parallel_num` counts only with fewer parallel tasks than DNs; all tasks share the
         pool."""
         if len(self.lanes) <= self._runner.capacity:
             return 1
@@ -348,7 +348,7 @@ class Loop:
         try:
             outcome: StreamOutcome = future.result()
         except CancelledError:
-            # what a task that was given up, or whose worker is lost, still does at the sink ends; waits for nothing
+            # ends the sink's work for an abandoned task, or one with a lost worker; does not wait
             self.plan.end_task(task.session(self.plan.task_prefix), partial(self.post, self._outlasted, mine))
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
@@ -394,9 +394,9 @@ class Loop:
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _outlasted(self, names: Iterable[str], at_work: bool) -> None:
-        """Steps of these lanes were cancelled: by the sink's fault where it was at work for them.
+        """Handle cancelled steps of these lanes: the sink is the cause if it was at work for them.
 
-        Else the source, the worker or this host may be why; a DN that does not answer is found by its own question.
+        Else the source, the worker or this host can be the cause; a separate query finds a silent DN.
         """
         for lane in [self.lanes[name] for name in names if name in self.lanes]:
             if GIVEN_UP in lane.error:
@@ -444,7 +444,7 @@ class Loop:
         self._events.put(lambda: handle(*arguments))
 
     def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
-        """End with an error about a source table: that table alone, where there are others.
+        """End with an error about a source table: only that table if there are others.
 
         `waits` for tasks that still have lanes of it.
         """
@@ -455,7 +455,7 @@ class Loop:
             self._let_go(table, error, waits)
 
     def nodes_changed(self, names: set[Shard]) -> None:
-        """A start decides about another set of DNs, once nothing is on its way; a pause goes on keeping slots alive."""
+        """A start decides about another set of DNs once no call is in progress; a pause keeps slots alive."""
         sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
         if self.plan.job.binlog.need_redistribution:
             self.other_nodes = sentence
@@ -496,7 +496,7 @@ class Loop:
         return found
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
-        """The lanes of other channels for which the source keeps the same position; a line has them all."""
+        """Return the lanes of other channels with the same stored position; one connection has them all."""
         if not lane.registered.shared:
             return ()
         return tuple(one.key for one in self.lanes.values() if one.shard == lane.shard and one.key != lane.key)
@@ -553,7 +553,7 @@ class Loop:
         self.lanes[lane.name] = lane
         self.lane_failed(lane, settled.error)
         if sent and not settled.certain and self._failure is None and lane.name in self.lanes:
-            # no status is read until no registration of ours can still be on its way (design 4.2)
+            # no status is read while a registration of this job can still take effect (design 4.2)
             ready, failed = self._clock.monotonic() + LOST_ANSWER_WAIT, self.lanes[lane.name]
             self.lanes[lane.name] = replace(
                 failed, activity=Activity.WAITING, ready_at=max(failed.ready_at, ready), not_before=ready

@@ -1,4 +1,4 @@
-"""What a job tells: the reports of its groups of tables, and the conditions of its lanes, each put together."""
+"""A job's reports: those of its groups of tables, and the conditions of its lanes, combined."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_ROWS = {
 
 
 class Telling:
-    """Puts together what the groups tell; any thread may call."""
+    """Combines the reports of the groups; callable from any thread."""
 
     def __init__(self, narrator: Narrator, job: JobSpec) -> None:
         self._narrator = narrator
@@ -52,12 +52,12 @@ class Telling:
         self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
-        """The tables of which nothing goes on."""
+        """The tables without a running part."""
         with self._lock:
             return [table for table, one in self._tables.items() if one.rests]
 
     def starts(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
-        """A table is started alone; its `lanes` stood so where it has just left the others."""
+        """Record a separate start of a table; `lanes`: its last ones if it has just left the others."""
         with self._lock:
             if lanes or table in self._resting:
                 self._last[table] = lanes or self._resting[table]
@@ -65,7 +65,7 @@ class Telling:
             self._say(table, JobState.PENDING)
 
     def rests(self, table: str, state: JobState, lanes: Mapping[str, Lane]) -> None:
-        """Nothing of a table goes on any more, because it is wanted so."""
+        """Record that a table has stopped as desired."""
         with self._lock:
             self._keep(table, lanes, "")
             self._say(table, state)
@@ -79,7 +79,7 @@ class Telling:
             self._say(table, state, str(error), name, act_of(error, self._job))
 
     def without(self, group: GroupNarrator) -> dict[str, Lane]:
-        """A group has ended; returns its lanes as they were told last."""
+        """Remove an ended group; return its lanes as last reported."""
         with self._lock:
             self._quarantined.pop(group, None)
             if group in self._retrying:
@@ -87,7 +87,7 @@ class Telling:
             return dict(self._lanes.pop(group, {}))
 
     def leader_ended(self) -> None:
-        """Those that were together have ended: what a table alone tells may be the job's own state from now on."""
+        """Record the end of the joint tables: a separate table's report can now be the job's own state."""
         with self._lock:
             self._leads = False
             self._quarantined = {one: counted for one, counted in self._quarantined.items() if not one.leads}
@@ -110,7 +110,7 @@ class Telling:
     # -- what groups tell -------------------------------------------------------------------------------------------
 
     def event(self, group: GroupNarrator, event: JobEvent, reason: str) -> None:
-        """Something happened to the tables of a group; to the job where they are those that were started together."""
+        """Record an event of a group's tables; of the job for the joint tables."""
         with self._lock:
             for table in group.tables:
                 if event in _STATES and not self._tables[table].rests:
@@ -129,8 +129,8 @@ class Telling:
     def lanes(
         self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
     ) -> None:
-        """How the lanes of a group stand; all are told."""
-        lanes = dict(lanes)  # its thread goes on with its own, while those of other groups read these
+        """Update the lanes of a group, and report all."""
+        lanes = dict(lanes)  # its thread changes its own lanes while other groups' threads read these
         with self._lock:
             self._lanes[group], self._registrations[group] = lanes, registrations
             self._epoch = max(self._epoch, epoch)
@@ -165,7 +165,7 @@ class Telling:
                 self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
 
     def waits(self, table: str, text: str) -> None:
-        """The same of a table that goes on alone: what the others tell next hides it in the job's own reason."""
+        """Report a separate table's wait: the next report of the others replaces it in the job's own reason."""
         with self._lock:
             before = self._tables[table]
             if not before.rests and before.reason != text:
@@ -173,9 +173,9 @@ class Telling:
 
 
 class GroupNarrator:
-    """Hears one group; implements `slotkeeper.core.engine.driver.context.Narrator`.
+    """The narrator of one group; implements `slotkeeper.core.engine.driver.context.Narrator`.
 
-    `leads`: what happens to it happens to the job. `begun` is called once its lanes are known, or it has begun to copy.
+    `leads`: its events are the job's. `begun` is called once its lanes are known, or its copy has started.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class GroupNarrator:
             self._telling.waits(table, text)
 
     def table(self, report: TableReport) -> None:
-        """Nothing: who starts and ends groups tells of tables."""
+        """Do nothing: the starter of groups reports tables."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if self.leads:
@@ -231,12 +231,12 @@ _LINE = ("08", "57P", "28")
 
 
 def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, str]) -> tuple[Condition, ...]:
-    """The conditions of a job's lanes: which server, or which DN, and since when; pure.
+    """Return the conditions of a job's lanes: which server or DN, and since when; pure.
 
-    A session to a source is one to its coordinator, so what breaks a session is the source's; what names one DN, or is
-    refused for some of them, is that DN's, and so is a session that was cut while that DN alone did not answer. `now`
-    is monotonic, `utc` the same moment in seconds since 1970.
-    `names` are a job's source and sink in words, by "source" and "sink": for errors that do not name their server.
+    A source session goes to its coordinator, so a broken session is the source's fault; an error that names one DN, or
+    concerns some of them, is that DN's, and so is a session that was cut while only that DN did not answer. `now` is
+    monotonic, `utc` the same time in seconds since 1970. `names`: a job's source and sink as text, by "source" and
+    "sink", for errors that do not name their server.
     """
     living = [lane for lane in lanes if lane.activity is not Activity.STOPPED]
     troubled = [lane for lane in living if lane.error or lane.silent_since is not None]
@@ -255,10 +255,10 @@ def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[
 
 
 def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:
-    """Whose fault it is, their name, and what they said; `several`: the lanes are of more than one DN."""
+    """Return the party, its name and its error; `several`: the lanes are on more than one DN."""
     said, called, cause = server_of(lane.error) if lane.error else ("source", "", lane.silent)
     side = said or lane.side
-    if lane.silent_since is not None and not side:  # a step of it was given up: it is not what is wrong
+    if lane.silent_since is not None and not side:  # a step of it was abandoned: it is not the cause
         side, cause = "source", lane.silent
     named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
     # the line to the server fails then, and no DN behind it

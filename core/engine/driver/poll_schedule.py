@@ -1,8 +1,8 @@
-"""When to poll which idle lane, and through which line: a job has few lines that poll, however many its tables are.
+"""When to poll which idle lane, and over which connection: a job has few polling connections for any number of tables.
 
-A poll is one query at all DNs of a table. Where that fails for one table, its DNs are polled one by one; where it
-fails for a second table before it succeeds for any, those of all tables are: what does not answer is a DN then. A DN
-that hangs must not hold back a poll of another. Pure.
+A poll is one query at all DNs of a table. If it fails for one table, its DNs are polled one by one; if it fails for a
+second table before it succeeds for any, so are those of all tables: then a DN does not answer. A DN that hangs must not
+hold back a poll of another. Pure.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PollSchedule:
             self._waiting[node] = deque(one for one in waiting if one[0] != name)
 
     def free(self, name: str) -> None:
-        """A poll of a table that was dropped has ended: its line may have the next one."""
+        """Release the connection of a dropped table's ended poll for the next one."""
         self._taken.discard(self._gone[name])
 
     def answered(self, node: int) -> None:
@@ -163,7 +163,7 @@ class PollSchedule:
         self._rests[table.nodes[lane]] = 0.0 if answered else now + DN_AGAIN
 
     def paced(self, name: str, found: bool, now: float, sleep_ms: int, max_sleep_ms: int) -> None:
-        """Set the time of a table's next round: `found` where a lane is due, so that the next pause is the shortest."""
+        """Set the time of a table's next round; `found`: a lane is due, so the next pause is the shortest."""
         table = self._tables[name]
         table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
         table.next_at = now + poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
@@ -173,12 +173,12 @@ class PollSchedule:
         self._tables[name].next_at = min(self._tables[name].next_at, at)
 
     def now(self, name: str, now: float) -> None:
-        """A table's next round at once, also where its DNs are polled one by one."""
+        """Start a table's next round at once, also if its DNs are polled one by one."""
         table = self._tables[name]
         table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
 
     def busy(self, name: str) -> None:
-        """Rows of a table were applied: its pauses begin anew."""
+        """Restart a table's pauses after applied rows."""
         self._tables[name].empty_rounds = 0
 
 

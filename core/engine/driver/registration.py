@@ -1,8 +1,8 @@
 """Registers positions at the source, under the progress row's lock (design 4.2 step 6): when, up to where, and how.
 
-What a server retains, and how it is confirmed, is the dialect's (`SlotAdmin.confirm`). No position is registered unless
-a check of the target has passed that began after the position was committed: what is written into a target that
-somebody has emptied, exchanged or altered can then be replayed (ADR 63). Only the registration waits, never a step.
+The dialect decides what a server retains and how to confirm it (`SlotAdmin.confirm`). A position is registered only
+after a target check that started after its commit: changes written to a target that was emptied, exchanged or altered
+can then be replayed (ADR 63). Only the registration waits, never a step.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from slotkeeper.core.ports.source import Confirmation, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is to be registered for a lane; `before` was registered last, `expected` is what a status may show now.
+    """A lane's next registration; `before`: the last one, `expected`: the states that a status can show now.
 
-    `others` are the lanes of other channels for which the server keeps the same position. `committed` is what is known
-    to be committed, where that is more; `seen` is the record of the check of the target that `position` rests on.
+    `others`: the lanes of other channels with the same stored position. `committed`: the known committed position if it
+    is further. `seen`: the record of the target check that covers `position`.
     """
 
     key: LaneKey
@@ -53,7 +53,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Up to where a lane may be registered: what stood when the last passed check began, and that check's record."""
+    """The position that a lane can register: the one at the start of the last passed check, and its record."""
 
     place: Position
     seen: str = ""
@@ -75,10 +75,10 @@ class _Limit:
 
 
 def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
-    """Register the position and write into the row what is kept now.
+    """Register the position, and write the slot's new state into the row.
 
-    After any error but a Trouble or Superseded it is not known what landed: the caller has to expect what was there
-    and what was to be from then on, and to be sure that no call of ours is still on its way before it looks again.
+    After any error except Trouble and Superseded the outcome is unknown: the caller has to expect the old and the new
+    state, and to wait until no call of this job can still take effect before it reads the status again.
     """
     with admin.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
@@ -92,7 +92,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
             if back:
                 raise back
         committed = wanted.committed or wanted.position
-        if committed > position:  # what we know to be committed is not there any more
+        if committed > position:  # the row lacks what the job knows to be committed
             had = committed.text
             sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, the job had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
@@ -106,9 +106,10 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
 
 
 def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
-    """Behind a new sink session may stand a sink that fell back, and with it an older driver whose row fits again.
+    """After a new sink session the sink can be an older one, with an older driver whose row is valid again.
 
-    Its registrars are ended, or waited out by whoever called us (model: a wipe hidden after 12 moves without this).
+    Its registrars are ended here, or the caller waits for their time limit (model: without this a wipe stayed hidden
+    after 12 moves).
     """
     if rows.generation <= admin.cleared_for:
         return
@@ -130,10 +131,10 @@ def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What settling a lane gave: its position, what is registered now, or that rows came in between.
+    """The result of settling a lane: its position, its registration, or that rows arrived in between.
 
-    `error` came after the position was moved, so both count; `sent`: something of it may have landed, of `asked`;
-    `certain` is False where a call may still be on its way.
+    `error` came after the position was moved, so both count. `sent`: part of the registration `asked` may have taken
+    effect. `certain`: False if a call can still take effect.
     """
 
     position: Position
@@ -156,7 +157,7 @@ def register_at(
     others: tuple[LaneKey, ...] = (),
     proven: Proven | None = None,
 ) -> Settled:
-    """Register a lane's position, as far as `others` and what is `proven` allow it; an error comes back as a value."""
+    """Register a lane's position as far as `others` and `proven` allow; return an error as a value."""
     place, seen = (proven.place, proven.seen) if proven else (position, "")
     expected, before = lane.expected, lane.registered
     wanted = Registration(lane.key, lane.shard, epoch, expected, place, before, others, position, seen)
@@ -168,7 +169,7 @@ def register_at(
 
 
 class LaneOwner(Protocol):
-    """Whose the lanes are: the loop, which alone replaces them and decides on failures and registrations."""
+    """The owner of the lanes: the loop, which alone replaces them and decides on failures and registrations."""
 
     lanes: dict[str, Lane]
     paused: bool
@@ -183,7 +184,7 @@ class LaneOwner(Protocol):
         """The sessions through which a lane is registered."""
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
-        """The lanes of other channels for which the source keeps the same position."""
+        """Return the lanes of other channels with the same stored position."""
 
     def post(self, handle: Callable[..., None], *arguments: object) -> None:
         """Call `handle` on the loop's thread."""
@@ -207,7 +208,7 @@ class LaneOwner(Protocol):
         """End the loop with an error about the whole job."""
 
     def nodes_changed(self, names: set[Shard]) -> None:
-        """DNs have come, gone or been renamed."""
+        """Handle added, removed or renamed DNs."""
 
 
 EVERY = 1.0
@@ -221,9 +222,9 @@ SILENT_AFTER = 8.0
 
 
 class TargetWatch:
-    """Checks the targets of the lanes that stream, once a second; a check that does not pass fails its table.
+    """Checks the targets of streaming lanes once a second; a failed check fails its table.
 
-    `provable` says how far a lane may be registered. `loop.py` calls this in every turn;
+    `provable` returns how far a lane can register. `loop.py` calls this in every turn;
     `slotkeeper.core.domain.target_seen` decides.
     """
 
@@ -246,7 +247,7 @@ class TargetWatch:
         """Whether the last check had no answer for a target."""
 
     def provable(self, lane: Lane) -> Proven | None:
-        """Up to where a lane may be registered now, and what that rests on; None where nothing is checked."""
+        """Return how far a lane can register now, with the record of the check; None if nothing is checked."""
         if self._targets.reader is None:
             return None
         shared = self._loop.sharing(lane)
@@ -256,12 +257,12 @@ class TargetWatch:
         return Proven(min(places), record.text if record else "")
 
     def note(self, lane: Lane) -> None:
-        """Remember a lane of which more may be registered behind the next check than now."""
+        """Remember a lane that can register more after the next check."""
         if self._targets.reader is not None and self._proven.get(lane.name, lane.position) < lane.position:
             self.waiting.add(lane.name)
 
     def register(self, lane: Lane) -> bool:
-        """Register what is proven of a lane; False where nothing new is."""
+        """Register a lane's proven position; return False if it is not new."""
         place, others, proven = lane.position, self._loop.sharing(lane), self.provable(lane)
         if lane.registered.at(proven.place if proven else place) == lane.registered:
             return False
@@ -277,7 +278,7 @@ class TargetWatch:
         return bool(self.waiting) and not self.failing
 
     def _register_waiting(self) -> None:
-        """Register the idle lanes that waited for a check; what is in a task is registered behind that."""
+        """Register the idle lanes that waited for a check; a task's lanes register after the task."""
         for name in list(self.waiting):
             lane = self._loop.lanes.get(name)
             if lane is not None and lane.activity is Activity.REGISTERING:
@@ -287,7 +288,7 @@ class TargetWatch:
                 self.register(lane)
 
     def check(self, now: float, at_once: bool = False) -> None:
-        """Begin a check where one is due, or `at_once`, as the loop ends, where none is under way."""
+        """Start a check if one is due, or with `at_once`, at the loop's end, if none is running."""
         self._report_silence(now)
         reader, self._last = self._targets.reader, at_once
         if reader is None or self._asked is not None or (now < self._next and not at_once):
@@ -313,7 +314,7 @@ class TargetWatch:
     def _judged(
         self, reader: TargetReader, watched: Sequence[Watched], records: Mapping[str, TargetSeen | None]
     ) -> dict[str, TargetSeen | SlotkeeperError]:
-        """Each table's new record, or why there is none: TARGET CHANGED is written down before it is told."""
+        """Return each table's new record, or why it has none: TARGET CHANGED is recorded before it is reported."""
         tables = {one.job.channel.source_table: one for one in watched}
         asked = [Asked(one.job, one.columns, records[table], self._most[table]) for table, one in tables.items()]
         found: dict[str, TargetSeen | SlotkeeperError] = {}
@@ -401,9 +402,9 @@ class Kept:
 
 
 class KeepAlive:
-    """Keeps the slots of a start's channels alive while it copies or waits: registers the same points again.
+    """Keeps the slots of a start's channels alive during a copy or wait: registers the same points again.
 
-    No lane streams meanwhile, so no other thread registers them. `kept` are all channels of the job, copied or not.
+    No lane streams meanwhile, so no other thread registers them. `kept`: all channels of the job, copied or not.
     """
 
     def __init__(self, ctx: JobContext, kept: Iterable[Kept]) -> None:
@@ -416,7 +417,7 @@ class KeepAlive:
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:
-        """Register the points of rows whose time has come; no longer at once than others may wait for."""
+        """Register the points of due rows, in batches that do not delay others too long."""
         began = self._ctx.clock.monotonic()
         for one in self._kept:
             for row in one.rows:
@@ -428,12 +429,12 @@ class KeepAlive:
                     self._register(one, row)
 
     def wait_out_pause(self) -> None:
-        """Stay in a pause, with all slots kept alive; raises Interrupted behind it, and where a stop is wished."""
+        """Stay in a pause with all slots kept alive; raises Interrupted after it, and on a stop."""
         if stay_paused(self._ctx, self.again) or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
     def between(self) -> None:
-        """What a wait does between two questions."""
+        """Do a wait's work between two queries."""
         self.wait_out_pause()
         self.again()
 

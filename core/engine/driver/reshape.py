@@ -1,12 +1,12 @@
-"""A channel whose source table has other columns: what has to be typed, or its target altered and copied anew.
+"""A channel whose source table has other columns: print the commands, or alter its target and copy it again.
 
-A changed table shows as SCHEMA CHANGED, or as SLOT LOST where the source clears its slots (DWS: ADD and DROP COLUMN,
-SET TYPE). Either way the old place in the binlog is of no use, so both ways out end with a new copy. Where one is due
-already, as after a reset, it is the target that refuses.
+A changed table shows as SCHEMA CHANGED, or as SLOT LOST if the source clears its slots (DWS: ADD and DROP COLUMN, SET
+TYPE). In both cases the old position in the binlog is useless, so both fixes end with a new copy. If a copy is due
+already, as after a reset, the target's check raises the error.
 
 The steps of the second, each of which may be the last before a crash (ADR 33): the audit's intent, the epoch, the
 target's statements in one transaction (which a stop cancels), the progress rows back to creating, the audit's outcome.
-Until the rows are back the next start meets the same trouble and does the steps again; from then on it copies.
+Until the rows are reset the next start meets the same problem and repeats the steps; from then on it copies.
 """
 
 from __future__ import annotations
@@ -63,25 +63,25 @@ class Changed:
 
     @property
     def may_empty(self) -> bool:
-        """Whether every row of the target is written anew: what merging keeps would lose a column's values."""
+        """Whether a copy writes every row of the target: rows retained by a merge would lose a column's values."""
         return self.way == "replace"
 
     @property
     def way(self) -> str:
-        """What the copy does with the target's rows: as a reset has said, else as the job is configured."""
+        """The copy's mode for the target's rows: that of a reset, else the job's configured one."""
         return self.part.sessions.store().ordered().way or self.part.job.on_existing
 
 
 def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether `overcome` has anything to say of this error: the table has other columns, or its target is to get them.
+    """Whether `overcome` handles this error: the table has other columns, or its target needs them.
 
-    May write a hint into the error.
+    Can add a hint to the error.
     """
     return _may_tell_of_it(error) and bool(_all_changed(ctx, error))
 
 
 def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether the job is to be started again after this; where it is not, its hint says what has to be typed."""
+    """Whether the job has to start again after this error; otherwise its hint has the commands to type."""
     if not _may_tell_of_it(error):
         return False
     found = _all_changed(ctx, error)
@@ -110,9 +110,9 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def _likely_emptied(one: Changed) -> str:
-    """That the source was likely emptied as well, where a copy would replace the target's rows; "" where it was not.
+    """Return that the source was likely emptied as well if a copy would replace the target's rows; else "".
 
-    Nobody is there to type the number of rows that the target would lose.
+    No user is present to confirm the number of rows that the target would lose.
     """
     if one.way != "replace":
         return ""
@@ -122,14 +122,14 @@ def _likely_emptied(one: Changed) -> str:
 
 
 def _may_tell_of_it(error: SlotkeeperError) -> bool:
-    """The two names, or a sink that refuses what the source sends now: a table may change in the middle of a copy."""
+    """The two names, or a sink that rejects the source's rows: a table can change during a copy."""
     if isinstance(error, Trouble):
         return error.name in NAMES
     return isinstance(error, REFUSALS) and error.where == "sink"
 
 
 def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
-    """The channels that it may be of; none where the servers do not tell, as then the error says enough."""
+    """Return the channels that the error can concern; none if the servers do not show it: then the error suffices."""
     try:
         found = [one for part in ctx.parts if (one := changed(part) or copy_due(part)) is not None]
         # what refuses a start may be a lease that is held, or a reset that is half done: then that says what to do
@@ -142,7 +142,7 @@ def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
 
 
 def changed(part: JobContext) -> Changed | None:
-    """A channel that was copied, with what its target needs; None where its table is the same, or made again."""
+    """Return a copied channel with its target's changes; None if its table is unchanged or recreated."""
     rows = part.sessions.store().rows()
     if not rows or any(row.state is LaneState.CREATING for row in rows):
         return None
@@ -151,7 +151,7 @@ def changed(part: JobContext) -> Changed | None:
 
 
 def copy_due(part: JobContext) -> Changed | None:
-    """A channel whose rows a reset has emptied, with what its target needs; None where that is nothing."""
+    """Return a channel whose rows a reset has emptied, with its target's changes; None if there are none."""
     rows = part.sessions.store().rows()
     if not rows or not _emptied(rows):
         return None
@@ -161,9 +161,9 @@ def copy_due(part: JobContext) -> Changed | None:
 
 
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
-    """SCHEMA CHANGED where a copy is due of a table that has changed since its target was last in line.
+    """Raise SCHEMA CHANGED if a copy is due of a table that has changed since its target last matched.
 
-    Only where the job may do something about it: a column that is gone keeps no target from taking the copy.
+    Only if the job can handle it: a dropped column does not prevent the copy.
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):
@@ -196,7 +196,7 @@ def _manual(found: Sequence[Changed]) -> str:
 
 
 def manual(one: Changed) -> str:
-    """What a person types, word for word: the statements at the sink, then the reset and the start."""
+    """Return the exact commands for a user: the statements at the sink, then the reset and the start."""
     said = "; ".join(change.text for change in one.shape.found)
     cures = "; ".join(f"`{each}`" for each in one.shape.typed) or "nothing: the target holds the new columns"
     what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
@@ -204,7 +204,7 @@ def manual(one: Changed) -> str:
 
 
 def again(part: JobContext, due: bool = False) -> str:
-    """What makes a channel's target anew, by the commands that its sink has; where that is `due` anyway, the start."""
+    """Return the commands that copy a channel again, as its sink allows; if a copy is `due` anyway, the start."""
     job = part.job
     if due:
         return start(job.name)
@@ -221,7 +221,7 @@ def again(part: JobContext, due: bool = False) -> str:
 
 
 def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
-    """Where a new copy helps, the commands that make it, as they are typed."""
+    """Add the commands of a new copy to an error that needs one, as a user types them."""
     if not isinstance(error, Trouble) or not error.hint.endswith(SNAPSHOT) or error.hint != SAFE[error.name]:
         return
     if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
@@ -229,7 +229,7 @@ def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
 
 
 def resnapshot(one: Changed, reason: str) -> None:
-    """Alter the target and put the rows back, so that the next start copies anew; both lines of it are in the audit."""
+    """Alter the target and reset the rows, so that the next start copies again; the audit has both lines."""
     part, job = one.part, one.part.job
     assert part.audit is not None, "goes_on comes first"
     part.sessions.target().alterable(one.shape)  # before anything is written: it is tried again every few seconds

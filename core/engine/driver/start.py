@@ -43,9 +43,9 @@ EVERYWHERE = Shard("*", 0)
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """One channel's start that is through: which table, which epoch, which rows; `copying` where a copy has to be done.
+    """A channel's completed start: table, epoch, rows; `copying`: it needs a copy.
 
-    `part` are the job's surroundings, narrowed to the channel.
+    `part`: the job's context, narrowed to the channel.
     """
 
     part: JobContext
@@ -59,7 +59,7 @@ class Begun:
 def begin(ctx: JobContext) -> tuple[Begun, ...]:
     """Take the leases, raise the epoch, compare, and create the slots of new channels.
 
-    Nothing is made for any channel before all of them are admitted, and no slot before all of them are compared.
+    It creates nothing for any channel before all of them are admitted, and no slot before all of them are compared.
     """
     parts = ctx.parts
     stores = [part.sessions.store() for part in parts]
@@ -110,7 +110,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
 
 
 def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
-    """A start that moves the slot by itself would move it for channels that are not there yet."""
+    """Reject a start that moves the slot: it would move it for channels that do not exist yet as well."""
     at = ctx.job.start
     if len(openings) == 1 or not ctx.sessions.shares_position or start_at(at).copies:
         return
@@ -144,7 +144,7 @@ class _Opening:
         self._change: NodeChange | None = None
 
     def admit(self) -> None:
-        """Refuse by name what cannot be mirrored; makes nothing."""
+        """Raise Refused for a channel that the job cannot follow; creates nothing."""
         source, target = self.part.sessions.source("start"), self.part.sessions.target()
         if self.first:
             source.admit()
@@ -162,7 +162,7 @@ class _Opening:
             target.copying()
 
     def _unconsented(self) -> AwaitsCopy | None:
-        """What to raise where a copy after a reset would replace rows, and no stored consent covers that reset."""
+        """Return the error if a copy after a reset would replace rows without a stored consent for that reset."""
         ordered, part = self.store.ordered(), self.part
         job, consents = part.job, part.consents
         replaces = (ordered.way or job.on_existing) == REPLACE
@@ -175,7 +175,7 @@ class _Opening:
         return asked.missing
 
     def make(self) -> None:
-        """The target of a new channel, where it is to be made."""
+        """Create the target of a new channel on request."""
         if self.first:
             self.part.sessions.target().ready(self.identity, makes=True)
 
@@ -204,7 +204,7 @@ class _Opening:
         self._rows = rows
 
     def _refuse_without_copy(self, rows: list[ProgressRow]) -> None:
-        """A mirror whose rows were emptied for a copy begins nowhere else: all changes in between would be skipped."""
+        """A job whose rows were emptied for a copy cannot start otherwise: it would skip all changes in between."""
         job, keeps = self.part.job, self.part.sessions.keeps_positions
         if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row, keeps) for row in rows):
             what = f'{job.channel.source_table} needs a copy, but start = "{job.start}" makes none'
@@ -216,12 +216,12 @@ class _Opening:
         return all(is_first(row) for row in self.store.rows())
 
     def refuse_unread(self) -> None:
-        """TOPOLOGY CHANGED where another set of DNs cannot be adopted."""
+        """Raise TOPOLOGY CHANGED if another set of DNs cannot be adopted."""
         if self._change is not None:
             topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
-        """Write another set of DNs into the rows, or how many there are where the rows do not tell yet."""
+        """Write another set of DNs into the rows, or their number if the rows lack it."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
             topology.adopt(self.part, self.store, self._rows, self._schedule, self._change, epoch)
@@ -230,11 +230,11 @@ class _Opening:
         self._rows = self.store.rows()
 
     def admit_again(self) -> None:
-        """What a first start has asked before its comparison; a target that is gone is made for a whole copy only."""
+        """Repeat a first start's admission; a missing target is created only for a whole copy."""
         if self.first:
             return
         self.part.sessions.source("start").admit()
-        if self._action in (StartAction.COPY, StartAction.STREAM):  # what is created anew wants nothing older
+        if self._action in (StartAction.COPY, StartAction.STREAM):  # a new slot needs nothing older
             start_point.refuse_aged(self.part, self.store)
         whole = self._action is None or self._rows[0].state is LaneState.CREATING
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)
@@ -245,7 +245,7 @@ class _Opening:
         return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
 
     def begun(self, epoch: int, copying: bool) -> Begun:
-        """The slot of a new channel is made, and the rest goes on; `copying` where any channel is."""
+        """The slot of a new channel exists, and the others continue; `copying`: a channel is copying."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         self.store.note_columns(self.identity.text, self.identity.columns)
         begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
@@ -270,7 +270,7 @@ class _Opening:
 
 
 def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
-    """The rows with the points that the slot holds: an answer that was lost may have left a row behind them."""
+    """Return the rows with the slot's points: after a lost answer a row can be behind them."""
     kept = {status.shard.node_id: status.kept for status in statuses}
     found = []
     for row in rows:
@@ -283,7 +283,7 @@ def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[Progr
 
 
 def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
-    """What a change of which makes the old rows meaningless: mapping, filter and key."""
+    """Return the hash of mapping, filter and key: a change of it invalidates the old rows."""
     channel = ctx.job.channel
     mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
     row_filter = channel.where or "no filter"
@@ -303,8 +303,8 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
-    """No call of an earlier epoch may land after our first status: ended, or waited out."""
-    # of a job of several tables one may be under a reset meanwhile, whose session is not ours to end
+    """End earlier epochs' sessions or wait: none of their calls can take effect after the first status."""
+    # one of several tables can be under a reset, whose session this start must not end
     ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
     if ctx.sessions.begin(epoch, ours):
         return
@@ -339,7 +339,7 @@ def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int
 def _compared(
     ctx: JobContext, rows: list[ProgressRow], fingerprint: str, others_begun: bool
 ) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
-    """The one action for all lanes of a channel, and another set of DNs that may be adopted; raises all else."""
+    """Return the common action for all lanes of a channel, and another set of DNs to adopt; raises otherwise."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_STATUSES):
         statuses = ctx.sessions.admin("start").read_status(None)
@@ -359,13 +359,13 @@ def _compared(
             change = topology.compared(ctx, rows, statuses)
         _refuse_first(refused, tuple(TroubleName))
         return decisions[0].action if decisions else StartAction.CREATE, statuses, change
-    raise AssertionError("every round returns, raises or goes on")
+    raise AssertionError("every round returns, raises or continues")
 
 
 def _decisions(
     ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus], creating: bool, others_begun: bool
 ) -> list[StartDecision]:
-    """One decision per DN that has a row; a DN without one is new, where no row can have been lost."""
+    """Return one decision per DN with a row; a DN without one is new, and cannot have lost a row."""
     by_node = {row.node_id: row for row in rows}
     first = all(is_first(row) for row in rows)
     whole = not first and (creating or ctx.sessions.store().known_dns() == len(rows))
@@ -389,7 +389,7 @@ def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) 
 
 
 def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[ProgressRow], fingerprint: str) -> None:
-    """SLOT LOST where a DN of ours is there but holds no point of the slot."""
+    """Raise SLOT LOST if a DN of the job answers but has no point of the slot."""
     seen = {status.shard.node_id for status in statuses}
     silent = {row.node_id for row in rows} - seen
     lost = {shard for shard in ctx.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
@@ -398,7 +398,7 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
 
 
 def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
-    """Register the slot everywhere: recording starts. Who calls waits for transactions that were open then."""
+    """Register the slot everywhere, which starts recording. The caller waits for transactions open at that time."""
     admin = ctx.sessions.admin("start")
     statuses = start_point.polls_everywhere(admin, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
@@ -428,7 +428,7 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
 
 
 def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
-    """Where a lane begins; of a position that channels share no further than any of them."""
+    """Register a lane's start; a shared position no further than any of its channels."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
     with admin.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
         place = status.latest
@@ -441,9 +441,9 @@ def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: Slo
 
 
 def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:
-    """`binlog = false`: one full copy; a half-done one goes on, a finished one begins again once all are finished.
+    """`binlog = false`: one full copy; an unfinished one continues, a finished one restarts once all are finished.
 
-    One that cannot go on, or whose target is gone, begins again, too: no stream rests on it.
+    One that cannot continue, or lost its target, restarts as well: no stream depends on it.
     """
     target, way = begun.part.sessions.target(), store.way_of_copy()
     if any(row.key.shard != EVERYWHERE.name for row in begun.rows):

@@ -1,7 +1,7 @@
-"""The slot of a new job that begins without a copy: at the newest point, at a time, or at a point per DN.
+"""The slot of a new job that starts without a copy: at the newest point, at a time, or at a point per DN.
 
-Every way ends with progress rows in state running whose positions lie where everything is registered. A start that
-is broken off is in state creating and begins anew.
+Every start ends with progress rows in state running at the registered positions. An interrupted start is in state
+creating and starts over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Where one lane begins: what lies at `place` itself is read, nothing before it; `kept` is registered for it."""
+    """The start of one lane: it reads from `place` on, inclusive; `kept` is its registration."""
 
     status: SlotStatus
     place: Position
@@ -32,7 +32,7 @@ class Begin:
 
 
 def check(ctx: JobContext, at: StartAt) -> None:
-    """Refuse by name what cannot be started at, before anything is made; no slot is touched."""
+    """Raise Refused for an impossible start, before creating anything; touches no slot."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.TIME:
         assert at.at is not None
@@ -42,9 +42,9 @@ def check(ctx: JobContext, at: StartAt) -> None:
 
 
 def refuse_aged(ctx: JobContext, store: Store) -> None:
-    """SLOT LOST where a table with binlog timestamps was left alone for longer than its records live.
+    """Raise SLOT LOST if a table with binlog timestamps was unread for longer than its records are retained.
 
-    DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, and the slot's points do not tell.
+    DWS: with enable_binlog_timestamp a record older than binlog_ttl is deleted, and the slot's points do not show it.
     """
     age = store.registered_age()
     ttl = ctx.sessions.starter().record_ttl() if age is not None else None
@@ -60,11 +60,11 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
 
 
 def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
-    """Move the slot to where the job begins and write the rows; `rows` is one row of state creating by DN."""
+    """Move the slot to the job's start and write the rows; `rows`: one row of state creating by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
         if ctx.sessions.keeps_positions:
-            # the server chooses the points: rows that tell that they may be ours come before them
+            # the server chooses the points: rows that mark them as this job's come first
             blank = starter.kept_by(()).blank
             store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
@@ -102,10 +102,10 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
 
 
 def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
-    """The status of every DN of the cluster; the slot is made where it is not there.
+    """Return the status of every DN of the cluster; creates the slot if missing.
 
-    A row says the slot's points as they are before its lane's first registration, so that a start that is broken off
-    is known as begun, and its points as its own.
+    A row records the slot's points before its lane's first registration, so that a later start recognises an
+    interrupted one, and its points.
     """
     statuses = admin.create_slot()
     if not statuses:
@@ -118,11 +118,11 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
 
 
 def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
-    """DWS: pgxc_register_full_sync_point "to update the sync points" where the full data came by another way.
+    """DWS: pgxc_register_full_sync_point "to update the sync points" after a full copy by other means.
 
-    It is called twice: recording begins with the first call, and a transaction that was open then may have written
-    rows that are not recorded; once all such have ended, the second call moves beyond them. DWS, "Subscribing to Hybrid
-    Data Warehouse Binlog": a TRUNCATE or DDL clears sync points. One in between would not show behind the second call.
+    It is called twice: the first call starts recording, and a transaction that was open then can have unrecorded rows;
+    once all such have ended, the second call moves past them. DWS, "Subscribing to Hybrid Data Warehouse Binlog": a
+    TRUNCATE or DDL clears sync points; one in between would not show after the second call.
     """
     starter.full_sync()
     begun = {status.shard for status in starter.read_status(None) if not status.kept.missing}
@@ -144,7 +144,7 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
 def _begins(
     starter: Retention, places: Iterable[tuple[SlotStatus, Position]], records: Mapping[str, FirstRecord] | None = None
 ) -> list[Begin]:
-    """The beginnings at these places; `records` are those by DN, where the places lie beside them."""
+    """Return the starts at these positions; `records`: those by DN if they differ from the positions."""
     found = records or {}
     return [Begin(one, place, starter.begin_at(one, place, found.get(one.shard.name))) for one, place in places]
 
@@ -163,10 +163,10 @@ def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
 
 
 def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
-    """Every DN from the smallest point on that any DN holds of that time, and never beyond the newest safe point.
+    """Start every DN at the smallest point of that time on any DN, never after the newest safe point.
 
-    The statuses come first: what is at or below their newest point shows in the search, and what does not show yet,
-    because its commit is under way, lies beyond it.
+    The statuses come first: the search sees everything up to their newest point, and invisible records of a running
+    commit are after it.
     """
     _check_time(ctx, starter, at)
     statuses = polls_everywhere(starter, ctx)
@@ -190,7 +190,7 @@ def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
 
 
 def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Position]) -> None:
-    """Refuse names that are no DNs, and points after which something may be deleted already."""
+    """Raise Refused for unknown DNs, and for points whose later records may already be deleted."""
     names = {shard.name for shard in starter.nodes()}
     if names != points.keys():
         wrong = ", ".join(sorted(names ^ points.keys()))
@@ -210,7 +210,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
 
 
 def retained_from(starter: Retention) -> dict[str, Position]:
-    """By DN, the place from which on some slot keeps every record; nothing where slots keep none, or are not listed."""
+    """Return by DN the position from which a slot retains every record; empty without such slots or a list of them."""
     if not starter.words.retains:
         return {}
     try:

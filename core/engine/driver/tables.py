@@ -40,7 +40,7 @@ def run(ctx: JobContext) -> JobEnd:
 
 @dataclass(slots=True)
 class _Alone:
-    """A table that goes on alone: `turn` is the start that was asked for; its thread ends with it."""
+    """A separate table: `turn` is the requested start; its thread ends with it."""
 
     turn: int
     narrator: GroupNarrator
@@ -66,7 +66,7 @@ class Tables:
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
 
     def run(self) -> JobEnd:
-        """The tables together in this thread, and beside them what goes on alone, until all have ended."""
+        """Run the joint tables in this thread and the separate ones beside them, until all have ended."""
         together = self._sort()
         try:
             ended = self._together(together) if together else JobEnd.EMPTY
@@ -100,9 +100,9 @@ class Tables:
         return [table for table in running if table not in self._apart]
 
     def _copied(self, tables: Collection[str]) -> set[str]:
-        """The tables that have only to be streamed; none where the sink does not tell, or nothing streams here.
+        """Return the tables that need no copy; none if the sink does not report it, or the job does not stream.
 
-        A sink that is just starting is asked again for a while: else all would wait for the copy of one.
+        A starting sink is asked again for a while: else all tables would wait for the copy of one.
         """
         if not self._ctx.job.binlog.binlog:
             return set()
@@ -178,7 +178,7 @@ class Tables:
         self._errors[table] = error
         self._telling.failed(table, error, lanes)
 
-    # -- those that go on alone -------------------------------------------------------------------------------------
+    # -- separate tables ---------------------------------------------------------------------------------------------
 
     def _watch_on(self) -> None:
         """From now on single tables are watched: those together have their leases, and stream or copy."""
@@ -235,7 +235,7 @@ class Tables:
                 self._ended(table, one, error)
 
     def _context(self, table: str, one: _Alone) -> JobContext:
-        """What a table that goes on alone is given."""
+        """Return the inputs of a separate table."""
         job = self._ctx.job.of(table)
 
         def wanted() -> WantedState:
@@ -269,7 +269,7 @@ class Tables:
                 self._fail(table, error, lanes)
 
     def _rest(self, ended: JobEnd) -> JobEnd:
-        """Wait for what goes on alone; the error of the table that failed first where nothing goes on any more."""
+        """Wait for separate tables; raise the error of the first failed table once none is running."""
         self._watch_on()
         while self._ctx.wanted() is not WantedState.STOP:
             if self._fatal is not None:
@@ -282,7 +282,7 @@ class Tables:
         return JobEnd.STOPPED
 
     def _over(self) -> bool:
-        """Whether nothing goes on, and nobody has asked for a table since that was last read."""
+        """Whether no table is running, and no user has requested one since the last reading."""
         if not self._goes_on():
             self._read()
         return not self._goes_on()
@@ -293,7 +293,7 @@ class Tables:
 
 
 def _kept(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
-    """What was wanted last still is where the store of this host is busy or gone for now."""
+    """Return the last desired states while this host's store is busy or missing."""
     last: list[Mapping[str, TableWanted]] = [{}]
 
     def now() -> Mapping[str, TableWanted]:

@@ -1,4 +1,4 @@
-"""What the driver runs in threads of its own: work in order on a line, and one long call beside the driver's thread."""
+"""The driver's threads: ordered work per connection, and one long call beside the driver's thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARED_FROM = 16
 
 
 class SerialExecutor:
-    """Lines come into being by their names; `most` is how many of them there will be."""
+    """Creates connections by name, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._pool = ThreadPoolExecutor(most, "slotkeeper-driver")
@@ -33,7 +33,7 @@ class SerialExecutor:
                 self._pool.submit(self._go, line, work)
 
     def close(self) -> None:
-        """Begin nothing more; what is under way is left behind."""
+        """Start nothing more; abandons running work."""
         with self._lock:
             self._closed = True
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -51,7 +51,7 @@ class SerialExecutor:
 
 
 def line_of(node_id: int, nodes: int) -> str:
-    """The line of a DN among so many: its own, or one that it shares.
+    """Return the connection of a DN for the number of DNs: its own, or a shared one.
 
     >>> line_of(-7, 4), line_of(-7, 64)
     ('-7', '9')
@@ -66,9 +66,9 @@ CANCEL_EVERY = 0.2
 
 
 class Beside(threading.Thread):
-    """A call under way; `cancel` may be called from any thread and asks whatever it waits for to end.
+    """A running call; any thread can `cancel` it, which asks the server to end its statement.
 
-    `sever` waits for nobody, and cuts off a call that did not end so.
+    `sever` does not wait, and cuts off a call that did not end.
     """
 
     def __init__(self, call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None]) -> None:
@@ -93,9 +93,9 @@ class Beside(threading.Thread):
         return over
 
     def end(self) -> None:
-        """Cancel what is under way, and leave behind what does not end; what it was doing may still take effect.
+        """Cancel the running call, and abandon it if it does not end; it can still take effect.
 
-        Waits once: a second time it returns at once.
+        Waits once: a second call returns at once.
         """
         if self._reported:
             return
@@ -116,7 +116,7 @@ class Beside(threading.Thread):
 def beside(
     call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None] = lambda: None
 ) -> Iterator[Beside]:
-    """The call, begun; ended with the block where it is still under way. Some calls nothing can sever."""
+    """Start the call; end it with the block if it is still running. Some calls cannot be severed."""
     going = Beside(call, cancel, sever)
     going.start()
     try:

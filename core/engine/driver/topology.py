@@ -15,7 +15,7 @@ from slotkeeper.core.ports.source import SlotAdmin, Source
 
 
 def refuse(decision: StartDecision | None) -> None:
-    """Raise the trouble that a decision names; nothing where there is none."""
+    """Raise the problem of a decision, if it has one."""
     if decision is None or decision.trouble is None:
         return
     kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble
@@ -23,7 +23,7 @@ def refuse(decision: StartDecision | None) -> None:
 
 
 def changed(source: Source, ours: Iterable[Shard]) -> str:
-    """The DNs by name that came or went since `ours`, or nothing; one that only answers when asked is there, too."""
+    """Return the names of DNs that were added or removed since `ours`; a DN that only answers direct calls counts."""
     known, there = set(ours), set(source.nodes())
     if known - there:
         there |= {status.shard for status in source.read_status(None)}
@@ -31,7 +31,7 @@ def changed(source: Source, ours: Iterable[Shard]) -> str:
 
 
 def compared(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus]) -> NodeChange | None:
-    """What has to be adopted, or nothing; raises TOPOLOGY CHANGED where a person has to decide."""
+    """Return the DNs to adopt, if any; raises TOPOLOGY CHANGED if a user has to decide."""
     nodes = ctx.sessions.source("start").nodes()
     found = node_change(rows, statuses, nodes, ctx.job.binlog.need_redistribution)
     if isinstance(found, StartDecision):
@@ -51,9 +51,9 @@ def adopt(
 
 
 def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
-    """TOPOLOGY CHANGED unless it is certain that nothing older is left unread on the old DNs.
+    """Raise TOPOLOGY CHANGED unless the old DNs certainly have no unread records.
 
-    A key's changes after the move lie wholly behind its earlier ones only where those were all applied.
+    A key's changes after the move follow its earlier ones only if those were all applied.
     """
     positions = {row.node_id: row.position for row in rows}
     unread, begins = [], change.begins
@@ -71,7 +71,7 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
 
 
 def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
-    """The row of a new DN: it begins at the point that the server gave it, as caught up as the others."""
+    """Return the row of a new DN: it starts at the server's point, as caught up as the others."""
     begins = status.kept.furthest
     if begins is None:
         raise Defect(f"{status.shard.name} was adopted without a point of the slot")

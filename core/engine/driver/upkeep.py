@@ -1,4 +1,4 @@
-"""What the driver asks every few seconds beside the stream: the lease, the DNs, progress rows, the quarantine."""
+"""The driver's periodic queries beside the stream: the lease, the DNs, progress rows, the quarantine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ AT_ONCE = 3
 
 
 class Upkeep:
-    """`not_ours` is why the lease is not held, where it is not; `quarantined` how many rows are, and the newest."""
+    """`not_ours`: why the lease is not held, if so; `quarantined`: the number of rows, and the newest."""
 
     def __init__(
         self, loop: LaneOwner, plan: StreamPlan, sessions: Sessions, executor: SerialExecutor, clock: Clock
@@ -90,7 +90,7 @@ class Upkeep:
         self._executor.submit(what, ask)
 
     def keep_lease(self, now: float) -> None:
-        """Every second: across progress schemas there is no fence, so nothing is assigned while it is not held."""
+        """Check the lease every second: progress schemas share no fence, so no lane is assigned without the lease."""
         if self._asked is not None:
             if now - self._asked >= LEASE_LATE:
                 self._asked = now  # the session that is tried next may not answer either
@@ -116,19 +116,19 @@ class Upkeep:
         self._loop.fail(error.table, error, waits=False)
 
     def login_refused(self, where: str, times: int) -> None:
-        """A password was refused at a side, for a lane so many times in a row: no task starts before a login succeeds.
+        """Record a rejected password at a side and its consecutive rejections; no task starts before a login succeeds.
 
-        This driver logs in at once; later where only a lane's workers are refused: another host may have the old one.
+        The driver logs in at once, or later if only a lane's workers were rejected: another host can have the old one.
         """
         if where not in self._refused:
             self._refused[where] = times - 1
             self._login_at = self._clock.monotonic() + (_login_wait(times) if times > AT_ONCE else 0.0)
 
     def awaits_login(self, now: float) -> bool:
-        """Whether a refused password is still waited out.
+        """Whether the driver still waits after a rejected password.
 
-        Workers come and go, and each would be refused again with the same one: this driver logs in first. Its own count
-        of refusals (`slotkeeper.core.drivers.login`) compares a password with the refused one before it asks a server.
+        Each new worker would be rejected again with the same one, so the driver logs in first. Its own count of
+        rejections (`slotkeeper.core.drivers.login`) compares a password with the rejected one before it asks a server.
         """
         if not self._refused or "login" in self._under_way or now < self._login_at:
             return bool(self._refused)
@@ -149,7 +149,7 @@ class Upkeep:
         self._loop.lanes.update(admitted(self._loop.lanes, self._clock.monotonic()))
 
     def read_rows(self, now: float) -> None:
-        """Every second, where the lanes in tasks stand by now: a task tells only at its end. Less often all of them."""
+        """Read the rows of lanes in tasks every second: a task reports only at its end. Read all lanes less often."""
         every = now >= self._read_all_at
         tables = sorted({lane.key.source_table for lane in self._loop.lanes.values() if lane.task or every})
         if "rows" in self._under_way or now < self._read_at or not tables:
@@ -162,11 +162,11 @@ class Upkeep:
         def read() -> list[ProgressRow]:
             return [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
 
-        # whoever writes there reports the trouble
+        # a step that writes there reports the error
         self._ask("rows", read, lambda _: [], partial(self._rows_read, stood))
 
     def _rows_read(self, stood: Mapping[str, Position], rows: list[ProgressRow]) -> None:
-        """`stood` are the lanes' positions before the rows were read: a row behind that has been set back."""
+        """`stood`: the lanes' positions before the read: a row below one was set back."""
         for row in rows:
             name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
@@ -184,9 +184,9 @@ class Upkeep:
                 self._loop.lanes[name] = replace(moved, latest=latest, committed_at=now)
 
     def ask_life(self, now: float) -> None:
-        """Every two seconds, whether the DNs answer whose lanes are in tasks or being registered.
+        """Check every 2 s whether the DNs of lanes in tasks or registrations answer.
 
-        Those that idle are polled anyway; what a task waits for may be long in itself, and tells nothing meanwhile.
+        Idle lanes are polled anyway; a task's call can be long, and reports nothing meanwhile.
         """
         waiting = [lane for lane in self._loop.lanes.values() if lane.activity in _BUSY]
         if "life" in self._under_way or now < self._life_at or not waiting:
@@ -208,7 +208,7 @@ class Upkeep:
         try:
             self._sessions.of(lane.key.source_table).source("life").read_status(shard)
         except Trouble:
-            pass  # it answered: what it means is found by whoever reads it to act upon it
+            pass  # it answered: the code that acts on the answer interprets it
         except Exception as raised:
             why = classed(raised).message
         if shard is not None or not why:
@@ -226,7 +226,7 @@ class Upkeep:
                 self._loop.lanes[name] = replace(lane, silent_since=since, silent=server_of(why)[2])
 
     def count_quarantined(self, now: float) -> None:
-        """Every few seconds, how many rows are in quarantine; nothing where the job holds none by its configuration."""
+        """Count quarantined rows every few seconds, if the job's configuration quarantines any."""
         if not self._plan.job.sink_options.quarantines or "quarantined" in self._under_way or now < self._count_at:
             return
         self._count_at = now + COUNT_EVERY
@@ -247,21 +247,21 @@ class Upkeep:
                 rows += count
             return rows, newest[1]
 
-        # whoever writes there reports the trouble
+        # a step that writes there reports the error
         self._ask("quarantined", found, lambda _: None, self._quarantined_counted)
 
     def _quarantined_counted(self, found: tuple[int, str] | None) -> None:
         self.quarantined = self.quarantined if found is None else found
 
     def check_nodes(self, now: float) -> None:
-        """Every `check_node_change_interval`: new DNs and new names, also where no status would show them."""
+        """Check every `check_node_change_interval` for new DNs and names, which a status may not show."""
         options = self._plan.job.binlog
         if not options.need_redistribution or "nodes" in self._under_way or now < self._check_at:
             return
         self._check_at = now + options.check_node_change_interval / 1000
         # one that is still here: a table that has left may be gone at the source
         table = next((lane.key.source_table for lane in self._loop.lanes.values()), self._tables[0])
-        # whoever looks there reports the trouble
+        # the code that reads there reports the error
         self._ask("nodes", lambda: self._sessions.of(table).source("nodes").nodes(), lambda _: [], self._nodes_seen)
 
     def _nodes_seen(self, there: list[Shard]) -> None:

@@ -1,6 +1,6 @@
-"""The driver's waits: for open transactions, for the next try, and what ends them early.
+"""The driver's waits: for open transactions, for the next try, and their early end.
 
-A try is counted like any other, however early it comes: every limit of `slotkeeper.core.retry` stays.
+An early try counts like any other: every limit of `slotkeeper.core.retry` stays.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PAUSED = "the job is paused: resume it"
 def brought_forward(
     lanes: Mapping[str, Lane], names: Mapping[str, Collection[str]], table: str, now: float, paused: bool
 ) -> tuple[dict[str, Lane], list[TryAnswer]]:
-    """The lanes that are tried at once, and the answer for each table of `names` that was meant; "" means all.
+    """Return the lanes to retry at once, and the answer for each requested table of `names`; "" means all.
 
-    Where a login was refused nothing is tried early: all lanes of a job log in by the same account. A lane whose
-    registration may still be on its way is tried once none can be (`Lane.not_before`).
+    After a rejected login nothing is retried early: all lanes of a job use the same account. A lane whose registration
+    can still take effect is retried once it no longer can (`Lane.not_before`).
     """
     refused = next((why for lane in lanes.values() if (why := retry.why_not_now(lane.history))), "")
     why_none = PAUSED if paused else refused
@@ -57,9 +57,9 @@ def brought_forward(
 
 
 def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """The lanes that are tried at once when a sink answers again which did not: those that failed by it.
+    """Return the lanes to retry at once when a silent sink answers again: those that failed because of it.
 
-    So do steps that were cancelled meanwhile, which hung there. What a refused login waits for is another thing.
+    They include steps that hung there and were cancelled, but not lanes that wait after a rejected login.
     """
     return {
         name: replace(lane, ready_at=max(now, lane.not_before))
@@ -71,21 +71,21 @@ def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 
 
 def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """The lanes that a refused password has kept waiting, tried at once; refusals stay counted until a success."""
+    """Return the lanes that waited after a rejected password, to retry at once; rejections count until a success."""
     return {
         name: replace(lane, ready_at=max(now, lane.not_before)) for name, lane in lanes.items() if lane.history.login
     }
 
 
 def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
-    """The lanes of a table that wait for a try; all of them where none does."""
+    """Return the lanes of a table that wait for a try; all of them if none does."""
     return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)
 
 
 def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:
-    """Wait so long before `what` is tried again, less where something else is wanted or the try is asked for.
+    """Wait before the retry of `what`, less if the desired state changes or a user requests the retry.
 
-    Who asked while it was being tried hears that, and cuts nothing short.
+    A request during a running try gets that answer, and shortens no wait.
     """
     if not ctx.requests.possible:
         ctx.pause(seconds)
@@ -118,15 +118,15 @@ class Interrupted(Exception):
 
 
 def nothing() -> None:
-    """What is done between two questions where no slot has to be kept alive."""
+    """Do nothing between two queries: no slot has to be kept alive."""
 
 
 def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = nothing) -> None:
-    """Return when none of the transactions open now is left (design 4.4 step 3); raises Refused at the job's `wait`.
+    """Return when all currently open transactions have ended (design 4.4 step 3); raises Refused at the job's `wait`.
 
-    Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. Which they are, and
-    whether they have ended for certain, is the source's to say (`Source.open_now`). `between` is done before each pause
-    of the wait.
+    Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The source decides
+    which they are, and whether they have certainly ended (`Source.open_now`). `between` runs before each pause of the
+    wait.
     """
     were_open, seconds = source.open_now(), SHORTEST
     end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
@@ -158,7 +158,7 @@ def stay_paused(ctx: JobContext, between: Callable[[], None] = nothing) -> bool:
 
 
 def pause(ctx: JobContext, seconds: float) -> None:
-    """Wait a little; raises Interrupted where the job is wished to pause or stop."""
+    """Wait briefly; raises Interrupted if the job has to pause or stop."""
     if ctx.wanted() is not WantedState.RUN:
         raise Interrupted
     ctx.pause(seconds)

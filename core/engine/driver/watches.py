@@ -1,6 +1,6 @@
-"""Watches beside a job, over sessions of their own: whether its servers answer, and which session waits for a lock.
+"""Watches of a job over separate sessions: whether its servers answer, and which session waits for a lock.
 
-They are told, and nothing is decided by them: retries, leases and fences go by what their own calls say.
+They only report: retries, leases and fences depend on their own calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TURN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pinged:
-    """A server in words ("source dws1 (h:8000)"), a short question to it, and what ends a question that hangs.
+    """A server's name ("source dws1 (h:8000)"), a short query, and the call that ends a hanging query.
 
     `party` is a `slotkeeper.core.domain.fault.Party` value, `name` the server without its address ("source dws1").
     """
@@ -39,7 +39,7 @@ class Pinged:
 
 @dataclass(slots=True)
 class Silence:
-    """Since when a server has not answered (monotonic seconds), None where it has; `why` is its own word, if any."""
+    """Since when a server has not answered (monotonic seconds), None if it has; `why`: its own error, if any."""
 
     since: float | None = None
     why: str = ""
@@ -47,7 +47,7 @@ class Silence:
     """When that was, in seconds since 1970."""
 
     def said(self, place: str, now: float) -> str:
-        """What to say of it: "" as long as it may still answer in time.
+        """The report about it: "" while it can still answer in time.
 
         >>> Silence(10.0).said("source dws1 (h:1)", 14.0), Silence(10.0).said("source dws1 (h:1)", 22.0)
         ('', 'source dws1 (h:1) does not answer, for 12 s now')
@@ -65,13 +65,13 @@ class Silence:
 
 
 class Pulse:
-    """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets what there is to say, "" at its end.
+    """Asks each server in its own thread, from `start` to `stop`; `tell` gets the report, "" at its end.
 
-    What a job waits for may be long in itself (a copy, a large step), and its limit minutes away: only a short question
-    finds within seconds that a server answers no session.
+    A job's own call can be long (a copy, a large step), with a limit of minutes: only a short query finds within
+    seconds that a server answers no session.
 
-    `tell` is called from one thread, again and again as long as there is something to say, and every few seconds
-    where there is nothing: also a driver that waits in a long call reports that it lives.
+    `tell` is called from one thread, repeatedly while there is a report, and every few seconds otherwise: a driver in a
+    long call also reports that it is running.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Pulse:
             thread.start()
 
     def stop(self) -> None:
-        """Ask and tell no more; waits for nobody but the teller."""
+        """Stop asking and reporting; waits only for the reporter."""
         self._done.set()
         for server, _ in self._servers:
             server.sever()
@@ -107,8 +107,8 @@ class Pulse:
             except Unreachable as error:
                 silence.why = "" if error.timed_out else error.message
             except SlotkeeperError:
-                silence.since, silence.why = None, ""  # it answered: what it refuses, the job itself is told as well
-            except Exception as raised:  # the top of a thread: one that ends would tell of a silence for ever
+                silence.since, silence.why = None, ""  # it answered: the job meets a rejection itself
+            except Exception as raised:  # the top of a thread: an ended one would report a silence forever
                 silence.why = classed(raised).message
             else:
                 silence.since, silence.why = None, ""
@@ -140,9 +140,9 @@ Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 
 @dataclass(frozen=True, slots=True)
 class LocksAt(Generic[Wait]):
-    """A server that may have locks of the job: what asks it, and what ends a question that hangs.
+    """A server that can have locks of the job: its query, and the call that ends a hanging query.
 
-    `hidden` says what the last answer could not see, "" where it saw everything.
+    `hidden`: what the last answer could not see, "" if it saw everything.
     """
 
     read: Callable[[float], Sequence[Wait]]
@@ -159,11 +159,11 @@ class _Answer(Generic[Wait]):
 
 
 class LockWatch(Generic[Wait]):
-    """Asks each server in a thread of its own, from `start` to `stop`; `tell` gets the waits of all, and why not.
+    """Asks each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why they are unknown.
 
-    A step that waits for a lock says nothing until its limit; until then a locked target looks like a slow one.
-    `tell` is called where there are waits or the answer is another one than before, from one thread at a time. A server
-    that does not answer has told nothing new: what it said last stays for a while.
+    A step that waits for a lock is silent until its limit; until then a locked target looks like a slow one. `tell` is
+    called on waits or a changed answer, from one thread at a time. The last answer of a silent server stays for a
+    while.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class LockWatch(Generic[Wait]):
             thread.start()
 
     def stop(self) -> None:
-        """Ask and tell no more; waits for nobody."""
+        """Stop asking and reporting; does not wait."""
         with self._lock:
             self._done.set()
         for server, _ in self._servers:

@@ -1,8 +1,8 @@
 """A step into a sink with labels and two-phase commit: plan, send, arm, commit, settle (ADR 41).
 
-The store says which range is planned and under which label, before anything of it is sent; then which load of it may be
-committed. Nobody commits another. Whoever finds a plan resolves it before anything else is planned. Rows that the sink
-refuses are found before the plan and go into quarantine with it (ADR 50); such a plan is withdrawn, not sent again.
+The store records the planned range and its label before anything of it is sent, then the load that can be committed. No
+task commits another load. A task that finds a plan resolves it before it plans anything else. Rows that the sink
+rejects are found before the plan and go into quarantine with it (ADR 50); such a plan is withdrawn, not sent again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PlannedSink(StagedSink):
         self._isolating = False
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """Keep the rows of a step; `commit` leaves out what the sink refuses, and puts it into quarantine."""
+        """Hold the rows of a step; `commit` omits and quarantines those that the sink rejects."""
         rows = self.stage(reader)
         self._isolating = True
         return rows
@@ -64,7 +64,7 @@ class PlannedSink(StagedSink):
         return Isolation(self._labelled, staged.rows, limit, chunk, self._clock.monotonic).isolated()
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Plan, send, arm, commit and settle; False where the range was not ours to plan."""
+        """Plan, send, arm, commit and settle; False if another task has the range."""
         if not rows:
             self.forget()
             return self._swapped(key, epoch, after, lambda: self.store.advance_empty(key, epoch, after, new))
@@ -88,10 +88,10 @@ class PlannedSink(StagedSink):
         return True
 
     def _swapped(self, key: LaneKey, epoch: int, after: Position, swap: Callable[[], bool]) -> bool:
-        """A swap at a free row: one that misses is tried again where the row is free, for it was not a moment ago.
+        """Compare-and-swap at a free row; after a miss retry if the row is free, for it was taken a moment ago.
 
-        A task of the same start, or a replay, may plan and withdraw at any time. A row that is free and never hit is
-        told apart by that: the caller finds it free once more, and says so.
+        A task of the same start, or a replay, can plan and withdraw at any time. The caller recognises a row that is
+        free but never hit: it finds the row free once more, and reports it.
         """
         for _ in range(_ASKED_AGAIN):
             if swap():
@@ -106,7 +106,7 @@ class PlannedSink(StagedSink):
         return False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        """Resolve what the row says is planned; `read_again` is called where its rows are sent again."""
+        """Resolve the row's plan; calls `read_again` to send its rows again."""
         decided, after = row.decided, row.position
         assert decided is not None
         assert after is not None
@@ -128,7 +128,7 @@ class PlannedSink(StagedSink):
             raise self.missed(key, epoch, after)
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """As `copy_chunk`; what the sink refuses is left out, and goes into quarantine as the chunk is noted."""
+        """As `copy_chunk`; omits the rows that the sink rejects, and quarantines them with the chunk's record."""
         self.forget()
         with closing(StagedRows(reader)) as staged:
             isolated = self._isolated(staged, chunk=True)
@@ -160,7 +160,7 @@ class PlannedSink(StagedSink):
             raise Busy(f"{batch.key.shard}: load {there.token} was aborted, as were those before it", where="sink")
 
     def _sent(self, epoch: int, after: Position, planned: Decided, batch: Batch) -> str:
-        """Send it; a plan whose rows are refused is given up, or no other range would ever be planned."""
+        """Send the load; withdraw a plan whose rows are rejected, which would block every other range."""
         try:
             return self._labelled.send(batch, planned.label)
         except SlotkeeperError as error:
@@ -199,7 +199,7 @@ Found = tuple[int, Refusal]
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
-    """What is left of a step or chunk: the numbers of the rows to be sent, one of a key, and what is left out."""
+    """The rest of a step or chunk: the numbers of the rows to send, one per key, and the omitted rows."""
 
     keep: frozenset[int]
     left_out: LeftOut
@@ -209,12 +209,12 @@ class Isolated:
 
 
 class Isolation:
-    """Finds the rows of a step or chunk that `sink` refuses, by trials, before the range is planned.
+    """Finds the rows of a step or chunk that `sink` rejects, by trials, before the range is planned.
 
-    A trial sends rows that no reader ever sees, and counts those that are refused; a set with some of them is halved
-    down to the row, whose reason is asked alone. So about log2(rows) trials find a bad row, and what is planned then is
-    known to fit, also to a later driver that finds the plan: the rows left out are in quarantine in the plan's own
-    transaction (ADR 50). `limit` is that of the quarantine, `seconds` a clock of the caller's.
+    A trial sends rows that never become visible, and counts the rejected ones; a set with some is halved down to the
+    row, whose reason is queried alone. So about log2(rows) trials find a bad row, and the planned rows are known to
+    fit, also for a later driver that finds the plan: the plan's own transaction quarantines the omitted rows (ADR 50).
+    `limit`: that of the quarantine. `seconds`: the caller's clock.
     """
 
     def __init__(self, sink: LabelSink, rows: Rows, limit: int, chunk: bool, seconds: Callable[[], float]) -> None:
@@ -224,7 +224,7 @@ class Isolation:
         self._skip = 0 if chunk else _EVENT
 
     def isolated(self) -> Isolated:
-        """Try the last event of each key; where that is refused, it is left out and the one before it counts."""
+        """Try the last event of each key; if it is rejected, omit it and use the one before it."""
         stacks = self._stacks()
         left_out: list[RowLeftOut] = []
         last = {stack[-1]: key for key, stack in stacks.items()}
@@ -282,7 +282,7 @@ class Isolation:
         return (row for number, row in enumerate(self._rows()) if number in wanted)
 
     def _left_out(self, found: dict[int, Refusal]) -> Iterator[RowLeftOut]:
-        """Writes go into quarantine; an end whose key the target cannot take ends nothing: there is no such row."""
+        """Quarantine writes; an end whose key the target cannot hold has no effect: the row does not exist."""
         for number, row in enumerate(self._rows()):
             refusal = found.get(number)
             if refusal is None or not (self._chunk or row[2] in _WRITES):

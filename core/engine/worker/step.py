@@ -179,7 +179,7 @@ class Stepper:
 
 
 def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
-    """Whether this is about a row that the sink refuses: it is found, to hold it and go on or to stop at its key."""
+    """Whether the sink rejects a row: the step then isolates it, to quarantine it or to stop at its key."""
     return isinstance(error, RowRefused) and error.where == "sink" and (options.quarantines or sink.names_rows)
 
 

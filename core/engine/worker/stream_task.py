@@ -89,9 +89,9 @@ _lock = threading.Lock()
 
 @contextmanager
 def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "") -> Iterator[Lent]:
-    """A pair of this worker; kept for the next task unless the block raised. `session` is its name at the store.
+    """Yield a pair of this worker, retained for the next task unless the block raises; `session`: its store name.
 
-    Those of other epochs are ended; of tables that go on alone only those of the same `group`.
+    Pairs of other epochs are ended; for separate tables only those of the same `group`.
     """
     key = (job.source, job.sink, job.name, job.slot, group, epoch)
     with _lock:
@@ -138,9 +138,9 @@ _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, Er
 
 
 def _connect(lent: Lent, task: StreamTask) -> None:
-    """Open the sessions before any lane's turn: a server that does not answer is no lane's failure but all lanes'.
+    """Open the sessions before any lane's turn: a silent server is a failure of all lanes, not of one.
 
-    What is wrong with one table of several stops its own lanes alone.
+    An error of one table stops only its own lanes.
     """
     try:
         lent.opened(task.lanes[0].table)
@@ -221,11 +221,11 @@ class _IdleWait:
         self._lock = threading.Lock()
 
     def note(self, share: int, quiet: bool, asked: int) -> bool:
-        """Note what a share found; returns whether the lanes of all shares have been quiet for long enough.
+        """Record a share's finding; return whether the lanes of all shares have been quiet for long enough.
 
-        `asked` is how many lanes were found with nothing new, 0 where one had something: then it begins anew. Once a
-        share has been told so all are, whatever they found since: a task that went on for one would keep the lanes of
-        the others from the next task.
+        `asked`: the number of quiet lanes, 0 if one had changes, which restarts the count. Once one share got True, all
+        get it, whatever they found since: a task that continued for one share would keep the others' lanes from the
+        next task.
         """
         now = self._clock.monotonic()
         with self._lock:

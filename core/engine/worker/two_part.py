@@ -1,8 +1,8 @@
 """A step into a sink that shares no transaction with its progress row: prepare, decide, commit, settle (ADR 23).
 
-The store's compare-and-swap decides which range is written next, and no other is until that one is settled. Whoever
-finds one that is decided finishes it first: by its token where the sink kept one, else by writing it again, which is
-counted before it is done.
+The store's compare-and-swap decides the next range, and no other is written until that one is settled. A task that
+finds a decided range finishes it first: by its token if the sink stored one, else by writing it again, which is counted
+first.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class StagedSink:
             raise self.missed(key, epoch, after)
 
     def missed(self, key: LaneKey, epoch: int, after: Position) -> SlotkeeperError:
-        """What it means that a decided range is not there to be finished any more."""
+        """Return the error for a decided range that can no longer be finished."""
         row = self.store.read_row(key)
         if self.withdraws and stands_free(row, epoch, after):
             what = f"{key.shard}: another task has withdrawn the range planned at {after.text}"
@@ -163,7 +163,7 @@ class StagedSink:
         assert self._chunk is not None, "copy_chunk() comes first"
         key, epoch, number = self._chunk
         self._chunk = None
-        # another task may have noted the same chunk; who may not is told by the next chunk, and by the copy's end
+        # another task may have recorded the same chunk; the next chunk, and the copy's end, detect a superseded task
         self.store.end_chunk(key, epoch, number, self._left_out_of_chunk)
 
     # -- the session ------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class TwoPartSink(StagedSink):
         self._sink = sink
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Prepare, decide, commit and settle; False where the range was not ours to decide."""
+        """Prepare, decide, commit and settle; False if another task has the range."""
         if not rows:
             self.forget()
             return self.store.advance_empty(key, epoch, after, new)
@@ -235,7 +235,7 @@ class TwoPartSink(StagedSink):
         self.settle(key, epoch, after, decided)
 
     def _write_again(self, key: LaneKey, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
-        """Count first: whoever is killed in between has counted too much, never too little."""
+        """Count first: a task killed in between has counted too much, never too little."""
         if not self.store.repeat(key, epoch, after, decided):
             raise self.missed(key, epoch, after)
         self._sink.write(batch)
@@ -246,5 +246,5 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
-    """There is no quarantine of a sink without trials: the configuration refuses it."""
+    """A sink without trials has no quarantine: the configuration rejects it."""
     return Refused("this sink cannot quarantine rows", 'set on_bad_row = "stop"', where="sink")

@@ -1,4 +1,4 @@
-"""What Doris says about loads, read: which error of ours an answer is, and what became of a transaction. Pure.
+"""Parses Doris's answers about loads: the SlotkeeperError of an answer, and a transaction's outcome. Pure.
 
 Strings: BE's stream_load.cpp, stream_load_2pc.cpp and http_common.h, FE's LoadAction and LabelAlreadyUsedException.
 """
@@ -69,7 +69,7 @@ _PERSON = {
 
 
 def related(message: str) -> str:
-    """The number of the transaction to which a taken label belongs; "" where it is not told.
+    """The number of the transaction that used a label; "" if unknown.
 
     >>> related("errCode = 2, detailMessage = Label [a] has already been used, relate to txn [77]")
     '77'
@@ -79,7 +79,7 @@ def related(message: str) -> str:
 
 
 def is_done(message: str) -> bool:
-    """Whether the second phase is refused because it is done.
+    """Whether Doris rejects the second phase because it is done.
 
     >>> is_done("transaction [7] is already visible, not pre-committed.")
     True
@@ -88,22 +88,22 @@ def is_done(message: str) -> bool:
 
 
 def is_aborted(message: str) -> bool:
-    """Whether it is refused because the transaction was aborted."""
+    """Whether Doris rejects it because the transaction was aborted."""
     return bool(_ABORTED.search(message))
 
 
 def is_missing(message: str) -> bool:
-    """Whether the transaction is not known, or not any more."""
+    """Whether the transaction is unknown, or already forgotten."""
     return bool(_MISSING.search(message))
 
 
 def still_runs(message: str) -> bool:
-    """Whether it is refused because the load has not come to its end."""
+    """Whether Doris rejects it because the load has not ended."""
     return "is prepare, not pre-committed" in message
 
 
 def refusal(message: str, target: str, filtered: int = 0) -> SlotkeeperError:
-    """The error that a message of a failed load is; `filtered` rows of it were rejected.
+    """Return the error for the message of a failed load; `filtered` of its rows were rejected.
 
     >>> type(refusal("current running txns on db 1 is 100, larger than limit 100", "a.b")).__name__
     'Busy'
@@ -144,9 +144,9 @@ _COLUMN = re.compile(r"column(?:_name)?\s*(?:\[([^\]]+)\]|=\s*([\w$]+)|\(([^)]+)
 
 
 def code_of(reason: str) -> str:
-    """The SQLSTATE that comes closest to a reason.
+    """Return the closest SQLSTATE to a reason.
 
-    >>> code_of("column_name[v], null value for not null column"), code_of("what nobody knows")
+    >>> code_of("column_name[v], null value for not null column"), code_of("an unknown reason")
     ('23502', '22000')
     """
     low = reason.lower()
@@ -164,7 +164,7 @@ def column_of(reason: str) -> str:
 
 
 def page_name(url: str) -> str:
-    """Where an error page is, without a login in it, and short.
+    """Return an error page's short address, without a login.
 
     >>> page_name("http://u:p@be:8040/api/_load_error_log?file=a")
     'http://be:8040/api/_load_error_log?file=a'
@@ -202,7 +202,7 @@ def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> Slo
 
 
 def without_values(reason: str) -> str:
-    """A reason without what stands in brackets or quotes behind the name of its column, or behind `value=`.
+    """Return a reason without the values in brackets or quotes after its column's name, or after `value=`.
 
     A value may hold brackets and quotes itself: so all is hidden from the first of them to the last.
 
@@ -221,7 +221,7 @@ def without_values(reason: str) -> str:
 
 
 def counted(answer: Mapping[str, Any], name: str) -> int:
-    """A number of rows in an answer; 0 where it has none.
+    """Return a number of rows in an answer; 0 without one.
 
     >>> counted({"a": 3, "b": "4", "c": [5], "d": True}, "a"), counted({"b": "4"}, "b"), counted({"c": [5]}, "c")
     (3, 0, 0)
@@ -231,7 +231,7 @@ def counted(answer: Mapping[str, Any], name: str) -> int:
 
 
 def unreadable(target: str, status: int) -> SlotkeeperError:
-    """The error of an answer that is none of Doris's; nobody knows what was done."""
+    """The error of an answer that is not Doris's; the outcome of the load is unknown."""
     if status in (401, 403):
         return AccessRefused(f"{target}: HTTP {status}", "check user and password", where="sink")
     return Unreachable(f"{target}: HTTP {status}, not an answer of a Stream Load", where="sink")

@@ -1,4 +1,4 @@
-"""What `doctor` finds at a Doris sink: login, labels' life, the longest value, the targets, the least rights.
+"""Findings of `doctor` at a Doris sink: login, retention of labels, the longest value, the targets, the least rights.
 
 Changes nothing.
 """
@@ -35,7 +35,7 @@ STRING_LIMIT, STRING_BYTES = "string_type_length_soft_limit_bytes", 1_048_576
 
 
 def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """What is found, the server first."""
+    """Return the findings, the server's first."""
     place = f"sink {asked.name}"
     comment = str(queries.rows("SELECT @@version_comment")[0][0])
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {comment}")
@@ -73,7 +73,7 @@ def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, w
 
 
 def _string_limit(queries: MysqlQueries) -> int | None:
-    """The lowest limit of a STRING among the BEs, in bytes; None where this login is not told.
+    """The lowest limit of a STRING among the BEs, in bytes; None if this login cannot see it.
 
     Doris, "SHOW BACKEND CONFIG": BackendId, Host, Key, Value, Type, IsMutable (apache/doris, `ShowConfigCommand`).
     """
@@ -87,7 +87,7 @@ def _string_limit(queries: MysqlQueries) -> int | None:
 
 
 def _longest(place: str, table: shape.DorisTable, image: TableIdentity, limit: int) -> Iterator[Finding]:
-    """The longest value of columns that have no length of their own; bytes come as `\\x` and two letters each."""
+    """Return the longest value of columns without a length; bytes are written as `\\x` and two letters each."""
     names = shape.of_types(table, [one.name for one in image.columns], shape.UNSIZED)
     raw = [one.name for one in image.columns if one.name in names and image.plain(one.type) == "bytea"]
     end = f"a longer one is rejected, never cut ({STRING_LIMIT})"

@@ -1,7 +1,7 @@
-"""A batch as the body of a load: the last row of each key, as JSON lines. Pure but for the file that they wait in.
+"""A batch as the body of a load: the last row of each key, as JSON lines. Pure except for the file that holds them.
 
 One row per key, because inside one load Doris promises no order among the rows of a key (Doris, "Sequence Column").
-JSON lines and not CSV: a text of `\\N` is no NULL, and no byte of a value can be a separator.
+JSON lines, not CSV: a text of `\\N` is not NULL, and no byte of a value can be a separator.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def backquoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows become lines: names of the columns, in their order, and where the key is among them.
+    """How rows become lines: the columns' names in order, and the positions of the key among them.
 
-    `booleans` are places of columns whose text is `t` or `f`; `filled` has a text for columns that hold no NULL: a
-    deleted row is told by its key, and needs no more. `sequenced`: the target has a sequence column, of LARGEINT.
+    `booleans`: positions of columns whose text is `t` or `f`. `filled`: a text for NOT NULL columns of a deleted row,
+    which only its key identifies. `sequenced`: the target has a sequence column, of LARGEINT.
     """
 
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class Layout:
 
     @property
     def header(self) -> str:
-        """What the header `columns` of a load says: SQL to the FE, so a name that is a keyword or odd needs quotes.
+        """Return the header `columns` of a load: SQL to the FE, so a keyword or an odd name needs quotes.
 
         apache/doris, `NereidsStreamLoadTask.setColumnToColumnExpr` and `quotedIdentifier` of `DorisParser.g4`.
         """
@@ -70,7 +70,7 @@ def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = 
     """The last row of each key; `rows` is gone through twice. A chunk's rows have columns alone; `packed`: by gzip."""
     skip = 0 if chunk else _EVENT
     keep = _last(layout, rows, skip)
-    file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - whoever sends it closes it
+    file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - its sender closes it
     line = _line(layout)
     with ExitStack() as ends:
         into = ends.enter_context(gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1, mtime=0)) if packed else file

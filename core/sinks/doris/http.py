@@ -1,4 +1,4 @@
-"""Requests to FE and BE: each on a line of its own, under one deadline, with a password for named hosts only.
+"""Requests to FE and BE: each on its own connection, under one deadline, with a password for named hosts only.
 
 `http.client` and no client above it: FE must be asked with `Expect: 100-continue` and without a body, its 307 carries
 the password in its URL, and a BE that refuses before the body has come must be heard before it is sent; none of the
@@ -49,7 +49,7 @@ class HttpAnswer:
 
     @property
     def json(self) -> dict[str, Any] | None:
-        """Its object; None where it is none, or one within another without end."""
+        """Return the body's JSON object; None for anything else, or for endless nesting."""
         try:
             found = json.loads(self.data)
         except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ class DorisHttp:
         body: IO[bytes] | None = None,
         size: int = 0,
     ) -> HttpAnswer:
-        """The answer of the BE to which FE sends a request, or FE's own; Unreachable where it is not known.
+        """Return the answer of the BE to which FE redirects a request, or FE's own; raises Unreachable if unknown.
 
         LoginRefused where FE refuses the newest password: one that it refused twice is not sent again for hours.
         """
@@ -120,9 +120,9 @@ class DorisHttp:
         return self._exchange(plain, self._named(first.location), request)
 
     def page(self, url: str, seconds: float) -> str:
-        """What a page of errors says, at most ANSWER_BYTES; "" where it cannot be had, or the URL is no such page's.
+        """Return a page of errors, at most ANSWER_BYTES; "" if it is unreachable, or the URL is not such a page.
 
-        The URL is the server's own, and is asked with the password: of other pages some do things.
+        The server supplies the URL, and the request carries the password: some other pages change the server.
         """
         try:
             place, where = self._named(url), urlsplit(url)
@@ -135,7 +135,7 @@ class DorisHttp:
         return found.data.decode("utf-8", "replace") if found.status == 200 else ""
 
     def _named(self, url: str) -> Place:
-        """The host and port of a URL, without the password in it; Refused where it is not a place of this Doris."""
+        """Return host and port of a URL, without its password; raises Refused unless they belong to this Doris."""
         endpoint = self.login.endpoint
         try:
             where = urlsplit(url)
@@ -144,7 +144,7 @@ class DorisHttp:
             what = f"the FE {endpoint.host} redirects to an invalid URL"
             raise Refused(what, "check which program answers there", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
-            # a password is never sent on in plain text by a redirect; nor is TLS begun that nobody asked for
+            # a redirect never sends a password in plain text, nor starts TLS that the configuration does not ask for
             scheme = where.scheme
             what = f'the FE {endpoint.host} redirects to {scheme}://{host}:{port}, but sslmode is "{endpoint.sslmode}"'
             hint = "enable TLS at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
@@ -174,7 +174,7 @@ class DorisHttp:
         return port in (ports or {BE_PORT})
 
     def _exchange(self, plain: str, place: Place, request: _Request) -> HttpAnswer:
-        """One request on a line of its own, ended by our own deadline, however slowly an answer comes."""
+        """Send one request on its own connection, ended by the client's deadline at any speed of the answer."""
         (host, port), seconds, tls = place, request.seconds, tls_context.context(self.login.endpoint)
         limit = self.login.endpoint.connect_timeout_ms / 1000
         line = http.client.HTTPConnection(host, port, timeout=limit)
@@ -246,7 +246,7 @@ def _lowered(places: Iterable[Place]) -> frozenset[Place]:
 
 
 def first_bytes(line: socket.socket) -> bytes:
-    """What a server says before the body is sent, as far as its status: none where it waits for the body in silence.
+    """Return a server's status before the body is sent; none if it silently waits for the body.
 
     `_GO_ON` asks for it; anything else is an answer already, and the body is not to be sent.
     """

@@ -1,4 +1,4 @@
-"""The target's shape: as Doris reports it, why it cannot be written, how a target is made. Pure but for two questions.
+"""The target's shape: as Doris reports it, objections to it, and how to create it. Pure except for two queries.
 
 A target that is written: a UNIQUE table with its delete sign, which it has from the start (Doris, "Batch
 Deletion"), the source's key, its columns and no others, types that take each value as it is.
@@ -103,7 +103,7 @@ def quoted(target: str) -> str:
 
 
 def read(queries: MysqlQueries, target: str) -> DorisTable:
-    """The target; Refused where it, or its database, is not there."""
+    """Return the target; raises Refused if it or its database does not exist."""
     made = str(queries.rows(f"SHOW CREATE TABLE {quoted(target)}")[0][1])
     shown, described = "SET show_hidden_columns = {}", f"DESC {quoted(target)}"
     _, described_columns, _ = queries.in_one_session(shown.format("true"), described, shown.format("false"))
@@ -118,7 +118,7 @@ def read(queries: MysqlQueries, target: str) -> DorisTable:
 
 
 def backends(queries: MysqlQueries) -> list[Place]:
-    """Host and HttpPort of each BE; none where this login may not see them.
+    """Return host and HttpPort of each BE; none if this login cannot see them.
 
     Doris, "SHOW BACKENDS": it needs ADMIN_PRIV or NODE_PRIV. Versions before 2.0 call the host IP.
     """
@@ -172,7 +172,7 @@ def unsendable(image: TableIdentity) -> Iterator[Objection]:
 
 
 def _several_texts(source: str) -> bool:
-    """Whether equal values of a type may have several texts: as keys they would be several rows.
+    """Whether equal values of a type can have several texts: as keys they would be several rows.
 
     >>> [_several_texts(one) for one in ("numeric", "numeric(9,2)", "text", "interval", "jsonb", "timestamp(3)")]
     [True, False, False, True, True, False]
@@ -287,7 +287,7 @@ def type_of(source: str, key: bool) -> str:
 
 
 def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
-    """Why no target can be made for the source's image."""
+    """Return why no target can be created for the source's image."""
     if not image.key:
         yield Objection(f"cannot create {name}: the source has no key", "add a primary key to the source's table")
     yield from unsendable(image)
@@ -315,7 +315,7 @@ def statement(name: str, image: TableIdentity) -> str:
 
 
 def shadow_of(name: str) -> str:
-    """The table into which a replacing copy goes.
+    """Return the name of a replacing copy's shadow table.
 
     >>> shadow_of("mart.orders")
     'mart.slotkeeper_copy_orders'

@@ -55,7 +55,7 @@ class DorisSink:
             for _ in range(_TRIES):
                 answer = self._load(body, label, two_phase=True)
                 if answer["Status"] != answers.TAKEN:
-                    # the number of a load that has all rows; one that has not is given up
+                    # the number of a load that has all rows; one that has not is aborted
                     number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
                     if there == body.rows:
                         return number
@@ -92,11 +92,11 @@ class DorisSink:
         raise answers.refusal(message, self.target)
 
     def _wait_visible(self, label: str) -> None:
-        """Return once a committed load is VISIBLE; Busy where Doris has not published it in VISIBLE_SECONDS.
+        """Return once a committed load is VISIBLE; raises Busy if Doris does not publish it within VISIBLE_SECONDS.
 
         The second phase answers at COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), readers see rows at
-        VISIBLE. A label that Doris does not know any more was final; where the state cannot be asked, the answer to
-        the commit counts.
+        VISIBLE. A label that Doris has forgotten was final; if the state is unavailable, the answer to the commit
+        counts.
         """
         end, pause = time.monotonic() + VISIBLE_SECONDS, 0.01
         while self._is_unpublished(label):
@@ -121,7 +121,7 @@ class DorisSink:
             return
 
     def state(self, label: str) -> str:
-        """What `get_load_state` says of a label: the newest transaction's state, UNKNOWN where there is none."""
+        """Return the label's state by `get_load_state`: the newest transaction's, UNKNOWN if there is none."""
         path = f"/api/{self._database}/get_load_state?label={quote(label)}"
         answer = self.http.ask("GET", path, {}, SHORT_SECONDS)
         found = self._object(answer).get("data")
@@ -153,7 +153,7 @@ class DorisSink:
         return self.layout.key
 
     def trial(self, rows: Callable[[], Iterator[Fields]], count: int, chunk: bool) -> int:
-        """How many of these rows Doris filters: a load of them is pre-committed and given up."""
+        """Return how many of these rows Doris filters: pre-commits a load of them and aborts it."""
         try:
             answer = self._tried(rows, chunk, "1")
         except RowRefused:
@@ -171,7 +171,7 @@ class DorisSink:
         return None
 
     def _tried(self, rows: Callable[[], Iterator[Fields]], chunk: bool, ratio: str) -> dict[str, Any]:
-        """A load that nobody will commit; its label is its own, and its time is short."""
+        """Send a load that is never committed, under its own label and with a short timeout."""
         body = self._body(rows, chunk)
         label = f"slotkeeper_trial_{secrets.token_hex(16)}"
         with body.file:

@@ -1,4 +1,4 @@
-"""Whole tables of a Doris for a comparison: rows come as texts, in the order of their key, and are hashed here.
+"""Whole tables of Doris for a comparison: rows arrive as texts, in key order, and are hashed on this host.
 
 The hash is computed here and not by Doris, whose functions for it were tried on no Doris: a range that is hashed
 travels to us, a row at a time.

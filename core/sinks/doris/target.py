@@ -1,4 +1,4 @@
-"""The target of a job over a session: as a start sees it, how a copy goes in, and what a check of targets reads of it.
+"""The target of a job over a session: for a start, for a copy, and for a check of targets.
 
 A copy that replaces goes into a table beside the target, which takes the target's place at its end in one statement
 (Doris, "REPLACE"); that statement and the progress rows are of two servers, so a start that finds it done, and not
@@ -64,7 +64,7 @@ class DorisSight(BesideSight[MysqlQueries]):
 
 
 def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
-    """The ids of a table's partitions; none where this login is not told ("SHOW PARTITIONS": the SHOW permission)."""
+    """The ids of a table's partitions; none if this login cannot see them ("SHOW PARTITIONS": the SHOW permission)."""
     try:
         return frozenset(int(row[0]) for row in queries.rows(f"SHOW PARTITIONS FROM {quoted(target)}"))
     except AccessRefused:
@@ -76,7 +76,7 @@ SHADOW = "shadow"
 
 
 class DorisTarget(BesideTarget[MysqlQueries]):
-    """The target table, which is made on request; a replacing copy goes in beside it."""
+    """The target table, created on request; a replacing copy uses a shadow table."""
 
     def admit(self, identity: TableIdentity) -> bool:
         if self._job.channel.create_target and not self._is_there(self._name):
@@ -135,7 +135,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         )
 
     def half_done(self, way: str) -> Refused | None:
-        """Why a half-done copy whose chunks go in by `way` cannot go on; a chunk may be written again, by key."""
+        """Why an unfinished copy in mode `way` cannot continue; a chunk can be written again, by key."""
         if not way:
             what = f"unknown mode of the unfinished copy into {self._name}"
         elif way == SHADOW and not self._is_there(shape.shadow_of(self._name)):
@@ -154,7 +154,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         super().begin_copy(store, turn, chunks, copying)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Put a replacing copy in the target's place, then turn the lanes; refuse where a chunk is not done."""
+        """Exchange the shadow for the target, then set the lanes' states; raises if a chunk is unfinished."""
         if copying != SHADOW:
             super().end_copy(store, turn, noted, copying)
             return

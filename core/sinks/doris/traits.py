@@ -1,4 +1,4 @@
-"""What a Doris can do as a sink."""
+"""The traits of Doris as a sink."""
 
 from __future__ import annotations
 

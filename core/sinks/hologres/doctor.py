@@ -1,4 +1,4 @@
-"""What `doctor` finds at a Hologres sink: login, clock, the targets, and the least rights. Changes nothing."""
+"""Findings of `doctor` at a Hologres sink: login, clock, the targets, and the least rights. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """What is found, the server first."""
+    """Return the findings, the server's first."""
     place = f"sink {asked.name}"
     before = utc().timestamp()
     version, user, clock = session.rows("server")[0]

@@ -1,4 +1,4 @@
-"""Hologres as a kind of sink: written over its PostgreSQL protocol, and no store, so it names one.
+"""Hologres as a sink kind: written over its PostgreSQL protocol, with its progress rows at a separate store.
 
 What is promised is "at least once, repeats are counted" (ADR 47): nothing of it was run against a live Hologres.
 Errors count by SQLSTATE where it is PostgreSQL's, and by the words that holo-client tells errors by (ExceptionCode,
@@ -45,7 +45,7 @@ _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Busy) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
@@ -84,7 +84,7 @@ class HologresConnection(BesideConnection[Session]):
         super().__init__(Session(login.endpoint, login.password, login.name, DIALECT))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> HologresSink:
-        """A worker's ranges and chunks; the target is read once more, because it may have changed."""
+        """Return a worker's sink of ranges and chunks; reads the target again, because it may have changed."""
         table, image = shape.read(self._session, job.channel.target), image_of(job.channel, identity)
         options = job.sink_options
         refuse(list(shape.objections(table, image, options)), "sink")

@@ -31,7 +31,7 @@ MODES = ("auto", "upsert")
 
 @dataclass(frozen=True, slots=True)
 class HologresColumn:
-    """A column of the target; `filled`: the server has a value where none is given; `number` is the catalog's."""
+    """A column of the target; `filled`: the server has a default value; `number`: the catalog's."""
 
     name: str
     type: str
@@ -57,7 +57,7 @@ class HologresTable:
 
 
 def read(session: Session, target: str) -> HologresTable:
-    """The target; Refused where it is not there."""
+    """Return the target; raises Refused if it does not exist."""
     schema, _, name = target.partition(".")
     found = session.rows("relation", {"schema": schema, "name": name})
     if not found:
@@ -92,7 +92,7 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
 
 
 def _option_objections(options: SinkOptions) -> Iterator[Objection]:
-    """What a Hologres is not asked for, by the names of the keys."""
+    """Return the objections to options that Hologres does not support, by the names of the keys."""
     if options.write_mode not in MODES:
         what = f'write_mode = "{options.write_mode}" is not supported for Hologres, which takes INSERT ON CONFLICT'
         yield Objection(what, 'set write_mode = "auto"')
@@ -122,7 +122,7 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
 
 
 def lost(source: str, there: str) -> str:
-    """What a Hologres would not keep of a value though the types have one name; "" for nothing.
+    """Return what Hologres would lose of a value of the same type; "" for nothing.
 
     >>> lost("timestamp with time zone", "timestamp with time zone")
     'Hologres stores milliseconds of it'
@@ -142,7 +142,7 @@ def lost(source: str, there: str) -> str:
 
 
 def fits(source: str, there: str, made: bool = False) -> bool:
-    """Whether a column takes each value of a source's type, and reads the same; `made`: somebody made that type.
+    """Whether a column accepts every value of a source's type unchanged; `made`: the type is user-defined.
 
     >>> fits("integer", "bigint"), fits("bigint", "integer"), fits("kinds.mood", "text", True)
     (True, False, True)

@@ -1,4 +1,4 @@
-"""Ranges and chunks of one channel into its target: the net effect of each key, in statements that each stand alone.
+"""Writes ranges and chunks of one channel to its target: the net effect of each key, in independent statements.
 
 `HologresSink` implements `slotkeeper.core.ports.sink.BatchSink` of a server that keeps nothing unseen: what is decided
 is written, and may be written once more. The rules of the net effect are those of the PostgreSQL sink's statements, in
@@ -35,7 +35,7 @@ class NetEffect:
 
 
 def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions, whole: bool) -> NetEffect:
-    """The net effect of a range's events; `key` are the key's places among the columns.
+    """Return the net effect of a range's events; `key`: the key's indexes among the columns.
 
     `whole`: a row that is written has every column of the target, so that its key need not be deleted before.
     Memory grows with the keys of a range, and with its events where `conflict_strategy` is "ignore".
@@ -91,7 +91,7 @@ _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapsho
 
 
 class HologresSink:
-    """Writes into one target; not shared between threads.
+    """Writes to one target; not shared between threads.
 
     `required` are the mirrored columns that hold no NULL there; `whole`: the target has no column of its own, or those
     that it has are made NULL.
@@ -107,7 +107,7 @@ class HologresSink:
         self._whole = whole
 
     def prepare(self, batch: Batch) -> str:
-        """Refuse what is known to be refused before the range is decided; nothing is sent, and nothing kept."""
+        """Raise known rejections before the range is decided; sends and stores nothing."""
         places = self.target.places
         for row in batch.rows():
             columns = row[EVENT_FIELDS:]
@@ -124,11 +124,11 @@ class HologresSink:
         return ""
 
     def commit(self, token: str) -> bool:
-        """Nothing is ever kept under a token."""
+        """Return False: the server stores nothing under a token."""
         return False
 
     def discard(self, token: str) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is stored."""
 
     def write(self, batch: Batch) -> None:
         """Delete what ended, then write what stays, statement by statement; seen at once, and cut off anywhere."""

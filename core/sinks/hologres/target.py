@@ -1,4 +1,4 @@
-"""The target of a job over a session: as a start sees it, how a copy goes in, and what a check of targets reads of it.
+"""The target of a job over a session: for a start, for a copy, and for a check of targets.
 
 Nothing is made or altered here: distribution, storage and table group of a Hologres table are a person's choice.
 A table that is made again, or takes another's name, has another oid in pg_class, and so has one that was resharded or
@@ -52,7 +52,7 @@ class HologresSight(BesideSight[Session]):
 
 
 class HologresTarget(BesideTarget[Session]):
-    """The target table, which is never made or altered."""
+    """The target table, which this module never creates or alters."""
 
     def _is_empty(self) -> bool:
         return not self._asked("SELECT 1 FROM {} LIMIT 1")

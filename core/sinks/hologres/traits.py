@@ -1,4 +1,4 @@
-"""What a Hologres can do as a sink."""
+"""The traits of Hologres as a sink."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What `doctor` finds at a PostgreSQL sink: login, version, clock, the rights that progress tables and targets need.
+"""Findings of `doctor` at a PostgreSQL sink: login, version, clock, rights on progress tables and targets.
 
-Nothing is made or locked.
+Creates and locks nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _APPENDS = ("SELECT", "INSERT")
 
 
 def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """What is found, the server first."""
+    """Return the findings, the server's first."""
     place = f"sink {asked.name}"
     before = utc().timestamp()
     server = viewer.server()
@@ -60,7 +60,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
 
 
 def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Finding:
-    """Whether our own tables can be made, which is when each is first needed, and written."""
+    """Return whether the own tables can be created (at first use) and written."""
     rights = viewer.schema(schema)
     if rights is None:
         return Finding(place, Level.FAIL, f"schema {schema} for the progress tables does not exist")
@@ -83,7 +83,7 @@ def _progress_finding(place: str, schema: str, viewer: PostgresViewer) -> Findin
 
 
 def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Whether the audit's copy holds against this login, which may append lines and need not change any."""
+    """Return whether the audit's copy is protected from this login, which needs to append lines but change none."""
     table = f"{quoted(schema)}.{_AUDIT}"
     how = viewer.alters(schema, _AUDIT)
     if how is None:
@@ -93,14 +93,16 @@ def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) 
         return
     cure = f"REVOKE ALL ON {table} FROM {quoted(user)}; GRANT {', '.join(_APPENDS)} ON {table} TO {quoted(user)}"
     cure = f"ALTER TABLE {table} OWNER TO your_administrator; {cure}" if how[0].startswith("owns") else cure
-    text = f"{table}: {user} {', '.join(how)}, so this copy is no proof against that login; as administrator: `{cure}`"
+    text = (
+        f"{table}: {user} {', '.join(how)}, so this copy proves nothing against that login; as administrator: `{cure}`"
+    )
     yield Finding(place, Level.WARN, text)
 
 
 def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterator[Finding]:
-    """Tables that a job has followed and its configuration names no more: nobody registers their slots.
+    """Findings on tables that a job has followed but its configuration no longer names: no job registers their slots.
 
-    Whose progress table may not be read, its own finding says.
+    A separate finding reports an unreadable progress table.
     """
     named = {(job.name, job.source.name, job.channel.source_table, job.slot) for job in asked.jobs}
     known = {job.name for job in asked.jobs}
@@ -118,9 +120,9 @@ def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterat
 
 
 def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer) -> Iterator[Finding]:
-    """A start's two locks where somebody has one who is no job of these progress rows: said as the start would say it.
+    """Findings on a start's two locks if a session other than a job of these rows holds one, in the start's words.
 
-    A lock that another coordinator has is not shown here: only a start, which tries for it, can tell.
+    A lock at another coordinator is not visible here: only a start, which tries to take it, finds it.
     """
     key = job.lane_key()
     lease, target = locks.lease_lock(key), locks.target_lock(job.locked_target)
@@ -151,7 +153,7 @@ def _target_findings(place: str, job: JobSpec, server: ServerSeen, viewer: Postg
 
 
 def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | None) -> Finding:
-    """Whether the target can be made, or written; a replacing copy makes its shadow beside it."""
+    """Return whether the target can be created or written; a replacing copy creates its shadow beside it."""
     replaces = job.on_existing == "replace"
     lacking = [schema.lacks(*(SCHEMA_RIGHTS if replaces or target is None else ("USAGE",)))]
     name = job.channel.target.partition(".")[0]
@@ -167,7 +169,7 @@ def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | N
 
 
 def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkAsked) -> Iterator[Finding]:
-    """Whether an existing target can hold the source; where the source does not answer, only what needs no source."""
+    """Return whether an existing target can hold the source; without the source's answer, only its own objections."""
     name = job.channel.target
     identity, complaint = asked.identity_of(job)
     if complaint:
@@ -191,10 +193,11 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
 
 
 def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """The least rights that these jobs need, as statements.
+    """GRANT statements with the least rights of these jobs.
 
-    A made target, and the shadow of a replacing copy, need CREATE in their schema; a schema is made by whoever runs
-    this, so that no login needs CREATE on the database. DWS, CREATE SCHEMA: IF NOT EXISTS from 9.1.0 on.
+    A created target, and the shadow of a replacing copy, need CREATE in their schema; the administrator who runs the
+    script creates the schema, so that no login needs CREATE on the database. DWS, CREATE SCHEMA: IF NOT EXISTS from
+    9.1.0 on.
     """
     user, own = quoted(endpoint.user), quoted(progress_schema)
     kept = [job for job in jobs if not job.channel.create_target]

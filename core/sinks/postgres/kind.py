@@ -1,4 +1,4 @@
-"""PostgreSQL, and a DWS spoken to as one, as kinds of sink: their sessions with their faces."""
+"""PostgreSQL, and DWS with PostgreSQL's protocol, as sink kinds: their sessions with their interfaces."""
 
 from __future__ import annotations
 

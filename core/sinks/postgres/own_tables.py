@@ -1,9 +1,9 @@
-"""Makes the sink's own tables and migrates them: numbered files, applied in order, their number recorded beside them.
+"""Creates and migrates the sink's own tables: numbered files, applied in order, with their number recorded.
 
-`migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` where a DWS takes another. A file that has
-landed is never changed; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a
-job of the version before goes on with what it makes: a column that is added is nullable or has a default. Tables that
-were made before numbers were recorded are recognised by their columns: `migrations/progress/earlier.sql`.
+`migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` if DWS needs another. A released file never
+changes; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a job of the
+previous version keeps working: an added column is nullable or has a default. Older tables without a recorded number are
+recognised by their columns: `migrations/progress/earlier.sql`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def migrations(group: str) -> list[Book]:
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Make or migrate the tables of a group in the open transaction; Refused where a newer version made them."""
+    """Create or migrate the tables of a group in the open transaction; raises Refused if a newer version owns them."""
     if _found(session, cursor, group)[0] == len(migrations(group)):
         return
     # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog

@@ -25,7 +25,7 @@ CREATE TABLE {schema}.slotkeeper_versions (
 GRANT SELECT ON {schema}.slotkeeper_versions TO PUBLIC
 
 -- name: create_dws
--- The same on a DWS.
+-- The same on DWS.
 CREATE TABLE {schema}.slotkeeper_versions (
     tables text NOT NULL PRIMARY KEY,
     version integer NOT NULL,

@@ -1,6 +1,7 @@
-"""A session to a PostgreSQL sink: what differs for a DWS, how an error counts, and the settings that safety rests on.
+"""A session to a PostgreSQL sink: differences of DWS, the kinds of errors, and the settings that safety depends on.
 
-Nothing but `SinkDialect` tells the two servers apart. Errors count by SQLSTATE; a message never carries a row's values.
+Only `SinkDialect` distinguishes the two servers. An error's kind follows its SQLSTATE; a message never has a row's
+values.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class SinkDialect:
-    """A server's ways; `name` is the sink's kind in the configuration, and the end of statements of its own.
+    """A server's dialect; `name` is the sink's kind in the configuration, and the suffix of its own statements.
 
-    `spreads`: a table lies on DNs by the hash of columns, and no column of its key is updated. `follows`: a temporary
-    table takes its columns from a query. `plain`: a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT
-    ON, no FILTER and no RETURNING, so a step goes through the table of net effects, and MERGE leaves what an upsert
-    behind it brings. `analyzes`: ANALYZE is allowed inside a transaction (of a DWS that is not documented).
-    `merges_since` is the first version with MERGE, 0 where every one has it. `path` is the search_path of its sessions.
+    `spreads`: a table is distributed by the hash of columns, and its key cannot be updated. `follows`: a temporary
+    table can take its columns from a query. `plain`: a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT
+    ON, no FILTER and no RETURNING, so a step uses the table of net effects, and MERGE leaves the rest to a following
+    upsert. `analyzes`: ANALYZE is allowed inside a transaction (DWS does not document it). `merges_since` is the first
+    version with MERGE, 0 if every one has it. `path` is the search_path of its sessions.
     """
 
     name: str
@@ -87,7 +88,7 @@ _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
@@ -96,7 +97,9 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     message = f"sink {place}: {safe(_shown(error, text, code), 300)}"
     if refusals.refusal(code, text):
         return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
-    if code == LIMIT and "user request" in text:  # somebody's pg_cancel_backend, which the next try may not meet
+    if (
+        code == LIMIT and "user request" in text
+    ):  # an administrator's pg_cancel_backend, which the next try may not meet
         return Busy(message, "", code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
@@ -135,7 +138,7 @@ def is_bad_row(error: BaseException) -> bool:
 
 
 def names_absent(error: BaseException) -> bool:
-    """Whether a value of a row names something that this server has not; no table or column of ours does."""
+    """Whether a row's value names an object that this server lacks; own tables and columns never do."""
     return pg.failure(error)[0] in _LACKED and bool(_AT_A_VALUE.search(pg.named(error).context))
 
 
@@ -184,7 +187,7 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
 
 
 def set_locally(cursor: pg.Cursor, name: str, value: str) -> None:
-    """Change a setting for the open transaction, where the server has it: a DWS may not have it."""
+    """Change a setting for the open transaction, if the server has it: DWS can lack it."""
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, name))
 
 
@@ -221,9 +224,9 @@ class SinkSession(Session):
         return bool(self.fetched("sessions_at_work", {"name": name}))
 
     def end_sessions(self, name: str, begins: bool = False) -> int:
-        """End this login's other sessions in this database by their name, or what it `begins` with; how many.
+        """End this login's other sessions in this database by name, or by prefix with `begins`; return how many.
 
-        They are told to end, and are not waited for.
+        Does not wait until they have ended.
         """
         pattern = _LIKE.sub(r"\\\g<0>", name) + "%" * begins
         return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])

@@ -11,7 +11,7 @@ UPDATE {schema}.slotkeeper_progress SET dns = %(dns)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND epoch = %(epoch)s
 
 -- name: rename
--- A DN under another name keeps its row, as a new one: a DWS does not update the column by whose hash rows lie.
+-- A renamed DN keeps its row, as a new one: DWS cannot update a distribution column.
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
      channel, fingerprint, registered, registered_at,
@@ -47,7 +47,7 @@ FROM {schema}.slotkeeper_progress
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
 
 -- name: insert
--- Nobody but a job's start inserts these rows.
+-- Only a job's start inserts these rows.
 INSERT INTO {schema}.slotkeeper_progress
     (source, source_table, slot, shard, node_id, target, position, epoch, changes, state, noted_start, noted_end,
      channel, fingerprint, registered, registered_at,
@@ -222,9 +222,9 @@ WHERE l.number = %(lock)s AND (l.pid IS NULL OR l.pid <> pg_backend_pid())
 ORDER BY of_our_rows DESC, l.pid
 
 -- name: end_sessions
--- Ends our own sessions, of an earlier start or of a task that was given up, by the names that we gave them: only the
+-- Ends the job's own sessions, of an earlier start or of an abandoned task, by their names: only the
 -- same login's, and only in this database, as a job of the same name may write to another one.
--- PostgreSQL, "System Administration Functions": whoever is a member of a session's role may end it. DWS, "Server
+-- PostgreSQL, "System Administration Functions": a member of a session's role can end it. DWS, "Server
 -- Signaling Functions": only system administrators may, and those with gs_role_signal_backend ("Preset Roles").
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()

@@ -1,4 +1,4 @@
-"""The target table as a start sees it: made on request, refused by name, and the way in which a copy goes in."""
+"""The target table for a start: creation on request, objections, and the mode of a copy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PostgresTarget:
         return True
 
     def _refuse_written_down(self) -> None:
-        """TARGET CHANGED where a check said so: to revert what it found brings no row back, so it comes first."""
+        """Raise TARGET CHANGED if a check recorded it: reverting the change restores no row, so it comes first."""
         key = self._job.lane_key()
         with self._session.transaction() as cursor:
             if seen.written_down(self._session, cursor, asdict(key)):
@@ -102,7 +102,7 @@ class PostgresTarget:
         except SlotkeeperError as error:
             if error.kind is ErrorKind.TRANSIENT:
                 raise
-            return None  # what cannot be asked, or waits for somebody's lock, is no reason to refuse a plan
+            return None  # an unreadable or locked table is not a reason to reject a plan
         return None if not found or found[0] is None else int(found[0])
 
     def readers(self) -> str | None:
@@ -166,7 +166,7 @@ class PostgresTarget:
         store.begin_copy(turn, chunks, copying, prepare)
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        """Exchange a shadow, then turn the lanes, in one transaction; refuse where a chunk is not done."""
+        """Exchange a shadow, then set the lanes' states, in one transaction; raises if a chunk is unfinished."""
         assert isinstance(store, PostgresProgress)
         session = store.session
 
@@ -175,7 +175,7 @@ class PostgresTarget:
                 lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
                 targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
             else:
-                # TARGET CHANGED where it is not the table any more that the copy began with
+                # TARGET CHANGED if it is not the table with which the copy started
                 (record, _), target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
                 ((_, now),) = seen.read(session, cursor, [Asked(self._job, target.columns, record, 1)])
                 why = target_seen.changed(record, now)
@@ -189,7 +189,7 @@ class PostgresTarget:
         return reshaping.reshape(self._session, self._job.channel, identity, old, self._job.sink_options)
 
     def alterable(self, shape: Reshape) -> None:
-        """Raise Busy where somebody has the target to himself now, or only reads it: an ALTER wants it alone."""
+        """Raise Busy while another session locks or reads the target: an ALTER needs it exclusively."""
         if not shape.statements:
             return
         with self._session.transaction() as cursor:
@@ -212,7 +212,7 @@ class PostgresTarget:
 
     def _run(self, statements: Sequence[str]) -> None:
         with self._session.transaction() as cursor:
-            # a new type writes the table anew
+            # a new type rewrites the table
             lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
             _wait_shortly(cursor)
             for statement in statements:
@@ -228,8 +228,8 @@ class PostgresTarget:
 
 
 def _wait_shortly(cursor: pg.Cursor) -> None:
-    """Whoever comes behind a statement that waits for a whole table waits for it as well, readers too.
+    """Limit the lock wait: every later statement on the table, readers included, queues behind a waiting ALTER.
 
-    PostgreSQL, "Explicit Locking" and lock_timeout: so it gives up soon, and is tried again.
+    PostgreSQL, "Explicit Locking", lock_timeout: the statement fails soon, and is retried.
     """
     set_locally(cursor, "lock_timeout", LOCK_WAIT)

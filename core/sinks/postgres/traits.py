@@ -1,4 +1,4 @@
-"""What a PostgreSQL, and a DWS spoken to as one, can do as a sink."""
+"""The traits of PostgreSQL, and of DWS with PostgreSQL's protocol, as sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DWS binlog table for readers that hand rows on: ranges whose ends are fixed before they are read, whole images.
+"""Binlog tables of DWS for DataFrame readers: ranges with fixed ends, full row images.
 
 Implements `slotkeeper.core.ports.kinds.Changelog`.
 """
@@ -26,10 +26,10 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
 
 class DwsChangelog(DwsSource):
-    """One table and slot of a DWS; not shared between threads."""
+    """One table and slot of DWS; not shared between threads."""
 
     def field_type(self, column: Column) -> FieldType:
-        """What a column's values are read as: a domain's are those of its base type."""
+        """Return the type of a column's values for readers: a domain's base type."""
         return field_type(self.identity.plain(column.type))
 
     def exists(self) -> bool | None:
@@ -38,10 +38,10 @@ class DwsChangelog(DwsSource):
         return None if points is None else any(one.slot == self.slot for one in points)
 
     def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> DwsPosition:
-        """The last event that shows at the range's last point.
+        """Return the last visible event at the range's last point.
 
-        Whether `latest` is a point whose transaction shows everywhere is not documented (DWS, "Subscribing to Hybrid
-        Data Warehouse Binlog"): a reader that takes all of it for read loses what comes later, in silence.
+        DWS does not document whether the transaction of `latest` is visible everywhere ("Subscribing to Hybrid Data
+        Warehouse Binlog"): a reader that counts all of it as read silently loses later events.
         """
         self._orient(shard)
         end = DwsPosition(ours(up_to).point, None)

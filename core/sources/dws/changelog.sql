@@ -1,8 +1,8 @@
--- What a reader of changelogs sends to a DWS; `queries.sql` has what jobs send, and says what the functions are.
+-- Statements of a changelog reader for DWS; `queries.sql` has those of jobs, and describes the functions.
 
 -- name: images
 -- A range of one DN's binlog, each image as the server gives it. Its end is an event, not a point: what shows at the
--- newest point grows, and whoever reads the range again is to have the same rows.
+-- newest point grows, and a second read of the range has to return the same rows.
 SELECT {point}, {sequence}, {type}, {columns}
 FROM pgxc_get_binlog_changes({table}, {node}, {start}, {end})
 WHERE ({point} < {up_to} OR ({point} = {up_to} AND {sequence} <= {up_to_sequence}))

@@ -1,4 +1,4 @@
-"""What is read of a table: its columns, and chunks of its key."""
+"""SQL that reads a table: its columns, and chunks of its key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 
 def column_list(identity: TableIdentity, columns: Sequence[Column], as_text: bool = False) -> pg.sql.Composable:
-    """These columns in order; as text where Python has to carry the values."""
+    """SQL of these columns in order; as text if Python has to carry the values."""
     if not as_text:
         return SQL(", ").join(Identifier(column.name) for column in columns)
     return SQL(", ").join(pg.text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
@@ -29,7 +29,7 @@ def filter_statement(table: str, condition: pg.sql.Composable, columns: Sequence
 
 
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
-    """One pass over the key's index; no cast to text of a type that somebody made, which may run anything."""
+    """One pass over the key's index, without a cast to text of user-defined types: such a cast can run any function."""
     plain = {column.name: identity.plain(column.type) for column in identity.columns}
 
     def text(name: str, key: pg.sql.Composable) -> pg.sql.Composable:

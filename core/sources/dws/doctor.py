@@ -1,6 +1,6 @@
-"""What `doctor` finds at a DWS: login, version, clock, functions, settings, sight, and the tables that jobs read.
+"""Findings of `doctor` at DWS: login, version, clock, functions, settings, visible sessions, and the jobs' tables.
 
-No slot, table or row is made.
+Creates no slot, table or row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import quoted
 
 
 def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """What is found, the server first."""
+    """Return the findings, the server's first."""
     place, proven = f"source {asked.name}", asked.points_proven
     before = utc().timestamp()
     server = viewer.server()
@@ -55,7 +55,7 @@ def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Findi
 
 
 def _column_findings(place: str, table: FollowedTable, seen: TableSeen | None) -> Iterator[Finding]:
-    """What one of these jobs has against the table's columns, each complaint once."""
+    """Return the objections of these jobs to the table's columns, each once."""
     found = {
         one.text: Finding(place, Level.FAIL, one.text)
         for job in table.followers
@@ -131,7 +131,7 @@ def _table_findings(
 
 
 def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Finding:
-    """Whether an empty range of a table's binlog is given to us, as a job would ask for one; no slot is named."""
+    """Return whether this login can read an empty range of a table's binlog, as a job would; names no slot."""
     try:
         name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
     except SlotkeeperError as error:

@@ -1,8 +1,8 @@
-"""Whether a DWS, one of its tables and a row filter can be followed: pure rules over facts from the catalogs.
+"""Whether a job can follow a server of DWS, a table and a row filter: pure rules over facts from the catalogs.
 
 Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
-Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. A fact that cannot be read (None) is no
-objection: `doctor` says that it is not known.
+Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. An unreadable fact (None) raises no
+objection: `doctor` reports it as unknown.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ _WITH = "WITH (orientation = column, enable_hstore_opt = on, enable_binlog = on)
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What the catalogs say about a table; None is unknown. `kind` and `persistence` are pg_class's letters.
+    """A table's facts from the catalogs; None: unknown. `kind` and `persistence` are pg_class's letters.
 
-    `usable` is the table's schema, `readable` both. `row_security`: the server says that it hides rows from this login;
-    `redacted`: a redaction policy is on.
-    `owned` and `administers` say of this login that it is the table's owner, a system administrator. `partitioned`:
-    DWS, PG_CLASS: its parttype is any but n. `columns` are all names in order, `virtual` those computed when read,
-    `inheritors` the tables that inherit from it.
+    `usable`: this login can use the schema, `readable`: schema and table. `row_security`: the server hides rows from
+    this login. `redacted`: a redaction policy is on. `owned`: this login owns the table, `administers`: it is a system
+    administrator. `partitioned`: DWS, PG_CLASS: its parttype is not n. `columns`: all names in order, `virtual`: those
+    computed when read, `inheritors`: the tables that inherit from it.
     """
 
     readable: bool
@@ -80,7 +79,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server says about itself: version text, binlog functions (and whether we may call each), settings."""
+    """A server's facts: version text, binlog functions (and whether this login can call each), settings."""
 
     version: str
     functions: Mapping[str, bool]
@@ -88,7 +87,7 @@ class ServerFacts:
 
 
 def kernel(version: str) -> tuple[int, ...] | None:
-    """The kernel's version out of `version()`; None where the text names none.
+    """Return the kernel's version from `version()`; None if the text has none.
 
     >>> kernel("PostgreSQL 9.2.4 (GaussDB 9.1.0.210 build 1a2b3c) compiled at ..."), kernel("PostgreSQL 18.1")
     ((9, 1, 0, 210), None)
@@ -98,9 +97,9 @@ def kernel(version: str) -> tuple[int, ...] | None:
 
 
 def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
-    """What keeps every job from following any table of this server.
+    """Objections to every table of this server.
 
-    `source` is its name in the configuration; `points_proven`: a probe has recorded how it makes sync points.
+    `source`: its name in the configuration. `points_proven`: a probe recorded how it creates sync points.
     """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
@@ -140,7 +139,7 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
 def table_objections(
     table: str, facts: TableFacts | None, binlog: bool, settings: Mapping[str, str] | None = None
 ) -> Iterator[Objection]:
-    """What keeps a job from reading this table; with `binlog` false (one full copy) only what a copy needs."""
+    """Objections to this table; with `binlog` false (one full copy) only those that concern a copy."""
     name = dotted(table)
     yield from name_objections(table)
     if facts is None:
@@ -181,12 +180,12 @@ def table_objections(
 
 
 def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
-    """What keeps this login from reading every row as it is: neither a copy nor `verify` would see the whole table.
+    """Objections to a table that hides rows or values from this login: a copy and `verify` would miss them.
 
-    PostgreSQL tells by row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY shows as the
-    option enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator is
-    always. DWS, CREATE REDACTION POLICY: policies do not take effect on users with the sysadmin permission, nobody else
-    is exempt; whom its expression concerns is not told.
+    PostgreSQL: row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY sets the option
+    enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator always is.
+    DWS, CREATE REDACTION POLICY: only users with the sysadmin permission are exempt from policies; the catalog does not
+    show which users the policy's expression selects.
     """
     name, given = dotted(table), given_options(facts.options)
     exempt = facts.administers or (facts.owned and not _on(given, "force_rowsecurity"))
@@ -201,10 +200,10 @@ def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
 def column_objections(
     table: str, facts: TableFacts | None, new_names: bool, mirrored: Collection[str]
 ) -> Iterator[Objection]:
-    """What keeps a job from following these columns of a table (none named: all of them).
+    """Objections to the columns that a job follows (none named: all columns).
 
-    What a DWS makes of a column that is named like one of the binlog's own is not documented: neither could be read by
-    its name. DWS, CREATE TABLE: a column-store table, as HStore tables are, has no generated columns.
+    DWS does not document a column with the name of a binlog column: neither could be read by its name. DWS, CREATE
+    TABLE: a column-store table, and so an HStore table, has no generated columns.
     """
     if facts is None:
         return
@@ -236,13 +235,13 @@ def no_key(table: str) -> Objection:
 
 
 def cast_key(table: str, column: str, function: str) -> Objection:
-    """An implicit cast of a key's type by somebody's function: keys may be compared by what that returns."""
+    """An objection to an implicit cast of a key's type by a user's function, whose result would decide comparisons."""
     what = f"key column {column!r} of {table} has an implicit cast, which runs {function} as the job's login"
     return Objection(what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
 
 
 def deferrable(table: str) -> Objection:
-    """Two rows may share such a key inside a transaction, so that no order per key is left."""
+    """An objection to a deferrable key: two rows can share it within a transaction, which breaks the order per key."""
     cure = f"ALTER TABLE {dotted(table)} DROP CONSTRAINT ..., ADD PRIMARY KEY (...) NOT DEFERRABLE"
     return Objection(f"the primary key of {table} is deferrable: order per key needs one that is not", cure)
 
@@ -273,10 +272,10 @@ TRACES = ("events", "clears", "clears some", "refused")
 
 
 def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
-    """What a partitioned table may lose; `answers` are the probe's about TRUNCATE and DROP PARTITION, "" for none.
+    """A warning about removed partitions; `answers`: the probe's about TRUNCATE and DROP PARTITION, "" for none.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog": DDL that clears increments and points is listed, and neither of
-    the two is in that list.
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points, without either
+    of the two.
     """
     if all(one in TRACES for one in answers):
         return None
@@ -289,14 +288,14 @@ def partition_warning(table: str, source: str, answers: Sequence[str]) -> Object
 
 
 def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:
-    """What keeps anybody from making a table with a binlog on this server."""
+    """Objections to creating a table with a binlog on this server."""
     if settings.get("enable_hstore_binlog_table") == "off":
         cure = "to create such a table, ask an administrator to set it to on (a reload is enough)"
         yield Objection("enable_hstore_binlog_table is off: no new table can have a binlog", cure)
 
 
 def empties(settings: Mapping[str, str]) -> str:
-    """What this server makes of empty strings, where it is known; "" where it is not."""
+    """Return how this server stores empty strings; "" if unknown."""
     mode = settings.get("sql_compatibility", "").upper()
     if mode == "ORA":
         return "sql_compatibility is ORA: this server stores an empty string as NULL, and the job copies NULL"
@@ -322,9 +321,9 @@ _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name",
 
 
 def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
-    """What this table has against a filter; `where` is what `row_filter.read` gave as text.
+    """Objections of this table to a filter; `where` is the text that `row_filter.read` returned.
 
-    `casts` are columns whose type has a cast by somebody's function, with its name: whoever owns a type may make one.
+    `casts`: columns whose type has a cast by a user's function, with its name; a type's owner can create one.
     """
     from slotkeeper.core import row_filter  # a worker has no parser
 

@@ -1,7 +1,7 @@
-"""Which table this is: its columns and key, the types that somebody made, and what its values are read as.
+"""A table's identity: its columns and key, user-defined types, and the types of its values for readers.
 
-DWS, "Data Types": the names are those of format_type. What has no like elsewhere (arrays, intervals, times of day,
-numerics without limits, made types) stays the server's own text.
+DWS, "Data Types": the names are those of format_type. Types without an equivalent (arrays, intervals, times of day,
+numerics without limits, user-defined types) keep the server's own text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotkeeper.core.sources.dws.session import DwsSession
 
 
 def identity_of(rows: Rows, kinds: tuple[UserType, ...] = ()) -> TableIdentity:
-    """A table out of the rows of the statement `identity`; its key may be empty."""
+    """Return a table's identity from the rows of the statement `identity`; its key can be empty."""
     columns = tuple(Column(row[1], row[2], row[5], row[6] or "", row[7]) for row in rows)
     key = tuple(name for _, name in sorted((row[4], row[1]) for row in rows if row[4] >= 0))
     return TableIdentity(rows[0][0], columns, key, f"db{rows[0][3]}", kinds)
@@ -28,7 +28,7 @@ RANGE, MULTIRANGE = "r", "m"
 
 
 def user_types(session: DwsSession, table: str) -> tuple[UserType, ...]:
-    """The made types of a table's columns and those within them; one question where there are none."""
+    """Return the user-defined types of a table's columns, nested ones included; one query if there are none."""
     wanted = {int(oid) for (oid,) in session.rows("user_types", {"table": table})}
     found: dict[int, UserType] = {}
     asked: set[int] = set()

@@ -36,14 +36,14 @@ class _Source(DwsSource):
     """A channel whose admission also reads, as far as a binlog can be read before its slot is there."""
 
     def admit(self) -> None:
-        """Refuse by name what cannot be followed, a wrong `new_system_value` included."""
+        """Raise Refused for a table that a job cannot follow, a wrong `new_system_value` included."""
         super().admit()
         if self.options.binlog:
             refuse_names(self.session, self.table, self.options.new_system_value)
 
 
 class DwsConnection:
-    """One session at a DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
+    """One session at DWS; implements `slotkeeper.core.ports.kinds.ChangelogSession`."""
 
     def __init__(self, login: Login) -> None:
         self.session = DwsSession(login.endpoint, login.password, login.name)
@@ -111,7 +111,7 @@ class DwsKind:
 
     @property
     def probe(self) -> Probe:
-        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # ten files that nobody else needs
+        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # ten files that only the probe needs
 
         return DwsProbe()
 

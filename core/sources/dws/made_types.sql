@@ -1,4 +1,4 @@
--- What a DWS tells about types that are not its own; asked only where a table has one. Types are spelled as in the
+-- Facts of DWS about user-defined types; read only if a table has one. Types are written as in the
 -- statement `look` of queries.sql: with their schema, whatever the search_path.
 
 -- name: types

@@ -1,4 +1,4 @@
-"""Reads a few rows of a DWS binlog for people to look at. Nothing here names a slot, so nothing can create one.
+"""Reads a few rows of a binlog of DWS for display. No statement here names a slot, so none can create one.
 
 Implements `slotkeeper.core.ports.source.BinlogReader`.
 """
@@ -33,7 +33,7 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows after a position up to a point, at most so many; the last ones of them where `newest`."""
+    """Rows after a position up to a point, limited in number; the last ones if `newest`."""
 
     after: DwsPosition
     up_to: int
@@ -87,9 +87,9 @@ class DwsPeek:
         return None if found is None else ours(found).point
 
     def read(self, identity: TableIdentity, table: str, shard: Shard, window: Window, only: Filter) -> list[ChangeRow]:
-        """Rows of a window in the order of the stream; the last ones of it where `newest`."""
+        """Return rows of a window in stream order; its last ones if `newest`."""
         if self.session.fresh or self._oriented != table:
-            self._first(table, shard, window.after)  # the stand-in has to be told which table is meant
+            self._first(table, shard, window.after)  # the stand-in needs the table's name
         statement = self._statement(identity, table, shard, window, only)
         rows = self.session.composed_rows(statement, None, READ_LIMIT_MS)
         return [
@@ -143,7 +143,7 @@ def read_nothing(session: DwsSession, table: str, new_names: bool) -> str:
 
 
 def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
-    """Raise Refused where the binlog's columns have other names than the job says; another failure is none of this."""
+    """Raise Refused if the binlog's columns have other names than in the job; leaves other errors alone."""
     try:
         read_nothing(session, table, new_names)
     except Refused:
@@ -154,9 +154,9 @@ def refuse_names(session: DwsSession, table: str, new_names: bool) -> None:
 
 @dataclass
 class Windows:
-    """One search, in windows of sync points that grow while they hold little; `searched` is how far it came.
+    """One search, in windows of sync points that grow while they hold little; `searched`: how far it got.
 
-    Where a table was quiet, the next record is asked for first, so that no empty stretch is read.
+    For a quiet table it asks for the next record first, and so reads no empty range.
     """
 
     reader: DwsPeek
@@ -207,7 +207,7 @@ class Windows:
         return max(0, self.what.most - len(self.found))
 
     def _rows(self, window: Window) -> list[ChangeRow] | None:
-        """The rows of a window; None where the server did not get through it in time: the next one is narrower."""
+        """Return the rows of a window; None after a timeout: the next window is narrower."""
         try:
             rows = self.reader.read(self.identity, self.table, self.shard, window, self.only)
         except SlotkeeperError as error:
@@ -220,7 +220,7 @@ class Windows:
 
 
 def _as_text(value: pg.sql.Composable, name: str, identity: TableIdentity) -> pg.sql.Composable:
-    """A column's value as the server spells it; no cast of a type that somebody made, which may run anything."""
+    """A column's value as the server writes it, without a cast of a user-defined type, which can run any function."""
     plain = next((identity.plain(column.type) for column in identity.columns if column.name == name), "")
     return pg.text_form(plain, value) if pg.is_made(plain) else SQL("({})::text").format(value)
 

@@ -1,4 +1,4 @@
--- What the binlog inspector asks a DWS. All of it only reads, and none of it names a slot.
+-- Statements of the binlog inspector for DWS. All only read, and none names a slot.
 -- `identity`, `nodes` and `slots` stand in queries.sql, the records at a point or a time in retention.sql.
 
 -- name: rows

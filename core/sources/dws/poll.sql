@@ -1,4 +1,4 @@
--- What the console asks a DWS while slots are on the screen: one statement each, and each of them only reads.
+-- Statements of the console for DWS while it shows slots: one each, and each only reads.
 -- `consume_progress` stands in queries.sql.
 
 -- name: points

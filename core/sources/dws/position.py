@@ -1,4 +1,4 @@
-"""Positions of a DWS binlog, and the two sync points that a DWS keeps for a slot on one DN.
+"""Positions in the binlog of DWS, and the two sync points that DWS stores for a slot on one DN.
 
 DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster in common GTM
 mode; the event sequence orders the events inside it. A point is registered with checkpoint false and true, each with an
@@ -19,10 +19,10 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class DwsPosition(Position):
-    """Everything up to event `sequence` of sync point `point` has been applied; sequence -1 means none at it.
+    """All events up to event `sequence` of sync point `point` are applied; sequence -1: none at it.
 
-    A sequence of None names the point and nothing inside it: so does a server, and a registration. `xmin` belongs to
-    the point, `top` is the point of the last record at or before it whose xmin may be asked for; None is unknown.
+    A sequence of None names only the point, as a server and a registration do. `xmin` belongs to the point; `top`: the
+    point of the last record at or before it whose xmin can be read; None: unknown.
     """
 
     point: int
@@ -62,7 +62,7 @@ class DwsPosition(Position):
         return replace(self, sequence=None)
 
     def order(self, other: Position) -> Order:
-        """By point, then by sequence where both have one.
+        """Order by point, then by sequence if both have one.
 
         >>> DwsPosition(10, 3).order(DwsPosition(10, None)), DwsPosition(10, 3) < DwsPosition(10, 4)
         (<Order.SAME: 0>, True)
@@ -81,10 +81,10 @@ class DwsPosition(Position):
 
 @dataclass(frozen=True, slots=True)
 class SyncPoints(Kept):
-    """What a slot holds on one DN: the last points registered with checkpoint false and true; None where no row is.
+    """A slot's state on one DN: the last points registered with checkpoint false and true; None without a row.
 
-    0 is a slot that exists and has never been registered (DWS: a never consumed slot answers 0). `xmin` is what was
-    handed back last, or what belongs to the newest point where the server told this.
+    0: the slot exists but was never registered (DWS: a never consumed slot answers 0). `xmin`: the last one returned,
+    or that of the newest point if the server reported it.
     """
 
     live: int | None
@@ -93,7 +93,7 @@ class SyncPoints(Kept):
 
     @property
     def text(self) -> str:
-        """`live/durable/xmin`, "-" where there is no row.
+        """`live/durable/xmin`; "-" without a row.
 
         >>> SyncPoints(10516, None, 900).text
         '10516/-/900'
@@ -137,7 +137,7 @@ class SyncPoints(Kept):
         return SyncPoints(self.live or 0, self.durable or 0, self.xmin)
 
     def at(self, position: Position) -> SyncPoints:
-        """Both points at the position's; its xmin, where it has one, but never an older one than before."""
+        """Both points at the position's; its xmin, if any, but never an older one than before."""
         place = ours(position)
         return SyncPoints(place.point, place.point, max(place.xmin or 0, self.xmin))
 
@@ -176,7 +176,7 @@ class DwsPositions:
     marks: tuple[str, ...] = ("live", "durable")
 
     def position(self, text: str) -> DwsPosition:
-        """Read `point/sequence`; ValueError for anything else: behind a point alone its events would be left out.
+        """Parse `point/sequence`; raises ValueError otherwise: a point alone would skip its own events.
 
         >>> POSITIONS.position("10516/-1")
         DwsPosition(point=10516, sequence=-1, xmin=None, top=None)
@@ -218,12 +218,12 @@ def ours(position: Position) -> DwsPosition:
 
 
 def points_of(kept: Kept) -> SyncPoints:
-    """What is kept, as it came from here."""
+    """Return a slot's state, as made by this dialect."""
     return cast("SyncPoints", kept)
 
 
 def place(point: int | None, xmin: int | None = None) -> DwsPosition | None:
-    """A point that a server names, as a place; None where it names none."""
+    """Return a server's point as a position; None for None."""
     return None if point is None else DwsPosition(point, None, xmin)
 
 

@@ -77,7 +77,7 @@ ORDER BY place, s.amopstrategy
 
 -- name: made_casts
 -- Columns with a cast to a type of the server's that calls a function, with that function's name; those of the server's
--- installer (oid 10) and in pg_catalog aside. It runs as whoever casts. DWS, PG_CAST, PG_PROC.
+-- installer (oid 10) and in pg_catalog aside. It runs as the user of the cast. DWS, PG_CAST, PG_PROC.
 SELECT a.attname::text, p.oid::regprocedure::text
 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
 JOIN pg_cast k ON k.castsource IN (y.oid, y.typbasetype) JOIN pg_type t ON t.oid = k.casttarget

@@ -1,4 +1,4 @@
--- What the reset of a slot asks a DWS: how far back its binlog reaches and what lies in a range. All of it only reads.
+-- Statements of a slot's reset for DWS: how far back its binlog reaches, and a range's contents. All only read.
 -- Looks and registrations stand in queries.sql, lists of slots too.
 
 -- name: record_at

@@ -1,8 +1,8 @@
-"""One session to a DWS: autocommit, pinned text settings, a statement limit that changes with the kind of call.
+"""One session to DWS: autocommit, pinned text settings, a statement limit by the kind of call.
 
 Binlog calls run in autocommit because DWS's own retry does not work inside a transaction block (vendor's psycopg2
-page), and because one status must not hold back the cleaning of old rows. `classify` says how an error counts: by its
-SQLSTATE first, by the message only where DWS gives nothing better.
+page), and because one status must not hold back the cleanup of old rows. `classify` decides an error's kind: by its
+SQLSTATE first, by the message only if DWS gives nothing better.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POOLER = ("pooler: failed to create", "could not connect", "Connection refused"
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found
@@ -52,7 +52,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
-    """What a code means here; a code that says no more than that a line is lost gives way to one in the sentence."""
+    """Return the kind of a code; a more specific code in the message replaces one of a lost connection."""
     if code == LIMIT:
         return timed_out
     if code == "53200" and timed_out is not TooLarge:
@@ -89,7 +89,7 @@ DWS = Dialect(
 
 
 class DwsSession(Session):
-    """A session to a DWS."""
+    """A session to DWS."""
 
     def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
         super().__init__(endpoint, password, application_name, DWS)
@@ -99,16 +99,16 @@ class DwsSession(Session):
         """The table of this connection's last sync-point call; empty before the first."""
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
-        """Another session of the same login, whose name ends in `mark`; at another address where one is given."""
+        """Return another session of the same login, whose name ends in `mark`; at another address if given."""
         endpoint = moved(self._endpoint, *address) if address else self._endpoint
         return DwsSession(endpoint, self._password, f"{self.application_name[: 63 - len(mark)]}{mark}")
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
-        """Let the transactions of the block be read-only ones, where this login may say so (on a DWS it may not).
+        """Make the transactions of the block read-only, if this login can set it (on DWS it cannot).
 
-        PostgreSQL, "Statement Behavior": default_transaction_read_only. What it was before comes back; on an error the
-        session is ended.
+        PostgreSQL, "Statement Behavior": default_transaction_read_only. The previous value is restored; an error ends
+        the session.
         """
         if self._may_be_read_only:
             try:

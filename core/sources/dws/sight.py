@@ -1,9 +1,9 @@
-"""What this login sees of other sessions, and which transactions that were open at one moment still are.
+"""What this login sees of other sessions, and which transactions of a past moment are still open.
 
 Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy (design 4.4 step 3). The
-list of sessions names those that we see, also such as have no number yet; the snapshot's own xmin has to pass the
-transaction counter whatever the list says. Where the list is not proven to be whole, every DN's xmin has to pass it as
-well; it never guesses.
+list of sessions has the visible ones, also those without a transaction id; the snapshot's own xmin has to pass the
+transaction counter in every case. If the list is not proven complete, every DN's xmin has to pass it as well; it never
+guesses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CURE = "GRANT gs_role_read_all_stats TO {user}"
 
 
 def read(session: DwsSession) -> Sight:
-    """What our login can see now; what a server refuses to tell is not seen."""
+    """Return what the login can see now; what a server rejects counts as invisible."""
     counted = _rows_of(session, "coordinators")
     return Sight(
         coordinators=int(counted[0][0]) or None if counted else None,
@@ -55,7 +55,7 @@ def snapshot_xmin(session: DwsSession) -> int:
 
 
 def left_across(session: DwsSession, names: dict[str, str]) -> int:
-    """How many of our sessions of these names are connected anywhere in the cluster."""
+    """Return the number of the login's sessions of these names in the whole cluster."""
     return int(session.rows("left_across", {**names, "name": session.application_name}, of=_SQL)[0][0])
 
 
@@ -89,10 +89,10 @@ WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activ
 
 
 class Seeing(Protocol):
-    """What is asked of a session."""
+    """The session's calls that `sight` needs."""
 
     def sight(self) -> Sight:
-        """What our login can see of other sessions."""
+        """Return what the login can see of other sessions."""
 
     def open_transactions(self, across: bool = False) -> list[Waiter]:
         """Other sessions inside a transaction now, and prepared transactions; `across` all coordinators."""
@@ -108,7 +108,7 @@ class Seeing(Protocol):
 
 
 class DwsOpenTransactions:
-    """Those that were open when this was made; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """Transactions open at its creation; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, source: Seeing) -> None:
         self._source = source
@@ -132,16 +132,16 @@ class DwsOpenTransactions:
         return f"waiting for transactions that were open when recording started: {named}{more}"
 
     def _retained(self, now: Sequence[Waiter]) -> str:
-        """Why it is not known yet that all have ended that the list may not show; nothing where it is.
+        """Return why unlisted transactions may still be open; empty if all have ended.
 
-        The counter was handed out after recording began: all older ones have a smaller number, or none so far.
+        The counter was assigned after recording started: all older transactions have a smaller number, or none yet.
         """
         if self._source.snapshot_xmin() <= self._counter:
             prepared = ", ".join(one.text for one in now if not one.pid)
             whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
             return f"waiting for an unlisted transaction that was open when recording started{whose}"
         if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
-            # an xmin moves with numbers that are handed out, and on an idle cluster nobody else takes one. DWS,
+            # an xmin advances with assigned transaction ids, and on an idle cluster no other session takes one. DWS,
             # "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
             self._source.transaction_id()
             return f"{self._lacks} and a DN's xmin does not advance: an open transaction may exist"

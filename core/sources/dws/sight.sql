@@ -44,7 +44,7 @@ WHERE a.xact_start IS NOT NULL AND a.datname = current_database() AND coalesce(a
   AND NOT (a.pid = pg_backend_pid() AND a.application_name = %(own)s)
 
 -- name: prepared
--- Transactions of nobody's session, of any database: each has a number, and so holds back the snapshot.
+-- Transactions without a session, of any database: each has a number, and so holds back the snapshot.
 SELECT p.gid, p.owner, p.database FROM pg_prepared_xacts p
 
 -- name: snapshot

@@ -1,6 +1,6 @@
-"""The slot at a DWS for commands that clear or reset it: how far back its binlog reaches, what lies in a range.
+"""The slot at DWS for commands that clear or reset it: how far back its binlog reaches, and a range's contents.
 
-Nothing here makes a slot except `status` and `register`, which the caller sends only for slots that exist.
+Only `status` and `register` can create a slot; the caller sends them only for slots that exist.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ from slotkeeper.core.sqltext import dotted, literal, statements
 
 
 class DwsSlotVerbs(DwsSlotAdmin):
-    """A source session of a slot command, which alone may clear a slot; implements what `slotkeeper.core.slots` verbs
-    ask for.
-    """
+    """A source session of a slot command, which alone can clear a slot; implements `SlotVerbs`."""
 
     def clear(self) -> int:
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
@@ -65,7 +63,7 @@ class DwsRetention(DwsSlotAdmin):
         return SyncPoints(live, durable, xmin)
 
     def begin_at(self, status: SlotStatus, at: Position, record: FirstRecord | None) -> SyncPoints:
-        """Both points there, with the xmin of the first record that is wanted; the status's own where none is known."""
+        """Both points at the position, with the xmin of the first needed record; the status's own if none is known."""
         newest = ours(status.latest).xmin or 0
         first = ours(record.point).xmin if record and record.point else None
         return SyncPoints(ours(at).point, ours(at).point, newest if first is None else min(first, newest))
@@ -112,11 +110,11 @@ class DwsRetention(DwsSlotAdmin):
         return found
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """The smallest point of a record at or after a time by DN, as far as it lies below all points of other DNs.
+        """Return the smallest point of a record at or after a time by DN, below all points of other DNs.
 
-        DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time". First by what is not said,
-        and times are not in the order of points: a record bears the moment it was written (DWS, binlog fields:
-        "saved to the database"), a point its transaction's commit. So what lies below the answer is searched.
+        DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without the order meant.
+        Times do not follow points: a record has the time of its write (DWS, binlog fields: "saved to the database"), a
+        point that of its transaction's commit. So the search includes points below the answer.
         """
         found = self.at_time(at)
         smallest = min((ours(one).point for one in found.values() if one is not None), default=None)
@@ -146,9 +144,9 @@ class DwsRetention(DwsSlotAdmin):
         return Count(kinds, True, str(min(points)) if points else None, min(times, default=None))
 
     def count_rows(self) -> RowCount:
-        """The rows of the table that the channel's row filter accepts; unknown where this login may not ask.
+        """Return the number of rows that the channel's row filter accepts; unknown if this login cannot read them.
 
-        Raises Refused where the table cannot serve the filter: it is read as the copy would read it, and no other way.
+        Raises Refused if the table does not support the filter: it counts exactly as a copy reads.
         """
         if self.selection.where:
             self.selects(self.identity)
@@ -176,7 +174,7 @@ class DwsRetention(DwsSlotAdmin):
         return None if ttl is None else ttl.seconds
 
     def record_ttl(self) -> int | None:
-        """The TTL where records go by their own age, read or not (enable_binlog_timestamp); else None."""
+        """Return the TTL if DWS deletes records by age, read or not (enable_binlog_timestamp); else None."""
         ttl = DwsViewer(self.session).ttl(self.table)
         return ttl.seconds if ttl and ttl.by_record else None
 
@@ -189,7 +187,7 @@ class DwsRetention(DwsSlotAdmin):
             raise Refused(f"{shard.name}: {error.message}", REFUSED_BACK, error.code, error.where) from error
 
     def _first_since(self, shard: Shard, low: int, high: int, us: int) -> int | None:
-        """The smallest point in [low, high) of a record at or after `us`; in halves where the server cannot at once."""
+        """Return the smallest point in [low, high) of a record at or after `us`; in halves after a timeout."""
         if low >= high:
             return None
         try:
@@ -234,7 +232,7 @@ def records(session: DwsSession, table: str, at: Position | None, node: int) -> 
 
 
 def first_at(session: DwsSession, table: str, at: str, sentence: str, hint: str) -> dict[str, Position | None]:
-    """The place of the first record at or after a time by DN; Refused in these words for a table without times."""
+    """Return the position of the first record at or after a time by DN; raises Refused for a table without times."""
     try:
         rows = session.rows("record_at_time", {"table": table, "at": at}, of=_SQL)
     except SlotkeeperError as error:

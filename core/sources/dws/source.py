@@ -42,20 +42,20 @@ ALL = 2**62
 
 
 class Selection(Mapped):
-    """What a channel mirrors of a table; its row filter is a condition over the row's columns."""
+    """A channel's columns and row filter, a condition over the row's columns."""
 
     __slots__ = ()
 
     @property
     def condition(self) -> pg.sql.Composable | None:
-        """The row filter for a WHERE of its own rows; None where there is none."""
+        """The row filter for a WHERE over the table's rows; None without a filter."""
         return pg.sql.SQL("({})").format(pg.sql.SQL(self.where)) if self.where else None
 
     def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
-        """An event's type as it is staged: an image that the filter does not accept is an x, which ends its row.
+        """SQL of an event's staged type: an image that the filter rejects becomes x, which ends its row.
 
-        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other is a ?, which ends
-        the step: it is not known what it does to a row, and it may be spelled as our own x.
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other becomes ?, which ends
+        the step: its effect is unknown, and it could equal the own type x.
         """
         known = pg.sql.SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
         if self.condition is None:
@@ -65,9 +65,9 @@ class Selection(Mapped):
 
 
 class DwsSource:
-    """One table and slot of a DWS; implements `slotkeeper.core.ports.source.Source`. Not shared between threads.
+    """One table and slot of DWS; implements `slotkeeper.core.ports.source.Source`. Not shared between threads.
 
-    Several may be over one session, one of them at a time.
+    Several sources can use one session, one at a time.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class DwsSource:
         return identity
 
     def selects(self, identity: TableIdentity) -> None:
-        """Refuse by name a mapping or a row filter that this table cannot serve; a driver alone reads the filter."""
+        """Raise Refused for an unsupported mapping or row filter; only a driver parses the filter."""
         if self.selection.where:
             casts = self.session.rows("made_casts", {"table": self.table})
             refuse(list(eligibility.filter_objections(self.selection.where, identity, casts)), "source")
@@ -157,7 +157,7 @@ class DwsSource:
 
     @property
     def identity(self) -> TableIdentity:
-        """The identity as last asked for; asks once where it was not."""
+        """The last read identity; reads it once if needed."""
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
@@ -182,23 +182,23 @@ class DwsSource:
         return found if shard is not None else self._at_home(found)
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
-        """The statuses at DNs that hold the table: what the call answers for others is not documented.
+        """Return the statuses of DNs that hold the table: DWS does not document the answer for others.
 
-        A DN that is not in the catalog stays: it may be on its way in. Tables come to DNs and DNs come to clusters, so
-        the catalog is asked again wherever another DN answers than those that were known to hold the table.
+        A DN that is not in the catalog stays: it may be joining. Tables and DNs move, so the catalog is read again when
+        another DN answers than those known to hold the table.
         """
         if any(status.shard.node_id not in self._homes for status in found):
             self.nodes()
         return [status for status in found if status.shard.node_id not in self._elsewhere]
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Whether the DN holds one row beyond `after` and at most at `up_to`; no read asks for more than its width.
+        """Whether the DN holds a row after `after` and at most at `up_to`; no read asks for more than its width.
 
-        The changes function may materialize all that it is asked for, whatever the LIMIT. An idle table's range grows
-        with every transaction of the cluster, so what lies between its first and its last width is told by the cursor:
-        DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty
-        values" mean that there is none. It is asked from a point that was read, so that it does not matter whether it
-        takes that point in; and it cannot hide the ends of the range, which are read.
+        The changes function can materialize the whole requested range, despite a LIMIT. An idle table's range grows
+        with every transaction of the cluster, so the cursor searches between its first and its last width: DWS,
+        "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty values"
+        mean that there is none. The search starts at a point that was already read, so it does not matter whether it
+        includes that point; and both ends of the range are read, so the search cannot hide them.
         """
         width, begin, end = max(1, self.options.binlog_sync_point_size), ours(after), ours(up_to).point
         read = min(end, begin.point + width)
@@ -221,9 +221,9 @@ class DwsSource:
         return DwsPosition(min(ours(status.latest).point, ours(after).point + max(1, width)), None)
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> DwsPosition:
-        """The position once everything up to `up_to` is applied.
+        """Return the position after everything up to `up_to` is applied.
 
-        The xmin belongs to the newest point; behind it the record at the highest point that was read is asked for its.
+        The xmin belongs to the newest point; below it, that of the record at the highest read point is queried.
         """
         begin, end, newest = ours(after), ours(up_to), ours(status.latest)
         kept = begin.sequence if end.point == begin.point else NOTHING
@@ -235,7 +235,7 @@ class DwsSource:
         )
 
     def standing(self, after: Position, status: SlotStatus) -> DwsPosition:
-        """At the newest point, with nothing of it applied; where it stands there already, as it is."""
+        """Return the newest point with nothing of it applied; an unchanged position that is already there."""
         begin, newest = ours(after), ours(status.latest)
         return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
 
@@ -258,9 +258,9 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def xmin_at(self, shard: Shard, point: int) -> int | None:
-        """The xmin of the record at exactly `point`; None where there is none (a later record's would be newer).
+        """Return the xmin of the record at exactly `point`; None without one (a later record's would be newer).
 
-        It is the record's for good: an idle lane, kept alive at one point, asks for it once.
+        It never changes: an idle lane that stays at one point reads it once.
         """
         last = self._xmins.get(shard)
         if last is not None and last[0] == point:
@@ -307,7 +307,7 @@ class DwsSource:
         self.session.close()
 
     def _out(self, statement: Callable[[bool], pg.sql.Composable], out: BinaryIO, limit_ms: int, batch: int) -> int:
-        """Write rows by COPY, or as text by a cursor where the server refuses COPY of such a statement."""
+        """Write rows by COPY, or as text by a cursor if the server rejects COPY of such a statement."""
         if self.copy_allowed:
             copied = statement(False)
             try:
@@ -320,7 +320,7 @@ class DwsSource:
 
     def _orient(self, shard: Shard) -> None:
         # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
-        # same session named the table; on a DWS this costs one status per new session, or where channels share one.
+        # same session named the table; on DWS this costs one status per new session, or if channels share one.
         if self.session.oriented != self.table or self.session.fresh:
             self.read_status(shard)
 
@@ -337,7 +337,7 @@ class DwsSource:
 
 
 class PointCalls(Protocol):
-    """What registering a lane's position asks of a session."""
+    """The session's calls for a lane's registration."""
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]: ...
     def xmin_at(self, shard: Shard, point: int) -> int | None: ...
@@ -373,7 +373,7 @@ def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPo
 
 
 def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: bool) -> None:
-    """Register one of two points; Busy where it reached another number of nodes than one (partial registration)."""
+    """Register one of two points; raises Busy unless it reached exactly one node (partial registration)."""
     nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
     if nodes != 1:
         flag = "true" if checkpoint else "false"
@@ -389,9 +389,9 @@ def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
 
 
 class DwsSlotAdmin(DwsSource):
-    """A source session that may also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
+    """A source session that can also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
 
-    Only the driver and slot commands hold one: it writes the slot's points and ends our own old sessions.
+    Only the driver and slot commands hold one: it writes the slot's points and ends the job's own old sessions.
     """
 
     shown_as = ""
@@ -418,9 +418,9 @@ class DwsSlotAdmin(DwsSource):
         return confirm(self, first, asked)
 
     def create_slot(self) -> list[SlotStatus]:
-        """The status of every DN; where the source does not create a slot when asked, registering 0 creates it.
+        """Return the status of every DN; if the status query does not create the slot, registering 0 does.
 
-        That is a lower bound only, also on DNs that an earlier try has not reached.
+        0 is only a lower bound, also on DNs that an earlier try did not reach.
         """
         statuses = self.read_status(None)
         without = set(self.nodes()) - {status.shard for status in statuses}
@@ -453,9 +453,9 @@ class DwsSlotAdmin(DwsSource):
             self.session.show(self.shown_as)
 
     def end_sessions(self, pattern: str, own: str | None = None) -> bool:
-        """End our sessions whose name is like `pattern` and is not `own` (this one's); False where it is not certain.
+        """End the job's sessions whose name matches `pattern` and is not `own`; False if it is not certain.
 
-        Sessions at another coordinator cannot be ended from ours, and where they cannot be listed nobody knows of them.
+        This coordinator cannot end sessions of another one, and without a list of them their existence is unknown.
         """
         names = {"pattern": pattern, "own": self.session.application_name if own is None else own}
         try:
@@ -468,14 +468,16 @@ class DwsSlotAdmin(DwsSource):
             return False
 
     def end_rivals(self) -> bool:
-        """End other sessions that register the same lane, of any epoch; False where it is not certain.
+        """End other sessions that register the same lane, of any epoch; False if it is not certain.
 
-        They carry our own name but for the epoch: a killed or stalled registrar's call must not land after ours.
+        They have this session's name except the epoch: a killed or stalled registrar's call must not take effect later.
         """
         parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
         channel, mark, _ = parts[2].partition(".")
         parts[2] = f"{channel}.%" if mark else "%"
-        named = "/".join(parts)  # asked again: who ended a session of ours has often ended this one, too
+        named = "/".join(
+            parts
+        )  # asked again: an administrator who ended a job's session has often ended this one as well
         return self.end_sessions(named, "") or self.end_sessions(named, "")
 
     def _left(self, names: dict[str, str], across: bool) -> int:
@@ -486,7 +488,7 @@ class DwsSlotAdmin(DwsSource):
 def range_parts(
     table: str, shard: Shard, after: DwsPosition, up_to: int, new_names: bool
 ) -> dict[str, pg.sql.Composable]:
-    """What statements about a range of one DN's binlog name: (after, up_to], one point more asked for on each side."""
+    """Return the SQL parts of a range of one DN's binlog: (after, up_to], with one point more on each side."""
     names = eligibility.NEW_NAMES if new_names else eligibility.OLD_NAMES
     numbers = {
         "node": shard.node_id,
@@ -517,7 +519,7 @@ def _column_images(
 
 
 def statuses_of(rows: Rows, server: str) -> list[SlotStatus]:
-    """Looks by DN from the rows of the statement `status` (two rows a DN, one for each checkpoint flag)."""
+    """Return statuses by DN from the rows of the statement `status` (two rows per DN, one per checkpoint flag)."""
     by_shard: dict[Shard, dict[bool, tuple[Any, ...]]] = {}
     for row in rows:
         by_shard.setdefault(Shard(str(row[1]), int(str(row[2]))), {})[bool(row[0])] = row

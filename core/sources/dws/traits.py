@@ -1,4 +1,4 @@
-"""What a DWS is as a source."""
+"""The traits of DWS as a source."""
 
 from __future__ import annotations
 

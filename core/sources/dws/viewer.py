@@ -1,8 +1,8 @@
-"""Looks at a DWS for commands and screens: slots, unread rows, versions, rights. Nothing here creates a slot.
+"""Reads DWS for commands and screens: slots, unread rows, versions, rights. Nothing here creates a slot.
 
-The vendor's sync-point function makes a slot that it is asked about, so it is not called here. A screen has one quiet
-session (`DwsStatusPoller`): its settings go with the login, and a question is one statement that only reads, because
-DWS knows no read-only session (vendor's psycopg2 page).
+The vendor's sync-point function creates a slot that it is asked about, so this module does not call it. A screen has
+one quiet session (`DwsStatusPoller`): its settings go with the login, and each query is one statement that only reads,
+because DWS has no read-only session (vendor's psycopg2 page).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_bin
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """Who answers: `clock` is its time in seconds since 1970, `superuser` None where it cannot be told."""
+    """The answering server: `clock` is its time in seconds since 1970, `superuser` None if unknown."""
 
     version: str
     user: str
@@ -56,7 +56,7 @@ class ServerSeen:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """What can be known about a table without a slot; `complaint` is the binlog functions' own."""
+    """A table's facts without a slot; `complaint`: the binlog functions' error."""
 
     facts: TableFacts
     complaint: str
@@ -71,7 +71,7 @@ CALLS = SlotCalls(
 
 
 class DwsViewer:
-    """One session that only looks; implements `slotkeeper.core.ports.source.SlotViewer`."""
+    """One session that only reads; implements `slotkeeper.core.ports.source.SlotViewer`."""
 
     calls = CALLS
     words = WORDS
@@ -103,7 +103,7 @@ class DwsViewer:
         return ServerSeen(str(version), str(user), float(clock), superuser)
 
     def open_schemas(self, user: str) -> list[str]:
-        """Schemas on the login's own search_path in which everybody may create; none where that is not told."""
+        """Schemas on the login's own search_path in which PUBLIC can create; none if unknown."""
         try:
             path = self._rows("own_path", {})
             names = names_of_path(str(path[0][0]), user) if path else []
@@ -127,7 +127,7 @@ class DwsViewer:
         return {str(name): str(value) for name, value in self._rows("settings", {})}
 
     def functions(self) -> dict[str, bool]:
-        """The binlog functions that are there, and whether we may call them."""
+        """Return the existing binlog functions, and whether this login can call them."""
         return {str(name): bool(allowed) for name, allowed in self._rows("functions", {})}
 
     def may_drop(self) -> bool | None:
@@ -180,7 +180,7 @@ class DwsViewer:
         self.session.close()
 
     def _flag(self, statement: str, oid: int) -> bool | None:
-        """A yes or no about a table; None where the server does not tell it to us."""
+        """Return a yes-or-no fact of a table; None if the login cannot read it."""
         try:
             return bool(self._rows(statement, {"oid": oid})[0][0])
         except SlotkeeperError as error:
@@ -197,15 +197,15 @@ class DwsViewer:
         except SlotkeeperError as error:
             if error.code in NO_FUNCTION or (error.code == _NO_RELATION and "pgxc_class" in error.message):
                 return None
-            if error.code == _NO_RELATION:  # nothing was followed yet, so this is no SCHEMA CHANGED
+            if error.code == _NO_RELATION:  # no job follows the table yet, so this is not SCHEMA CHANGED
                 raise Refused(error.message, "check the table's name", error.code, "source") from error
             raise
 
 
 def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
-    """(name, id, whether the table lies there) of every DN, out of the catalogs; no slot is touched.
+    """(name, id, whether the table is there) of every DN, from the catalogs; touches no slot.
 
-    Where it is not told on which of them the table lies, it is taken to lie on all.
+    If the table's DNs are unknown, it counts as present on all.
     """
     try:
         rows = session.rows("nodes", {"table": table})
@@ -246,7 +246,7 @@ _POLL_SQL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
 
 
 class DwsStatusPoller:
-    """A session that is kept while it answers."""
+    """A session that is reused while it answers."""
 
     words = WORDS
 
@@ -283,6 +283,6 @@ class DwsStatusPoller:
         try:
             return self._session.rows(name, parameters, of=of)
         except SlotkeeperError as error:
-            if error.code == "42P01":  # nothing is followed here, so this is no SCHEMA CHANGED
+            if error.code == "42P01":  # no job follows the table here, so this is not SCHEMA CHANGED
                 raise Refused(error.message, "check the table's name", error.code, "source") from error
             raise

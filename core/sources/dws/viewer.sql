@@ -1,4 +1,4 @@
--- What looking commands ask a DWS: catalogs and functions that only read; none of these creates a slot.
+-- Statements of reading commands for DWS: catalogs and functions that only read; none creates a slot.
 -- `slots` and `consume_progress` stand in queries.sql.
 
 -- name: server
@@ -7,7 +7,7 @@ SELECT version(), current_user::text, extract(epoch FROM clock_timestamp())::flo
        (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user)
 
 -- name: own_path
--- The search_path that this login has where nobody sets it, which our sessions do.
+-- The login's default search_path; a job's sessions set their own.
 SELECT reset_val FROM pg_settings WHERE name = 'search_path'
 
 -- name: open_schemas
@@ -53,7 +53,7 @@ SELECT row_security_active(%(oid)s::oid)
 -- How many redaction policies are on for this table. DWS, PG_REDACTION_POLICY.
 SELECT count(*) FROM pg_redaction_policy WHERE object_oid = %(oid)s::oid AND enable
 -- name: columns
--- A table's columns in order, and which are computed when they are read ('v'). The catalog of a DWS, as those before
+-- A table's columns in order, and which are computed when they are read ('v'). The catalog of DWS, as those before
 -- PostgreSQL 12, has no `attgenerated`: then the name inside is that of the column outside.
 SELECT a.attname::text,
        (SELECT attgenerated::text FROM pg_attribute g WHERE g.attrelid = a.attrelid AND g.attnum = a.attnum)
@@ -61,7 +61,7 @@ FROM pg_attribute a CROSS JOIN (SELECT ''::text AS attgenerated) absent
 WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: inheritors
--- Tables that inherit from a table; the partitions of a DWS are none.
+-- Tables that inherit from a table; partitions of DWS do not.
 SELECT i.inhrelid::regclass::text FROM pg_inherits i WHERE i.inhparent = %(oid)s ORDER BY 1
 
 -- name: distribution

@@ -1,8 +1,8 @@
-"""Who waits at a DWS for slots and for sessions of jobs, as far as our login is shown it.
+"""Waits at DWS for slots and for sessions of jobs, as far as the login can see them.
 
-DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. Whether
-they are, the server says (`pgxc_consumed_binlog_records`); which slot has not read them is counted at most every few
-seconds, and only while somebody waits. All of it are short statements of one quiet session, each with a limit.
+DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records of a table are consumed. The server
+reports whether they are (`pgxc_consumed_binlog_records`); the reader counts a slot's unread records at most every few
+seconds, and only during a wait. One quiet session sends short statements, each with a limit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DwsWaits:
         return self._session.rows(name, {"tables": list(self._asked.tables)}, LIMIT_MS, _SQL)
 
     def _pairs(self, now: float) -> tuple[list[Pair], str]:
-        """Who waits for whose lock, and why that is not told."""
+        """The waiting and blocking sessions, and why they are unknown."""
         try:
             rows = self._rows("pairs")
         except Unreachable:
@@ -74,7 +74,7 @@ class DwsWaits:
         return found, ""
 
     def _consumers(self, rows: Rows, pairs: Sequence[Pair] | None, now: float) -> Iterator[SourceWait]:
-        """What waits until a table's records are read, where they are not."""
+        """Return the statements that wait until a table's records are read, if any are unread."""
         seen = [(session(now, row[:7], row[8]), float(row[7] or 0.0), str(row[5] or "")) for row in rows]
         limit, end = self._limits.get(TIMEOUT), self._session.seconds() + READ_SECONDS
         for table, slots in sorted(self._asked.tables.items(), key=lambda one: self._consumed_at.get(one[0], 0.0)):
@@ -97,7 +97,7 @@ class DwsWaits:
                 )  # fmt: skip
 
     def _consumed(self, table: str) -> bool | None:
-        """Whether all of it is read by the server's word; None where it does not tell."""
+        """Whether the server reports all records as read; None if it does not report it."""
         self._consumed_at[table] = self._session.seconds()
         try:
             rows = self._session.rows("consumed", {"table": table}, LIMIT_MS, _VIEWER)
@@ -108,7 +108,7 @@ class DwsWaits:
         return bool(rows[0][0])
 
     def _left(self, table: str, jobs: Mapping[str, str], now: float) -> tuple[SlotBehind, ...]:
-        """The slots that have not read everything; where they are not counted, those with the lowest point of a DN."""
+        """Return the slots with unread records; without counts, those with the lowest point of a DN."""
         at, known = self._counted.get(table, (0.0, ()))
         if 0.0 <= now - at < COUNTED_EVERY:
             return known

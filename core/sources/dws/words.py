@@ -1,6 +1,6 @@
-"""What a DWS says about its slots, in the words of its manual, and the SQL that a person types as a last resort.
+"""Texts about DWS slots, in the terms of its manual, and the SQL that a user runs as a last resort.
 
-Text only: nothing is sent here. The SQL goes round every guard: no lease, no plan, no backup, no audit.
+Text only: this module sends nothing. The SQL bypasses every guard: no lease, no plan, no backup, no audit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNKNOWN = "?"
 
 
 def status(table: str) -> str:
-    """Every registered point of a table; no slot is named, so none is made.
+    """SQL for every registered point of a table; it names no slot, so it creates none.
 
     >>> status("ods.orders")
     "SELECT * FROM pgxc_get_binlog_slots('ods.orders', 0);"
@@ -61,7 +61,7 @@ def status(table: str) -> str:
 def register(
     table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
 ) -> str:
-    """Registers on one DN what is registered there: no point moves, and its TTL begins anew.
+    """SQL that registers a DN's points again: no point moves, and the TTL restarts.
 
     >>> from slotkeeper.core.sources.dws.position import DwsPosition
     >>> print(register("t", "s", "dn_1", DwsPosition(7), DwsPosition(5), None))

@@ -29,7 +29,7 @@ MARGIN_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Where one record lies; `us` is its time in microseconds since 1970, 0 where it is not told."""
+    """The place of one record; `us` is its time in microseconds since 1970, 0 if unknown."""
 
     lsn: int
     us: int
@@ -79,12 +79,12 @@ class TableState:
 
 
 def gone(error: SlotkeeperError) -> bool:
-    """Whether an error says that there is no such table, or no such schema."""
+    """Whether an error means a missing table or schema."""
     return error.code in ("42P01", "3F000")
 
 
 def shard_of(number: int) -> Shard:
-    """A shard by its id; `Shard.node_id` counts from 1, because 0 is no DN's elsewhere."""
+    """A shard by its id; `Shard.node_id` counts from 1, because no DN has id 0."""
     return Shard(f"shard_{number}", number + 1)
 
 

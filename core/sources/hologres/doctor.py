@@ -80,7 +80,7 @@ def _table_findings(
 
 
 def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iterator[Finding]:
-    """The slots on the table, ours and those of others: none keeps a record from going."""
+    """Findings on the table's slots, the jobs' and others': no slot retains records."""
     try:
         rows = session.rows("slots", catalog.parts(table))
     except SlotkeeperError as error:

@@ -34,7 +34,7 @@ def records(state: TableState) -> bool:
 
 
 def refuse_absent(session: HoloSession, table: str) -> None:
-    """Refuse by name what is no table of rows that this login may read, before more is asked of it."""
+    """Raise Refused unless the name is a table of rows that this login can read."""
     refuse(list(absent(session, table)), "source")
 
 

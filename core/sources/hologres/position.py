@@ -115,11 +115,11 @@ class HoloPosition(Position):
 class Oldest(HoloPosition):
     """The oldest record that a shard still has (`empty`: none), and the time up to which records may be deleted.
 
-    It is beyond a lane's position where records that the lane has not applied may be gone, and at it otherwise. They
-    may where the oldest lies beyond what the lane will read next, and either the lane has not seen the shard since
-    `expired`, or the lane's own last record is gone though it is younger than that: then somebody cut the binlog short
-    (binlog.level off and on again, a binlog.ttl that was shorter meanwhile). An idle lane whose last record went by its
-    age has lost nothing: so `seen` moves on while nothing comes.
+    It is beyond a lane's position if records that the lane has not applied may be missing, and at it otherwise. They
+    may be missing if the oldest record is after the lane's next one, and either the lane has not seen the shard since
+    `expired`, or the lane's own last record is missing though younger: then the binlog was shortened (binlog.level
+    off and on again, a temporarily shorter binlog.ttl). An idle lane whose last record expired by age has lost nothing:
+    so `seen` advances while no record comes.
     """
 
     expired: int = 0
@@ -201,7 +201,7 @@ class SlotKept(OnePlace):
 
     @property
     def text(self) -> str:
-        """The LSN, "-" where there is no slot.
+        """The LSN; "-" without a slot.
 
         >>> SlotKept(10516).text, SlotKept(None).text
         ('10516', '-')
@@ -214,7 +214,7 @@ class SlotKept(OnePlace):
 
     @property
     def missing(self) -> bool:
-        """Whether there is no slot; one that nothing was confirmed for is there: a shard may have no record yet."""
+        """Whether the slot does not exist; a slot without a confirmed LSN does: a shard may have no record yet."""
         return self.lsn is None
 
     @property
@@ -230,7 +230,7 @@ class SlotKept(OnePlace):
         return SlotKept(self.lsn or 0)
 
     def at(self, position: Position) -> SlotKept:
-        """At the position's LSN; the same at a place that names none, of which a server cannot be told."""
+        """At the position's LSN; unchanged at a position without one, which a server cannot confirm."""
         return SlotKept(ours(position).lsn or self.known.lsn)
 
     def behind(self, other: Kept) -> bool:

@@ -40,7 +40,7 @@ MOVING = ("not allowed in readonly mode",)
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words, `timed_out` what our own limit means here."""
+    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found

@@ -113,7 +113,7 @@ class HoloSource(NoSlotAdmin):
     # -- where the binlog stands --------------------------------------------------------------------------------------
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """The status of one shard, or of all; SLOT LOST where the table records no binlog any more."""
+        """Return the status of one shard, or of all; raise SLOT LOST if the table no longer records a binlog."""
         state = self._recorded()
         if shard is not None and shard not in state.shards:
             what = f"{shard.name} is not a shard of {self.table} any more: the table has {len(state.shards)}"
@@ -186,7 +186,7 @@ class HoloSource(NoSlotAdmin):
         return count
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """The range's end; a shard that has no record any more names no LSN."""
+        """The range's end; without an LSN if the shard has no record."""
         return self.standing(after, replace(status, latest=up_to)) if ours(up_to).empty else up_to
 
     def standing(self, after: Position, status: SlotStatus) -> HoloPosition:
@@ -221,7 +221,7 @@ class HoloSource(NoSlotAdmin):
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
     def create_slot(self) -> list[SlotStatus]:
-        """The statuses: a binlog is there for whoever reads it."""
+        """Return the statuses: the binlog needs no slot."""
         return self.read_status(None)
 
     def full_sync(self) -> str:
@@ -233,11 +233,11 @@ class HoloSource(NoSlotAdmin):
 
 
 class NoneOpen:
-    """Nobody is waited for; implements `slotkeeper.core.ports.source.OpenTransactions`.
+    """A copy waits for no transaction; implements `slotkeeper.core.ports.source.OpenTransactions`.
 
-    A table's binlog has recorded since it was turned on, and a row and its record show at once (Hologres, "Technical
-    Principle of Hologres Binlog": changes of both occur simultaneously): what is not in a copy lies behind the newest
-    records that were noted before it.
+    A table's binlog records from the moment it is on, and a row and its record become visible together (Hologres,
+    "Technical Principle of Hologres Binlog": changes of both occur simultaneously): changes missing in a copy are after
+    the newest records noted before it.
     """
 
     def left(self) -> str:

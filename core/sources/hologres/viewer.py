@@ -35,7 +35,7 @@ class HoloViewer(NoSlotViewer):
         return {shard.name: shard.node_id for shard in catalog.read_table(self.session, table).shards}
 
     def ttl(self, table: str) -> Ttl | None:
-        """binlog.ttl; None where there is no such table."""
+        """Return binlog.ttl in seconds; None if the table does not exist."""
         try:
             state = catalog.read_table(self.session, table)
         except SlotkeeperError as error:

@@ -71,6 +71,6 @@ class SlotManualSql:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """A slot is moved by whoever reads by it, over a stream: there is no statement for that."""
+        """A comment instead of SQL: only the slot's reader moves it, over its stream."""
         to = live.shown if live is not None else "the newest LSN"
         return f"-- no statement moves slot {literal(slot)}: its stream's client reports flushed = {to} ({shard})"

@@ -93,7 +93,7 @@ def _bound(table: TableSeen, row: Sequence[Any]) -> Bound:
 
 
 def _bound_statement(table: TableSeen, lo: Bound, offset: int | None = None) -> tuple[str, list[object]]:
-    """The key so many rows behind a bound, from 0 on; the table's last one without a number."""
+    """SQL for the key a number of rows after a bound, from 0 on; without a number, the table's last key."""
     values: list[object] = []
     where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
     bounds = ", ".join((image.bound or image.ordered).format(quoted(image.name)) for image in table.key)

@@ -94,7 +94,7 @@ def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
 
 
 def _status(status: bytes) -> tuple[int, int]:
-    """sql_mode and the client's collation; 0 for one that is not there."""
+    """Return sql_mode and the client's collation; 0 for a missing one."""
     sql_mode = collation = at = 0
     while at < len(status):
         code, at = status[at], at + 1

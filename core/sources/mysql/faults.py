@@ -70,9 +70,9 @@ _OTHER_READER = ("same server_uuid/server_id", "same server_id", "same server_uu
 
 
 def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
-    """As `classify`, of a session that has logged in: MariaDB says "access denied" for a replica's right too.
+    """As `classify`, for a session after its login: MariaDB reports a missing replication right as "access denied" too.
 
-    The error then has the number of a missing privilege, as a MySQL gives it: it is no rejected password.
+    The error then has the number of a missing privilege, as MySQL sends it, and does not count as a rejected password.
     """
     if my.code_of(error) == _DENIED:
         message = f"source {place}: a replication privilege is missing: {safe(my.said(error), 300)}"
@@ -100,11 +100,11 @@ _IN_CLEAR = 2061
 
 
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
-    """The error of ours for a driver's; `place` is the endpoint in words, `user` the login as a GRANT names it.
+    """Return Slotkeeper's error for a driver's; `place` names the endpoint, `user` is the login as a GRANT writes it.
 
-    `in_clear`: the login was without TLS. An account with REQUIRE SSL is then refused in the words of a wrong password
-    (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so it can only be
-    named as a possible cause; a server with require_secure_transport says so (error 3159; older MariaDBs say 1045).
+    `in_clear`: the login was without TLS. The server then rejects an account with REQUIRE SSL with the error of a wrong
+    password (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so the hint
+    can only name a possible cause; a server with require_secure_transport names it (error 3159; older MariaDB: 1045).
     """
     code, text = my.code_of(error), safe(my.said(error), 300)
     message, number = f"source {place}: {text}", str(code or "")
@@ -141,7 +141,7 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
 def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
     """Error 1236, which a server gives for whatever ends a dump."""
     if any(words in text for words in _OTHER_READER):
-        # a worker of ours that was given up may read on for a moment: whoever reads last stays
+        # an abandoned worker of this job can read on for a moment: the last reader remains
         hint = "if it persists, another program reads with the job's server_id: see SHOW SLAVE HOSTS"
         return Busy(f"{message} (another replica reads with this server_id)", hint, number, "source")
     if any(words in text for words in _PURGED):
@@ -156,7 +156,7 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
 
 
 def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:
-    """The error of ours for bytes that cannot be read; `where` is the last transaction's end before them."""
+    """Return the SlotkeeperError for undecodable bytes; `where` is the end of the last transaction before them."""
     message = f"source {place}, binlog after {where}: {error.message}"
     if isinstance(error, GoneBack):
         return Trouble(message, error.cure, "", "source", name=TroubleName.SOURCE_OLDER)

@@ -56,7 +56,7 @@ class MysqlViewer(NoSlotViewer):
         return {SHARD.name: SHARD.node_id}
 
     def ttl(self, table: str) -> Ttl | None:
-        """None where there is no such table."""
+        """Return None: a MySQL table has no TTL."""
         try:
             self._source(table).identify()
         except Refused:
@@ -301,12 +301,12 @@ class NothingByHand:
 
     def status(self, table: str) -> str:
         """Where the binlog ends."""
-        return "SHOW MASTER STATUS; -- the server keeps no position of ours: `slotkeeper slots show` has it"
+        return "SHOW MASTER STATUS; -- the server stores no position: `slotkeeper slots show` shows it"
 
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        return "-- a MySQL server stores no position: there is no statement to run"
+        return "-- a MySQL server stores no position: no statement to run"
 
 
 class MysqlKind:

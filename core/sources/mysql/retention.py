@@ -218,5 +218,5 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         return float(self.session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
 
     def ttl(self) -> int | None:
-        """None: what goes is told by the files that are there."""
+        """Return None: the existing files show what is retained."""
         return None

@@ -220,7 +220,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
 
 
 def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None) -> Form:
-    """Bytes behind a length of so many bytes."""
+    """Decode bytes after a length of the given size."""
     if length_bytes not in _LENGTHS:
         raise Damaged(f"a length of {length_bytes} bytes, which no server writes")
     codes, expression = _LENGTHS[length_bytes]
@@ -387,7 +387,7 @@ class Decoder:
         return Changes(event.action, (), rows) if event.action is Action.INSERT else Changes(event.action, rows, ())
 
     def rows(self, body: bytes, at: int, stop: int) -> list[Row]:
-        """All rows in body[at:stop]. Raises Damaged, with the column's name where a value is no such value."""
+        """Return all rows in body[at:stop]; raises Damaged, with the column's name for an invalid value."""
         found: list[Row] = []
         width, function_of, append, row_at = self._bitmap_bytes, self._functions.get, found.append, at
         try:

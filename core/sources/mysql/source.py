@@ -130,7 +130,7 @@ class MysqlSource(NoSlotAdmin):
         return [SHARD]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Where the binlog ends now, and which table this is; the place is asked first, so that it is no newer."""
+        """Return the binlog's current end and the table's identity; reads the end first, so that it is not newer."""
         latest = self.newest()
         fingerprint = self.identify().text
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
@@ -205,7 +205,7 @@ class MysqlSource(NoSlotAdmin):
             if isinstance(item, TableRows):
                 spool.add(item)
                 if self._enough(spool):
-                    return  # in the middle of a transaction: the next range begins the stream anew before it
+                    return  # in the middle of a transaction: the next range reopens the stream before it
                 continue
             ends += 1
             spool.ended(follower.stop(), item.time)
@@ -377,7 +377,7 @@ class MysqlSource(NoSlotAdmin):
     # -- registering, of which there is nothing -----------------------------------------------------------------------
 
     def create_slot(self) -> list[SlotStatus]:
-        """Where a lane begins: behind everything that is seen by whoever reads the table from now on."""
+        """Return where a lane starts: after every change that a later read of the table sees."""
         fingerprint = self.identify().text
         facts = self.session.facts
         latest = self.session.asking(lambda line: starts.begin_here(line, facts))

@@ -137,8 +137,10 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """A place of which everything before it is seen by whoever reads from now on (MariaDB), or may be seen a moment
-    later: then `MysqlOpen` waits (MySQL). Raises DriverError, Refused."""
+    """Return a position whose earlier changes later reads see at once (MariaDB), or a moment later (MySQL).
+
+    For MySQL `MysqlOpen` waits. Raises DriverError, Refused.
+    """
     if not facts.is_mariadb:
         return latest(session, facts)
     found = begin_copy(session, facts)
@@ -179,7 +181,7 @@ class MysqlOpen:
 
 
 class NobodyOpen:
-    """Nobody has to be waited for: the place says so. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """A copy waits for no transaction. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
         return ""
@@ -189,7 +191,7 @@ class NobodyOpen:
 
 
 def open_now(session: MysqlSession) -> MysqlOpen | NobodyOpen:
-    """The writers that are open now; nobody of MariaDB. Raises AccessRefused with the GRANT where none is shown."""
+    """Return the open writers; none for MariaDB. Raises AccessRefused with the GRANT if the login cannot see them."""
     if session.facts.is_mariadb:
         return NobodyOpen()
     writers(session)

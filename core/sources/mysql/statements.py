@@ -262,7 +262,7 @@ def _length_of_default(words: list[str]) -> int:
     at = 1
     at += words[at : at + 1] == ["COLUMN"]
     at += 2 * (words[at : at + 2] == ["IF", "EXISTS"])
-    for place in (at, at + 1):  # a quoted name is no word
+    for place in (at, at + 1):  # a quoted name is not a word
         if words[place : place + 2] in (["SET", "DEFAULT"], ["DROP", "DEFAULT"]):
             return place + 2
     return 0

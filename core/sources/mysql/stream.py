@@ -152,8 +152,7 @@ class Stream:
         return End(statement.position, statement.time, 0) if statement.ends else None
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
-        """Exactly (start, up_to], both ends of transactions. Refused where there is no such end, or the binlog ends
-        before it."""
+        """Read exactly (start, up_to], both ends of transactions; Refused if no transaction ends there."""
         if not self._start < up_to:
             return
         for item in self.items(blocking=False):
@@ -274,9 +273,9 @@ class Follower:
         """The position up to which the last range was read; None if it was interrupted."""
 
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
-        """What lies in (after, up_to], to the first place at or beyond `up_to` where no transaction is open.
+        """Read (after, up_to], to the first position at or after `up_to` without an open transaction.
 
-        Whoever ends it before that, at an end of a transaction, calls `stop`; else the next range begins a stream anew.
+        A caller that ends earlier, at a transaction's end, calls `stop`; otherwise the next range opens a new stream.
         """
         if there(after, up_to):
             self.here = after
@@ -356,7 +355,7 @@ class Follower:
 
 
 class Spool:
-    """The rows of a range (after, end], undecoded; `statement` is what stands in it that is no row."""
+    """The undecoded rows of a range (after, end]; `statement`: one in it that prevents following the table."""
 
     def __init__(self, after: MysqlPosition, width: int = 0) -> None:
         self.after = after

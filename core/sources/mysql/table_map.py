@@ -245,7 +245,7 @@ def _collations(
 
 
 def _counted(places: tuple[int, ...], default: bytes | None, each: bytes | None) -> dict[int, int]:
-    """Collations of these places; empty where the field is not of so many."""
+    """Collations by column; empty if the field has another number of them."""
     if each is not None:
         numbers = _numbers(each)
         return dict(zip(places, numbers, strict=True)) if len(numbers) == len(places) else {}

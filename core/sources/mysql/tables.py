@@ -216,7 +216,7 @@ _CHARSETS = (
 
 
 def read_described(session: my.Session, schema: str, table: str) -> Described | None:
-    """A table's columns now; None where there is no such table, or none that this login may see."""
+    """Return a table's current columns; None if it does not exist or this login cannot see it."""
     found = session.rows(_COLUMNS, (schema, table))
     columns = tuple(
         SchemaColumn(
@@ -314,7 +314,7 @@ def shown(table: str) -> str:
 
 
 def read_table(session: MysqlSession, table: str) -> TableSeen:
-    """The table `schema.name` as it is now; Refused where it is not there or has no usable key."""
+    """Return the current table `schema.name`; raises Refused if it does not exist or has no usable key."""
     schema, name, sort = stored_names(session, table)
     found = session.asking(lambda line: read_described(line, schema, name))
     if found is None:
@@ -373,11 +373,11 @@ def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
 
 
 def stored_names(session: MysqlSession, table: str) -> tuple[str, str, tuple[str, str]]:
-    """Schema and name of a table as the server stores them, and its type with its storage engine; where the server does
-    not tell cases apart, neither do we.
+    """Return schema and name of a table as the server stores them, its type and its storage engine.
 
-    MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 names are stored in lower case, with 2 as they
-    were written. Raises Refused where there is no such table, or none that this login may see.
+    MySQL, "Identifier Case Sensitivity": with lower_case_table_names 1 the server stores names in lower case, with 2 as
+    written. The lookup ignores case if the server does. Raises Refused if the table does not exist or this login cannot
+    see it.
     """
     schema, _, name = table.partition(".")
     if session.facts.of("lower_case_table_names") in ("", "0"):

@@ -170,7 +170,7 @@ class Transactions:
 
     @property
     def here(self) -> MysqlPosition:
-        """The place behind the last event that was taken: one to go on from where no transaction is `inside` it."""
+        """The position after the last accepted event: a valid start unless a transaction is open (`inside`)."""
         return MysqlPosition(self._file, self._offset, self._gtids, born=self._born, pending=self._named)
 
     def take(self, event: Event, inside: int | None = None) -> Item | None:

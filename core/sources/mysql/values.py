@@ -130,7 +130,7 @@ def fraction_bytes(digits: int) -> int:
 
 @cache
 def datetime_reader(digits: int) -> Callable[[bytes], str]:
-    """Reads a DATETIME with so many digits of a second's fraction."""
+    """Return a reader of a DATETIME with the given fraction digits."""
     bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
     mask, form = (1 << bits) - 1, f"0{digits}d"
 
@@ -157,7 +157,7 @@ def datetime_inline(digits: int) -> str:
 
 @cache
 def timestamp_reader(digits: int) -> Callable[[bytes], str]:
-    """Reads a TIMESTAMP as UTC; 0 is the server's own zero value, which is no moment."""
+    """Return a reader of a TIMESTAMP as UTC; 0 is the server's zero value, not a time."""
     bits, step = fraction_bytes(digits) * 8, 10 ** (digits % 2)
     mask = (1 << bits) - 1
 
@@ -424,7 +424,7 @@ class _Room:
         self._left = size
 
     def take(self, size: int) -> None:
-        """A value, a key or a string takes so many; raises Damaged where there are none left."""
+        """Take the bytes of a value, a key or a string from the budget; raises Damaged if it is used up."""
         self._left -= size
         if self._left < 0:
             raise Damaged("a JSON document has overlapping values")

@@ -1,11 +1,11 @@
-"""Who waits at a MySQL or MariaDB for a metadata lock that a session of a job has, as far as our login is shown it.
+"""Waits at MySQL or MariaDB for a metadata lock of a job's session, as far as the login can see them.
 
-MySQL, "Metadata Locking": a transaction keeps the metadata locks of the tables that it has used until it ends, and a
+MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends, and a
 DDL waits for them, at most for lock_wait_timeout; every later statement of the table waits after the DDL. MySQL, "The
-INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS a login sees its own sessions. Who has a lock is told by
-performance_schema.metadata_locks, or by MariaDB's plugin METADATA_LOCK_INFO. Where neither is there, it is those
-transactions of our login that are older than the wait, unless another login has one as old. While no session waits,
-only the list of sessions is asked.
+INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS a login sees only its own sessions. The holder comes from
+performance_schema.metadata_locks, or from MariaDB's plugin METADATA_LOCK_INFO. Without both, it is a transaction of
+the job's login that is older than the wait, unless another login has one as old. While no session waits, the reader
+queries only the list of sessions.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class MysqlWaits:
                 )  # fmt: skip
 
     def _owners(self, now: float) -> list[tuple[str, Blocker]]:
-        """(table, session) of sessions that have a table's metadata lock; the table "" where it is not told."""
+        """(table, session) of sessions with a table's metadata lock; the table is "" if unknown."""
         for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
             rows = self._answer(statement)
             if rows or (rows is not None and statement is not _BY_SCHEMA):  # an empty one: its instruments are off

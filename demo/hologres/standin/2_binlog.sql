@@ -3,7 +3,7 @@
 -- hg_log."schema.name"    the records, by shard and LSN
 -- hg_base."schema.name"   the table's rows with their hidden column hg_shard_id
 
--- LSNs of one shard in the order in which they show: whoever commits holds this until its changes are seen.
+-- LSNs of one shard in the order of visibility: a committing session holds this until its changes are visible.
 CREATE FUNCTION hg_standin.next_lsn(shard int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     lsn bigint := nextval(format('hg_standin.lsn_%s', shard)::regclass);
@@ -93,7 +93,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A table that is made again: its LSNs begin anew, under a new id where `renamed`.
+-- A recreated table: its LSNs restart, under a new id if `renamed`.
 CREATE FUNCTION hg_standin.rebuild(rel oid, renamed boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     t hg_standin.tab := (SELECT x FROM hg_standin.tab x WHERE x.rel = $1);

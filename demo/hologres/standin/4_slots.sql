@@ -43,7 +43,7 @@ BEGIN
     DELETE FROM hologres.hg_replication_progress WHERE slot_name = slot;
 END $$;
 
--- What is confirmed by whoever streams by a slot; `back` is whether a lower LSN than before is taken.
+-- The LSN that a slot's reader confirms; `back`: whether a lower LSN than before is accepted.
 CREATE FUNCTION hg_standin.confirmed(slot text, shard int, to_lsn bigint, back boolean) RETURNS void LANGUAGE sql AS $$
 INSERT INTO hologres.hg_replication_progress AS p VALUES (slot, shard, to_lsn)
 ON CONFLICT (slot_name, parallel_index) DO UPDATE SET lsn = excluded.lsn WHERE back OR excluded.lsn > p.lsn $$;

@@ -274,7 +274,7 @@ class SqliteSource:
         return self.read_status(None)
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
+        """Do nothing: the server stores no position."""
 
     def full_sync(self) -> str:
         return "nothing: no slot is kept here"
@@ -335,7 +335,7 @@ class SqliteSource:
         return NOTHING_KEPT
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Nothing is told."""
+        """Do nothing: the server stores no position."""
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
         return []

@@ -30,9 +30,9 @@ _OTHER_COLUMN = "map the column to another name in the channel's `columns`"
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A column of the target; `base` is set for a domain, `refuses_null` where that domain does.
+    """A column of the target; `base` is set for a domain, `refuses_null` if that domain is NOT NULL.
 
-    `generated` says that it takes no value of ours, `computed` that the server makes it of other columns.
+    `generated`: it accepts no explicit value; `computed`: the server computes it from other columns.
     """
 
     type: str
@@ -46,7 +46,7 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class TargetKey:
-    """A unique index: `plain` is over all rows and columns only; `constraint` is empty where it is a bare index.
+    """A unique index; `plain`: over all rows and columns only; `constraint`: empty for a bare index.
 
     One that is not `valid` is not complete, as that of a partitioned table before each partition has its own.
     """
@@ -61,7 +61,7 @@ class TargetKey:
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """What the catalogs say about a target; `foreign` holds (name, table that has it, whether that is the target).
+    """A target's facts from the catalogs; `foreign`: (name, table that has it, whether that is the target).
 
     `folding` are columns under whose collation different texts are equal. `functions` holds (constraint, index or
     column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path. `casts`
@@ -104,12 +104,12 @@ def exists(session: SinkSession, name: str) -> bool:
 
 
 def is_partitioned(session: SinkSession, name: str) -> bool:
-    """Whether the rows of `schema.table` lie in partitions."""
+    """Whether the rows of `schema.table` are in partitions."""
     return session.fetched("kind", _named(name), _SQL) == [("p",)]
 
 
 def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
-    """The columns of `schema.table` in order; none where there is no such table."""
+    """Return the columns of `schema.table` in order; empty if the table does not exist."""
     with session.transaction() as cursor:
         found = _rows(cursor, session, "oid", _named(name))
         return _columns(cursor, session, {"oid": found[0][0]}) if found else {}
@@ -124,7 +124,7 @@ def operators(session: SinkSession, name: str, key: Sequence[str]) -> Operators:
 
 
 def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> TargetFacts | None:
-    """The facts of `schema.table`; None where there is no such table. `wanted` are the source's own types."""
+    """Return the facts of `schema.table`; None if it does not exist. `wanted`: the source's user-defined types."""
     with session.transaction() as cursor:
         found = _rows(cursor, session, "oid", _named(name))
         if not found:
@@ -143,7 +143,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
         for one in wanted:
             for kind, base, parts in _rows(cursor, session, "type", {"type": one.name})[:1]:
                 types[one.name] = UserType(one.name, kind, base, tuple(parts))
-        # the partitions of a DWS are no tables, so no target lies in another
+        # partitions of DWS are not tables, so no target is part of another
         within, sharers = {"oid": oid, "schema": session.schema.string}, Rows()
         if not session.dialect.plain and _rows(cursor, session, "lies_in_a_tree", within):
             sharers = _rows(cursor, session, "sharers", within)
@@ -164,7 +164,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
 
 
 def _own_facts(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[int, TargetFacts]:
-    """What the target and each of its partitions has, by oid, in as many statements as for one table."""
+    """Return the facts of the target and each of its partitions, by oid, in as many statements as for one table."""
 
     def of(name: str) -> dict[int, list[tuple[Any, ...]]]:
         found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
@@ -209,7 +209,7 @@ def _named(name: str) -> dict[str, Any]:
 def objections(
     target: TargetTable, identity: TableIdentity, facts: TargetFacts | None, options: SinkOptions
 ) -> Iterator[Objection]:
-    """What keeps this target from being the image of this source; `identity` is the source as the channel maps it."""
+    """Objections to this target for this source; `identity`: the source as the channel maps it."""
     if facts is None:
         yield _objection(target, "does not exist", "create it, or set create_target = true")
         return
@@ -234,7 +234,7 @@ def objections(
 
 
 def form(spelled: str, identity: TableIdentity) -> str:
-    """How equal values of a key column of this type become one text; empty where that is not known."""
+    """Return how equal values of a key column of this type become one text; empty if unknown."""
     plain = identity.plain(spelled)
     own = identity.user_type(plain)
     return pg_types.form_of(plain, own.kind if own and own.name == plain else "")
@@ -260,7 +260,7 @@ def _other_objections(
 def _partition_objections(
     target: TargetTable, part: Partition, facts: TargetFacts, options: SinkOptions
 ) -> Iterator[Objection]:
-    """What only one partition has; a row's defaults are those of the table that a statement names: the target's."""
+    """Objections to one partition; a row's defaults are those of the table in the statement, the target's."""
     filled = {
         name: replace(it, filled=facts.columns[name].filled)
         for name, it in part.facts.columns.items()
@@ -275,7 +275,7 @@ def _partition_objections(
 
 
 def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) -> Iterator[Objection]:
-    """What keeps this table from being any job's target, whatever the source is: itself, or a partition of it.
+    """Objections to this table, or a partition of it, as any job's target.
 
     The default of a `mapped` column never runs: each row has a value of it.
     """
@@ -308,7 +308,7 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
 
 
 def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Objection]:
-    """What one table has that the target's rows may not meet, whether it is the target or a partition of it."""
+    """Objections to one table's triggers, rules and the like, for the target or a partition of it."""
     spelled = dotted(name)
     if facts.persistence != "p":
         what = f"{subject} is not a logged table: a crash would empty it, but not its progress"
@@ -333,9 +333,9 @@ def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objecti
 
 
 def made_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
-    """What the sink cannot make of the source before the target `name` is made: its names, and types that it lacks.
+    """Objections before the sink creates the target `name`: its names, and types that the sink lacks.
 
-    Of a DWS only types that somebody made are asked for: what is built in there is built in here.
+    For DWS only user-defined types are checked: PostgreSQL has its built-in ones.
     """
     with session.transaction() as cursor:
         longest, system = _rows(cursor, session, "names", {})[0]
@@ -386,14 +386,14 @@ def made_type(spelled: str, identity: TableIdentity, dialect: SinkDialect) -> st
 
 
 def collations(cursor: pg.Cursor, session: SinkSession, names: Sequence[str]) -> set[str]:
-    """Those of these collations (SQL text with their schemas) by which the sink can sort a made column."""
+    """Return those of these collations (SQL text with their schemas) that the sink supports for a created column."""
     if not names:
         return set()
     return {str(name) for (name,) in _rows(cursor, session, "collations", {"names": sorted(set(names))})}
 
 
 def collations_lacked(identity: TableIdentity, session: SinkSession) -> list[tuple[str, str]]:
-    """(column, collation) of the source which a made target has not, because the sink has none like it."""
+    """Return (column, collation) of the source that a created target lacks, because the sink has no equal one."""
     wanted = [(column.name, column.collation) for column in identity.columns if column.collation]
     with session.transaction() as cursor:
         known = collations(cursor, session, [collation for _, collation in wanted])
@@ -436,7 +436,7 @@ def _user_type_objections(
     identity: TableIdentity,
     facts: TargetFacts,
 ) -> Iterator[Objection]:
-    """A column of a type that somebody made: the same type at the sink; `spelled` are both, without domains."""
+    """Objections to a column of a user-defined type: the sink needs the same one; `spelled`: both, without domains."""
     alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
     wanted, has = spelled
     if has != wanted:

@@ -1,5 +1,5 @@
 -- What decides whether a table can be a target: catalogs only. `oid` is the table's, `oids` are those of it and of all its
--- partitions. A DWS is of PostgreSQL 9.2's time: where its catalogs lack something, a statement has a second form for it, of
+-- partitions. DWS has the catalogs of PostgreSQL 9.2: if they lack something, a statement has a second form for it, of
 -- the same columns.
 
 -- name: oid
@@ -27,7 +27,7 @@ FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.re
 JOIN pg_class p ON p.oid = t.parent JOIN pg_namespace m ON m.oid = p.relnamespace ORDER BY t.depth, 3
 
 -- name: tree_dws
--- The same; the partitions of a DWS are no tables of their own (DWS, PG_PARTITION), so that what is here inherits.
+-- The same; partitions of DWS are not tables (DWS, PG_PARTITION), so the rows here are those that inherit.
 SELECT c.oid::bigint, false, n.nspname || '.' || c.relname, ''
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE i.inhparent = %(oid)s::oid ORDER BY 3
@@ -38,7 +38,7 @@ SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, row_security_acti
 FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
 
 -- name: relations_dws
--- The same; row security of a DWS is not told by a function.
+-- The same; DWS has no function that reports row-level security.
 SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, false FROM pg_class c WHERE c.oid = ANY (%(oids)s::oid[])
 
 -- name: stricter
@@ -74,7 +74,7 @@ LEFT JOIN LATERAL (
 WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 
 -- name: columns_dws
--- The same; a DWS has neither identities nor generated columns. Of a domain over a domain that one is told, so that it is
+-- The same; DWS has neither identities nor generated columns. Of a domain over a domain the inner one is returned, so that it is
 -- refused with what cures it.
 SELECT a.attname::text,
        CASE WHEN n.nspname = 'pg_catalog' OR position(quote_ident(n.nspname) || '.' IN format_type(a.atttypid, a.atttypmod)) = 1
@@ -91,7 +91,7 @@ WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY
 -- name: keys
 -- Unique and exclusion indexes: table, name, the constraint's name or none, immediate, over all rows and plain columns, its
 -- columns, and whether it is complete; expressions have no name. Of a partition those that its table has not: an index of
--- the table has each partition's as a child (PostgreSQL, pg_inherits). Plain is no column that the index calls equal in a way of its own: under another
+-- the table has each partition's as a child (PostgreSQL, pg_inherits). Not plain is a column that the index compares in its own way: under another
 -- collation than the column's in which different texts are equal, or by another = than that of the type's default class.
 -- PostgreSQL, INSERT: ON CONFLICT takes an index whatever its collations and operator classes are, where none is named.
 SELECT i.indrelid::bigint, x.relname::text, k.conname::text, i.indimmediate, i.indpred IS NULL AND i.indexprs IS NULL AND i.indisunique
@@ -164,7 +164,7 @@ WHERE a.attrelid = %(oid)s::oid AND a.attnum > 0 AND n.nspname <> 'pg_catalog' A
 ORDER BY a.attnum, 2
 
 -- name: functions
--- What rows of ours make run: the table, the constraint, index, column, default or partition key that has it, by name, and
+-- Functions that a job's rows run: the table, the constraint, index, column, default or partition key that has it, by name, and
 -- the function, where its body looks names up as its caller does. A default is that of the table which a statement names, so
 -- those of partitions are silent; a partition itself checks the keys of all tables above it (PostgreSQL, "Table Partitioning"). C and internal functions look up none, a body in SQL that was parsed when it was made
 -- (prosqlbody, of PostgreSQL 14: before it the name is that of `absent`) none of its own, and SET search_path fixes it.
@@ -212,7 +212,7 @@ WHERE l.lanname NOT IN ('c', 'internal') AND n.nspname <> 'pg_catalog'
 ORDER BY 2, 3
 
 -- name: functions_dws
--- The same of a DWS, whose functions have no bodies that were parsed before.
+-- The same for DWS, whose functions have no pre-parsed bodies.
 SELECT DISTINCT %(oid)s::bigint, o.name, f.oid::regprocedure::text, quote_ident(n.nspname)
 FROM (
     SELECT 'pg_catalog.pg_constraint'::regclass AS class, c.oid, c.conname::text AS name FROM pg_constraint c
@@ -238,7 +238,7 @@ SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attc
 WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND NOT l.collisdeterministic
 
 -- name: folding_dws
--- The same; a DWS has one such collation (CREATE TABLE, COLLATE).
+-- The same; DWS has one such collation (CREATE TABLE, COLLATE).
 SELECT a.attname::text FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
 WHERE a.attrelid = %(oid)s::oid AND NOT a.attisdropped AND l.collname = 'case_insensitive'
 
@@ -254,7 +254,7 @@ WHERE c.contype = 'f' AND (c.conrelid = ANY (%(oids)s::oid[]) OR c.confrelid = A
 ORDER BY 4 DESC, 2
 
 -- name: foreign_keys_dws
--- The same; no key of a DWS is another's.
+-- The same; no key of DWS belongs to another one.
 SELECT %(oid)s::bigint, c.conname::text, c.conrelid::regclass::text, c.conrelid = %(oid)s::oid
 FROM pg_constraint c
 WHERE c.contype = 'f' AND %(oid)s::oid IN (c.conrelid, c.confrelid) ORDER BY 4 DESC, 2
@@ -333,7 +333,7 @@ SELECT t.typtype::text,
 FROM pg_type t WHERE t.oid = to_regtype(%(type)s)
 
 -- name: type_dws
--- The same, for a server without to_regtype; of a domain over a domain that one is told.
+-- The same, for a server without to_regtype; of a domain over a domain the inner one is returned.
 SELECT t.typtype::text,
        CASE t.typtype
            WHEN 'd' THEN (
@@ -390,7 +390,7 @@ WHERE quote_ident(n.nspname) || '.' || quote_ident(c.collname) = ANY (%(names)s)
   AND c.collencoding IN (-1, d.encoding) AND c.collisdeterministic
 
 -- name: collations_dws
--- The same; all of a DWS tell different texts apart.
+-- The same; all collations of DWS distinguish different texts.
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.collname)
 FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace JOIN pg_database d ON d.datname = current_database()
 WHERE quote_ident(n.nspname) || '.' || quote_ident(c.collname) = ANY (%(names)s)

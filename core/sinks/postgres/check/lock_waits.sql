@@ -4,7 +4,7 @@
 -- Our sessions in this database that wait for a lock: what for, since how many seconds where the server tells (pg_locks
 -- has waitstart from PostgreSQL 14 on; through JSON an older one answers NULL), and who is directly in front by
 -- pg_blocking_pids (PostgreSQL, "System Information Functions"; 0 is a prepared transaction). A session that waits for
--- another transaction's end has the row that it is about locked itself (access/heap/README.tuplock): its table is told.
+-- another transaction's end has locked its row itself (access/heap/README.tuplock): the row's table is returned.
 SELECT l.pid, a.application_name, a.query, l.mode, l.locktype,
        (l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid)::text,
        extract(epoch FROM clock_timestamp() - (to_jsonb(l) ->> 'waitstart')::timestamptz)::float8,
@@ -46,7 +46,7 @@ JOIN unnest(%(tags)s::text[], %(transactions)s::text[]) AS b(tag, transaction)
   ON b.tag = l.tag AND b.transaction = l.virtualtransaction
 
 -- name: conflicts
--- Of a DWS: all locks of this database that wait or are waited for, on any node (DWS, PGXC_LOCK_CONFLICTS, dws_04_0809).
+-- For DWS: all locks of this database that wait or are waited for, on any node (DWS, PGXC_LOCK_CONFLICTS, dws_04_0809).
 -- It names no session, so ours are found by their query, as PG_STAT_ACTIVITY of this coordinator lists it.
 SELECT l.nodename::text, l.pid, l.granted, l.mode, l.locktype, l.nspname::text, l.relname::text, l.partname::text,
        l.page, l.tuple, l.transactionid::text, l.username::text, l.gxid::text, l.queryid, l.query,

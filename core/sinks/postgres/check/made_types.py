@@ -42,7 +42,7 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
     if source.kind == "c":
         ours = [_attribute(one, identity.plain) for one in source.parts]
         return ours == [_attribute(one, plain) for one in known.parts]
-    # of a base type there is none, and what is only compared is no SQL
+    # a base type has none, and a text for comparison only is not SQL
     return pg_types.at_postgres(identity.plain(source.base)) == pg_types.at_postgres(plain(known.base))
 
 
@@ -95,7 +95,7 @@ def _needed(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]
 
 
 def _statement(one: UserType, identity: TableIdentity) -> str:
-    """What makes this type; empty where no statement does."""
+    """Return the statement that creates this type; empty if there is none."""
     if one.kind == "e":
         return f"CREATE TYPE {one.name} AS ENUM ({', '.join(map(literal, one.parts))})"
     if one.kind == "c":

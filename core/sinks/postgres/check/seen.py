@@ -1,4 +1,4 @@
-"""What a check of targets reads and records: all targets of a sink in one statement, over one session.
+"""The readings and records of a target check: all targets of a sink in one statement, over one session.
 
 `seen.sql` holds the statement; `slotkeeper.core.domain.target_seen` says what a reading proves.
 """
@@ -45,7 +45,7 @@ class PostgresTargets:
         """Source tables whose targets were locked at the last check."""
 
     def read(self, asked: Sequence[Asked]) -> dict[str, TargetSeen | SlotkeeperError]:
-        """What each target is now, by source table, in one statement; where that fails, one by one, and why not."""
+        """Return each target's state by source table, in one statement; if that fails, one by one, with the errors."""
         locked = [one for one in asked if one.job.channel.source_table in self._locked]
         found = self._read([one for one in asked if one not in locked], LOCK_MS)
         for one in locked:
@@ -207,7 +207,7 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 
 
 def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
-    """Why no start passes the target of a slot's table; "" where none said so."""
+    """Return the recorded reason that no start accepts the target of a slot's table; "" without one."""
     if not session.has(cursor, "kept", SQL_BOOK):
         return ""  # a reset may come before the first start of this version
     record = newest(text for text, _ in session.run(cursor, "recorded", place, SQL_BOOK).fetchall())

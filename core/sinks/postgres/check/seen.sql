@@ -67,7 +67,7 @@ SELECT {place} AS place,
 SELECT {place} AS place, 0::bigint AS rows, true AS older, 0::bigint AS changes
 
 -- name: rows_dws
--- The same of a DWS, whose DNs count transactions each for itself, and whose column-store tables have no xmin: any row will do.
+-- The same for DWS, whose DNs count transactions separately, and whose column-store tables have no xmin: any row will do.
 SELECT {place} AS place,
     (SELECT count(*) FROM (SELECT 1 FROM {target} LIMIT {most}) l)::bigint AS rows,
     EXISTS (SELECT 1 FROM {target}) AS older,
@@ -75,8 +75,8 @@ SELECT {place} AS place,
      WHERE p.source = {source} AND p.source_table = {source_table} AND p.slot = {slot})::bigint AS changes
 
 -- name: seen_dws
--- The same of a DWS: no tree, no identities nor generated columns; row security is an option of the table. Its storage files
--- are those of one coordinator, so none is told.
+-- The same for DWS: no tree, no identities nor generated columns; row security is an option of the table. Its storage files
+-- are those of one coordinator, so none is returned.
 SELECT w.place, (SELECT c.oid::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  WHERE n.nspname = {home} AND c.relname = 'slotkeeper_progress'),
        c.oid::bigint, ''::text,

@@ -1,12 +1,12 @@
-"""The target table: made and checked, exchanged around a copy, and brought in line with a source whose columns changed.
+"""The target table: creation, checks, the exchange around a copy, and altering it after the source's columns changed.
 
-PostgreSQL, ALTER TABLE: a type changes by itself where an implicit or assignment cast leads there, else by USING.
-Where no cast is known, as from a text, the column is emptied: the copy brings its values. A new
-column is added without NOT NULL, whatever the source's is: the rows that are there have no value for it until the copy
-writes them again, and no row without one ever comes from the source.
-DWS, ALTER TABLE (column-store tables, which HStore tables are): ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT NULL
-are there; USING takes constants and the column itself, and ADD COLUMN stands in a statement of its own. GAUSS-00781,
-GAUSS-00836: no type of a distribution column is altered, none is dropped; ours lie by the hash of their key.
+PostgreSQL, ALTER TABLE: a type changes automatically with an implicit or assignment cast, else by USING. Without a
+known cast, as from a text, the column is emptied: the copy brings its values. A new column is added without NOT NULL
+for any source: existing rows have no value for it until the copy writes them again, and the source sends no row without
+one.
+DWS, ALTER TABLE (column-store tables, and so HStore tables): supports ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT
+NULL; USING takes constants and the column itself, and ADD COLUMN needs its own statement. GAUSS-00781, GAUSS-00836: a
+distribution column's type cannot be altered, nor the column dropped; own targets are distributed by their key.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     forms = tuple(pg_types.form_at(base_of.get(name, ""), form) for name, form in named)
     strict = all(there[name].needed for name in target.key if name in there)
     known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
-    # a DWS's tables have no children (DWS, CREATE TABLE: no INHERITS), and its MERGE takes no ONLY
+    # DWS tables have no children (DWS, CREATE TABLE: no INHERITS), and its MERGE takes no ONLY
     only = not session.dialect.plain and not eligibility.is_partitioned(session, target.name)
     return replace(known, dialect=session.dialect, signs=signs, forms=forms, only=only)
 
@@ -71,7 +71,7 @@ exists = eligibility.exists
 
 
 def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
-    """Make the target where it is absent, with the source's columns and key; True where it was made."""
+    """Create a missing target, with the source's columns and key; return whether it was created."""
     if exists(session, name):
         return False
     refuse(eligibility.made_objections(name, identity, session), "sink")
@@ -109,7 +109,7 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
-    """Refuse by name a target that cannot hold the source; `identity` is the source's image (`image_of`)."""
+    """Raise Refused for a target that cannot hold the source; `identity`: the source's image (`image_of`)."""
     if options.write_mode == "copy_merge" and session.ready().server_version < session.dialect.merges_since:
         what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
         raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
@@ -126,7 +126,7 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
 
 
 def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
-    """The target's rows; unknown where this login may not ask. The session stays, and with it a lease that it holds."""
+    """Count the target's rows; unknown if this login cannot read them. The session, and its lease, survive."""
     with session.transaction() as cursor:
 
         def ask(most: int | None, limit_ms: int) -> int | None:
@@ -153,7 +153,7 @@ def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
 
 
 def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Whatever an earlier copy left behind."""
+    """Drop the shadow table of an earlier copy."""
     cursor.execute(SQL("DROP TABLE IF EXISTS {}").format(shadow(target)))
 
 
@@ -168,7 +168,7 @@ def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
 
 
 def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions) -> None:
-    """Put the shadow's rows in place of the target's, which keeps its grants, views and indexes."""
+    """Replace the target's rows by the shadow's; the target keeps its grants, views and indexes."""
     nulled = nulled_columns(target, options)
     into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
     values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
@@ -179,8 +179,10 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
 
 
 def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
-    """Raise Refused where a column has another type than when the shadow was made like it: PostgreSQL would round and
-    cut the copied values without a word (CREATE CAST, "assignment"). Nobody can alter the target behind its TRUNCATE.
+    """Raise Refused if a column's type has changed since the shadow table was created like it.
+
+    PostgreSQL would silently round and cut the copied values (CREATE CAST, "assignment"). After its TRUNCATE no other
+    session can alter the target.
     """
     names = [dotted(target.name), dotted(".".join(shadow(target).strings))]
     cursor.execute(
@@ -215,10 +217,10 @@ def reshape(
     old: Sequence[Column] | None,
     options: SinkOptions,
 ) -> Reshape:
-    """How the channel's target becomes one that holds the source as it is now; makes and alters nothing.
+    """Return how to alter the channel's target so that it fits the source; creates and alters nothing.
 
-    `old` are the source's columns when the target was last in line, None where that is not known: then columns that the
-    source has no more are not told from the target's own, and stay.
+    `old`: the source's columns when the target last matched, None if unknown: then columns that the source dropped look
+    like the target's own, and stay.
     """
     image = image_of(channel, identity)
     # domains as their base types, as a made target has them
@@ -272,7 +274,7 @@ class _Reshaping:
         return pg_types.fits(there, wanted)
 
     def _stuck(self, made: Sequence[Need]) -> list[Objection]:
-        """What keeps a target from being altered at all: a DWS alters no column by whose hash its rows lie."""
+        """Why a target cannot be altered at all: DWS cannot alter a distribution column."""
         name, key = self._target.name, {one for key in self._facts.keys for one in key.columns}
         fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
         if not fixed or not self._session.dialect.spreads:
@@ -281,7 +283,7 @@ class _Reshaping:
         return [Objection(f"{what} recreates it", f"DROP TABLE {dotted(name)}")]
 
     def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
-        """Types that somebody made at the source and nobody at the sink."""
+        """User-defined types of the source that the sink lacks."""
         found = []
         for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
             alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
@@ -291,7 +293,7 @@ class _Reshaping:
         return found
 
     def _emptied(self, made: Sequence[Need]) -> list[Objection]:
-        """Where the key is another one, or its values may not be cast, the rows have to go: a copy brings them anew."""
+        """With another key, or without a cast of its values, the rows have to be removed: a copy brings them again."""
         key = self._image.key
         casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, made) for one in made)
         same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
@@ -345,7 +347,7 @@ class _Reshaping:
                 yield f"{alter} ALTER COLUMN {name} TYPE {self._spelled(one, known)}{using}"
 
     def _using(self, one: Need, made: Sequence[Need], blanks: bool) -> str:
-        """How old values become ones of a column's new type; "" where they do so by themselves."""
+        """Return the USING clause for a column's new type; "" if the cast is automatic."""
         key = one.column in self._image.key
         if self._automatic(one, made) and not (blanks and not key):
             return ""
@@ -366,7 +368,7 @@ class _Reshaping:
         return self._facts.columns[before.get(need.column, need.column)]
 
     def _spelled(self, need: Need, known: set[str]) -> str:
-        """A column's type as a made target has it, with its collation where the sink knows that."""
+        """Return a column's type in a created target, with its collation if the sink has it."""
         collation = self._wanted[need.column].collation
         return type_name.sql(self._made(need.to)) + (f" COLLATE {collation}" if collation in known else "")
 

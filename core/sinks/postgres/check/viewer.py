@@ -1,7 +1,7 @@
-"""What commands and screens show of a PostgreSQL sink: version, clock, rights, and which session waits for a lock.
+"""Reads a PostgreSQL sink for commands and screens: version, clock, rights, and which session waits for a lock.
 
-Nothing here is made or locked. A wait of ours continues between two attempts as long as the transaction in front is
-still at that lock; a DWS does not report that, and there a wait ends with its attempt.
+Nothing here creates or locks anything. A job's wait continues between two attempts as long as the blocking transaction
+holds that lock; DWS does not report that, and there a wait ends with its attempt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """Who answers: `clock` is its time in seconds since 1970.
+    """The answering server; `clock`: its time in seconds since 1970.
 
     `temporary` is the right that staging needs, `creates` the one to make schemas.
     """
@@ -49,12 +49,12 @@ TABLE_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What we may do in a schema, or with a table, by the server's names of rights."""
+    """The login's rights in a schema, or on a table, by the server's names."""
 
     granted: frozenset[str]
 
     def lacks(self, *needed: str) -> str:
-        """Those of `needed` that we have not, in words; empty where we have all.
+        """Return the missing rights of `needed` as text; empty if none is missing.
 
         >>> Rights(frozenset({"SELECT"})).lacks("SELECT", "INSERT", "UPDATE")
         'INSERT, UPDATE'
@@ -63,19 +63,19 @@ class Rights:
 
 
 class PostgresViewer:
-    """One session that only looks."""
+    """One session that only reads."""
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
         self.close = session.close
 
     def server(self) -> ServerSeen:
-        """Who answers."""
+        """Return the answering server."""
         version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
 
     def objections(self) -> list[Objection]:
-        """What keeps this server from being any job's sink, by its own word.
+        """Return the objections to this server as any job's sink, by its own settings.
 
         DWS, "Syntax Compatibility Differences Among Oracle, Teradata, and MySQL" (dws_04_0042): with ORA, which is the
         default of CREATE DATABASE, an empty text is NULL.
@@ -87,37 +87,37 @@ class PostgresViewer:
         return [Objection(what, "name a database that was created with DBCOMPATIBILITY 'TD' or 'MySQL'")]
 
     def open_schemas(self, user: str) -> list[str]:
-        """Schemas on the login's own search_path in which everybody may create."""
+        """Schemas on the login's own search_path in which PUBLIC can create."""
         path = self._rows("own_path", {})
         names = names_of_path(str(path[0][0]), user) if path else []
         return [str(name) for (name,) in self._rows("open_schemas", {"names": names})]
 
     def schema(self, schema: str) -> Rights | None:
-        """What we may do in a schema; None where it does not exist."""
+        """Return the login's rights in a schema; None if it does not exist."""
         return _rights(SCHEMA_RIGHTS, self._rows("schema", {"schema": schema}))
 
     def table(self, table: str) -> Rights | None:
-        """What we may do with a table; None where it does not exist."""
+        """Return the login's rights on a table; None if it does not exist."""
         schema, _, name = table.partition(".")
         return _rights(TABLE_RIGHTS, self._rows("table", {"schema": schema, "name": name}))
 
     def alters(self, schema: str, name: str) -> list[str] | None:
-        """By what this login can change rows of a table or the table itself, in words; None where there is none."""
+        """Return how this login can change a table or its rows, as texts; None if the table does not exist."""
         rows = self._rows("alters", {"schema": schema, "name": name})
         return [word for word, can in zip(_ALTERS, rows[0], strict=True) if can] if rows else None
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
-        """The lanes of a slot; none where there is no progress table."""
+        """Return the lanes of a slot; none without a progress table."""
         place = {"source": source, "source_table": table, "slot": slot}
         return [LaneSeen(*row) for row in self._progress(schema, "lanes", place)]
 
     def followed(self, schema: str) -> list[tuple[str, str, str, str]]:
-        """(job, source, source table, slot) of all progress rows; none where there is no progress table."""
+        """Return (job, source, source table, slot) of all progress rows; none without a progress table."""
         found = self._progress(schema, "followed", {})
         return [(str(job), str(source), str(table), str(slot)) for job, source, table, slot in found]
 
     def queried(self, schema: str) -> list[tuple[str, str, str]]:
-        """(source, source table, slot) of the progress rows of DataFrame queries; none where there is no such table."""
+        """Return (source, source table, slot) of DataFrame queries' progress rows; none without the table."""
         found = self._progress(schema, "queried", {"target": f".{QUERY_TARGET}"})
         return [(str(source), str(table), str(slot)) for source, table, slot in found]
 
@@ -161,7 +161,7 @@ class _Seen:
 
 
 class PostgresLockWaits:
-    """The waits of sessions whose names begin with `prefix`; implements `slotkeeper.core.ports.sink.LockReader`."""
+    """The waits of sessions whose names start with `prefix`; implements `slotkeeper.core.ports.sink.LockReader`."""
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
         self._session = session
@@ -207,7 +207,7 @@ class PostgresLockWaits:
         return list(found.values())
 
     def _still_there(self, cursor: pg.Cursor, waited_for: set[str]) -> list[_Seen]:
-        """Those of the last answer for whose thing nobody waits now, and whose way is not free yet."""
+        """Waits of the last answer whose sessions do not wait now while their blockers still hold the lock."""
         gone = [one for one in self._before if one.wait.thing not in waited_for]
         pairs = [(one.tag, each) for one in gone for each in one.transactions]
         if not pairs:
@@ -242,7 +242,7 @@ class PostgresLockWaits:
     def _sessions(
         self, cursor: pg.Cursor, now: float, pids: set[int]
     ) -> tuple[dict[int, Blocker], dict[int, tuple[int, ...]]]:
-        """These sessions and those in front of them, and who is directly in front of each."""
+        """Return these sessions and their blockers, and the direct blockers of each."""
         sessions: dict[int, Blocker] = {}
         front: dict[int, tuple[int, ...]] = {}
         asked = pids - {_PREPARED}
@@ -266,9 +266,9 @@ class PostgresLockWaits:
 
 
 class DwsLockWaits:
-    """The same of a DWS, as far as it tells it; implements `slotkeeper.core.ports.sink.LockReader`.
+    """The lock waits of DWS, as far as it reports them; implements `slotkeeper.core.ports.sink.LockReader`.
 
-    It names the pids of nodes, and a session ends at the coordinator that has it: none can be ended from here.
+    DWS names the pids of nodes, and a session ends at the coordinator that has it: none can be ended from here.
     """
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
@@ -317,7 +317,7 @@ class _Conflict:
 
     @property
     def thing(self) -> tuple[object, ...]:
-        """What tells the lock from every other."""
+        """The lock's unique identity."""
         return (self.node, self.kind, self.schema, self.relation, self.partition, self.page, self.row, self.transaction)
 
 
@@ -342,7 +342,7 @@ def _wait(one: _Conflict, rows: Iterable[_Conflict], now: float) -> LockWait:
 
 
 def _behind_each_other(pids: Iterable[int], front: dict[int, tuple[int, ...]]) -> set[int]:
-    """These and everybody in front of them."""
+    """These sessions and all sessions that block them."""
     found: set[int] = set()
     waiting = [pid for pid in pids if pid != _PREPARED]
     while waiting:
@@ -354,7 +354,7 @@ def _behind_each_other(pids: Iterable[int], front: dict[int, tuple[int, ...]]) -
 
 
 def _thing(kind: str, schema: str | None, relation: str | None) -> str:
-    """What is waited for, in words.
+    """Describe the locked object.
 
     >>> _thing("relation", "mart", "orders"), _thing("tuple", "mart", "orders"), _thing("transactionid", None, None)
     ('mart.orders', 'a row of mart.orders', 'a row')

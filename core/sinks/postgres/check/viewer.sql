@@ -9,11 +9,11 @@ SELECT current_setting('server_version'), current_user::text, extract(epoch FROM
        has_database_privilege(current_database(), 'CREATE')
 
 -- name: own_path
--- The search_path that this login has where nobody sets it, which our sessions do.
+-- The login's default search_path; a job's sessions set their own.
 SELECT reset_val FROM pg_settings WHERE name = 'search_path'
 
 -- name: mode
--- Whose SQL a DWS's database imitates (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or MYSQL.
+-- The compatibility mode of a DWS database (DWS, "Platform and Client Compatibility", sql_compatibility): ORA, TD or MYSQL.
 SELECT setting FROM pg_settings WHERE name = 'sql_compatibility'
 
 -- name: open_schemas
@@ -52,7 +52,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY shard
 
 -- name: followed
--- What jobs follow by their rows, whoever runs them.
+-- The tables that jobs follow by their rows, on any host.
 SELECT DISTINCT job, source, source_table, slot FROM {schema}.slotkeeper_progress ORDER BY 1, 2, 3, 4
 
 -- name: queried

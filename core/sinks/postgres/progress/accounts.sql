@@ -15,10 +15,10 @@ UPDATE {schema}.slotkeeper_queries SET epoch = %(epoch)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
 
 -- name: end
--- What an earlier query has said of itself: its slot begins anew, or its rows were deleted, and epochs began anew.
+-- An earlier query's account: its slot starts over, or its rows were deleted, and epochs started over.
 DELETE FROM {schema}.slotkeeper_queries
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
-  AND (%(anew)s OR epoch > %(epoch)s)
+  AND (%(fresh)s OR epoch > %(epoch)s)
 
 -- name: begin
 -- A row for a query's epoch, where there is none.

@@ -78,7 +78,7 @@ def _spelled(text: str) -> str:
 
 
 def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str) -> None:
-    """A plan is given up: its entries go, those that it had ended come back; of a replay the entry stays."""
+    """Withdraw a plan: remove its entries and restore those that it ended; a replay's entry stays."""
     values = {**key_of(key), "mark": _planned(label)}
     session.run(cursor, "plan_withdrawn", values, SQL)
     session.run(cursor, "plan_revived", values, SQL)
@@ -191,7 +191,7 @@ class PostgresDecisions(LaneRows):
         self.session.go_by(session)
 
     def _swapped(self, name: str, values: dict[str, Any], then: Callable[[pg.Cursor], None] | None = None) -> bool:
-        """Whether the swap hit its row; `then` goes on in its transaction."""
+        """Whether the compare-and-swap hit its row; `then` runs in its transaction."""
         with self.session.transaction() as cursor:
             if self.session.run(cursor, name, values, DECISIONS).rowcount != 1:
                 return False

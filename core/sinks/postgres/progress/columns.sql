@@ -22,8 +22,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {schema}.slotkeeper_columns
     WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND fingerprint = %(fingerprint)s)
 
 -- name: empty
--- All lanes as a reset to snapshot leaves them, under the epoch: the next start registers and copies anew. What was decided at
--- a sink beside is given up; the sink may have it, so it counts as repeated. A row that nothing was registered for stays.
+-- All lanes as a reset to snapshot leaves them, under the epoch: the next start registers and copies again. What was decided at
+-- a separate sink is abandoned; the sink may have it, so it counts as repeated. A row without a registration stays.
 -- What a reset has said for this copy is kept: it was said for a copy that has not ended.
 UPDATE {schema}.slotkeeper_progress
 SET position = '', state = 'creating', noted_start = NULL, noted_end = NULL, fingerprint = %(fingerprint)s, updated_at = now(),

@@ -9,13 +9,13 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided IS NULL
 
 -- name: repeat
--- Counted before it is written again: whoever is killed in between has counted too much, never too little.
+-- Counted before it is written again: a task killed in between has counted too much, never too little.
 UPDATE {schema}.slotkeeper_progress SET repeats = repeats + decided_rows, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
 
 -- name: arm
--- Which load of a planned range may be committed: by whoever's swap this is, and no other load than this one.
+-- The load of a planned range that can be committed, by the task of this swap; no other load can.
 UPDATE {schema}.slotkeeper_progress SET decided_token = %(token)s, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND epoch = %(epoch)s AND position = %(after)s AND state IN ('catching up', 'running') AND decided = %(end)s
@@ -29,7 +29,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
   AND decided_token = %(was)s
 
 -- name: withdraw
--- A plan of which nothing may be committed: the range is as if nobody had read it.
+-- A withdrawn plan, whose loads must not be committed: the range counts as unread.
 UPDATE {schema}.slotkeeper_progress
 SET decided = NULL, decided_token = NULL, decided_rows = NULL, updated_at = now()
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
@@ -47,7 +47,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
   AND decided_token = %(token)s
 
 -- name: begin_chunk
--- A chunk that nobody has begun to write.
+-- A chunk that no task has started to write.
 UPDATE {schema}.slotkeeper_chunks SET state = 'writing', rows = %(rows)s
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND number = %(number)s
   AND epoch = %(epoch)s AND state = 'planned'

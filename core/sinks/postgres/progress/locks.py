@@ -1,4 +1,4 @@
-"""Our advisory locks at a sink: their numbers, trying for one, and who has it.
+"""Slotkeeper's advisory locks at a sink: their numbers, taking one, and its holders.
 
 Any login may take a lock of any number (PostgreSQL, "Advisory Lock Functions": no right is asked for), so none of them
 is a fence.
@@ -42,14 +42,14 @@ def _place(key: LaneKey) -> str:
 
 
 def try_lock(cursor: pg.Cursor, number: int) -> bool:
-    """Take it for the session, where nobody else has it."""
+    """Take the lock for the session if it is free."""
     cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
     found = cursor.fetchone()
     return bool(found and found[0])
 
 
 def unlock(cursor: pg.Cursor, number: int) -> None:
-    """Give it back, however often this session took it; nothing where it has it not.
+    """Release the lock, however often this session took it; does nothing if it is not held.
 
     PostgreSQL, "Advisory Locks": a session has to unlock as often as it has locked; what it does not hold is warned of,
     so pg_locks is asked first (objid and classid are the halves of a 64-bit key, objsubid is 1).

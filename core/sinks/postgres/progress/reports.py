@@ -20,7 +20,7 @@ _AUDIT: Book = ("slotkeeper.core.sinks.postgres.progress", "audit.sql")
 
 
 class SinkAudit:
-    """Appends lines over a session that is somebody else's."""
+    """Appends audit lines over a borrowed session."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session
@@ -59,7 +59,7 @@ class PostgresAccounts:
         self.close = session.close
         self._slot = asdict(key)
 
-    def begin(self, epoch: int, anew: bool) -> None:
+    def begin(self, epoch: int, fresh: bool) -> None:
         with self.session.transaction() as cursor:
             pg.limit_transaction(cursor, LIMIT_MS)
             own_tables.prepare(self.session, cursor, "queries")
@@ -67,7 +67,7 @@ class PostgresAccounts:
             newest = self.session.run(cursor, "newest", self._slot, _ACCOUNTS).fetchone()
             if newest != (epoch,):
                 return  # it was superseded while it began: the account is the newer one's
-            self.session.run(cursor, "end", {**values, "anew": anew}, _ACCOUNTS)
+            self.session.run(cursor, "end", {**values, "fresh": fresh}, _ACCOUNTS)
             self.session.run(cursor, "go_on", values, _ACCOUNTS)
             self.session.run(cursor, "begin", values, _ACCOUNTS)
 

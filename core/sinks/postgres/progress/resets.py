@@ -25,7 +25,7 @@ class PostgresResets(PostgresProgress):
     """Progress rows and resets of one slot over one session, which holds the lease."""
 
     def lease_id(self) -> str:
-        """The run that holds the lease by its rows; empty where nobody ever did."""
+        """The run that holds the lease by its rows; empty if none ever did."""
         found = self.session.fetched("lease_id", self._all, _SQL)
         return str(found[0][0]) if found else ""
 
@@ -50,7 +50,7 @@ class PostgresResets(PostgresProgress):
         self.session.changed("insert", values, _SQL)
 
     def step(self, reset: str, step: str, outcome: str = "") -> None:
-        """How far the reset has come."""
+        """Record the reset's step."""
         with self.session.transaction() as cursor:
             _step(self.session, cursor, reset, step, outcome)
 
@@ -61,7 +61,7 @@ class PostgresResets(PostgresProgress):
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
     ) -> list[str]:
-        """Rows under the epoch by compare-and-swap, and the reset's step, in one transaction; what moved, in words.
+        """Write rows under the epoch by compare-and-swap, and the reset's step, in one transaction; return changes.
 
         Where something moved, nothing is written, or `partly` the other rows. Superseded where an epoch is newer,
         PROGRESS LOST where a row is gone. Entries in quarantine beyond them are archived as `by` (the reset itself),
@@ -90,7 +90,7 @@ class PostgresResets(PostgresProgress):
         return list(moved.values())
 
     def _moved(self, cursor: pg.Cursor, was: ProgressRow, epoch: int, partly: bool) -> str:
-        """What a row, locked from here on, is otherwise than was expected, in words."""
+        """Lock a row; return its unexpected values as text."""
         try:
             found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
             if found is None:
@@ -110,7 +110,7 @@ class PostgresResets(PostgresProgress):
         return found[0] if found else None
 
     def open_entry(self) -> ResetEntry | None:
-        """The slot's reset that a crash left behind."""
+        """Return the slot's unfinished reset after a crash."""
         found = self._entries("unfinished", self._all)
         return found[0] if found else None
 

@@ -89,7 +89,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY updated_at DESC LIMIT 1
 
 -- name: end_holder
--- Ends the session that holds the lease, whoever's it is, as far as the server allows it.
+-- Ends the session that holds the lease, of any owner, as far as the server allows it.
 SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND pid <> pg_backend_pid()
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -39,7 +39,7 @@ COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 def note_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:
-    """Keep the columns behind a fingerprint of the slot's rows."""
+    """Store the columns of a fingerprint of the slot's rows."""
     values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
     session.run(cursor, "forget", values, COLUMNS)
     session.run(cursor, "note", values, COLUMNS)
@@ -48,7 +48,7 @@ def note_columns(
 def read_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str
 ) -> tuple[Column, ...] | None:
-    """The columns behind a fingerprint; None where they were never kept."""
+    """Return the columns of a fingerprint; None if they were never stored."""
     if not session.has(cursor, "exists", COLUMNS):
         return None
     found = session.run(cursor, "read", {**lane, "fingerprint": fingerprint}, COLUMNS).fetchone()
@@ -153,9 +153,9 @@ class PostgresProgress(LaneRows):
         self._passed = False
 
     def leased(self, asks: bool = True) -> bool:
-        """Whether this session is still the one that took lease and target; `asks` the server whether it lives.
+        """Whether this session still holds lease and target; `asks`: query the server.
 
-        Where the lease was passed, it is asked for again: whoever had it may have given it up.
+        A passed lease is tried again: its holder can have released it.
         """
         if self._passed:
             self.take_lease()
@@ -170,7 +170,7 @@ class PostgresProgress(LaneRows):
             return locks.owners(self.session, cursor, locks.target_lock(target), self._rows_lock)
 
     def writer(self, target: str) -> str:
-        """Who holds the target's lock, in words; nothing where nobody does, or a session of these very rows."""
+        """Describe the holder of the target's lock; empty if it is free or held by a session of these rows."""
         found = self.target_owners(target)
         if not found or found[0].rows:
             return ""
@@ -181,7 +181,7 @@ class PostgresProgress(LaneRows):
         return explain_writer(found[0], other_schema=not ours)
 
     def holder(self) -> str:
-        """Who runs the slot's job by its rows, in words; empty where nobody ever did."""
+        """Describe who runs the slot's job by its rows; empty if none ever ran."""
         found = self.session.fetched("holder", self._all)
         if not found:
             return ""
@@ -190,7 +190,7 @@ class PostgresProgress(LaneRows):
         return f"job {job} run {run} by {user}@{host} pid {pid}, last report {heard}"
 
     def open_reset(self) -> str:
-        """The id of the slot's reset that a crash left behind, or nothing."""
+        """Return the id of the slot's unfinished reset after a crash, or ""."""
         with self.session.transaction() as cursor:
             if not self.session.has(cursor, "resets_exist"):
                 return ""
@@ -233,7 +233,7 @@ class PostgresProgress(LaneRows):
             self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered.text})
 
     def known_dns(self) -> int | None:
-        """How many lanes the slot has by all of its rows; None where a row does not tell or they differ."""
+        """Return the number of the slot's lanes by all its rows; None if a row lacks it or they differ."""
         found = self.session.fetched("known_dns", self._all)
         return int(found[0][0]) if len(found) == 1 and found[0][0] is not None else None
 
@@ -361,7 +361,7 @@ class PostgresProgress(LaneRows):
         raise explain_chunks(counts.done, counts.total, planned)
 
     def way_of_copy(self) -> str:
-        """How the chunks of the copy that was begun last go in; empty where its rows do not tell."""
+        """Return the mode of the last started copy; empty if its rows lack it."""
         found = self.session.fetched("copy_record", self._all)
         return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
 
@@ -374,7 +374,7 @@ class PostgresProgress(LaneRows):
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
     def repeats(self) -> Repeats:
-        """Rows that a sink beside this store may have got once more."""
+        """Return the rows that a sink beside this store may have received twice."""
         ((ranges, chunks),) = self.session.fetched("repeats", self._all, DECISIONS)
         return Repeats(ranges, chunks)
 
@@ -384,7 +384,7 @@ class PostgresProgress(LaneRows):
         return found[0][0] if found else None
 
     def chunk_counts(self) -> ChunkCounts:
-        """How far the copy is."""
+        """Return the copy's progress."""
         with self.session.transaction() as cursor:
             return self._counts(cursor)
 
@@ -396,7 +396,7 @@ class PostgresProgress(LaneRows):
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> Iterator[Lock]:
         # committed at the end of the block
         with self.session.transaction() as cursor:
-            # in one order whoever asks, so that two that ask for the same rows never wait for each other
+            # always in the same order, so that two sessions with the same rows never deadlock
             keys = sorted((key, *others), key=lambda lane: (lane.source_table, lane.shard))
             rows = {lane: self._locked(cursor, lane, epoch) for lane in keys}
 
@@ -461,7 +461,7 @@ key_of = asdict
 
 
 def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:
-    """A row of the statements `rows`, `row` and `lock`; a text that is no position is PROGRESS LOST, not guessed at."""
+    """Parse a row of the statements `rows`, `row` and `lock`; an invalid position raises PROGRESS LOST."""
     shard, node_id, target, position, epoch, changes, state, start, end, channel, fingerprint, registered = found[:12]
     up_to, token, rows, repeats = found[12:]
     try:

@@ -1,7 +1,7 @@
 -- The statements on `slotkeeper_streams`: which Spark query writes a target, and its last batch.
 
 -- name: exists
--- Whether a table of ours is there.
+-- Whether an own table exists.
 SELECT 1 FROM pg_tables WHERE schemaname = %(schema)s AND tablename = %(name)s
 
 -- name: last

@@ -1,4 +1,4 @@
-"""The quarantine of a sink: its table, entries by page, one entry whole, how many are held; what a reset does to them.
+"""The quarantine of a sink: its table, pages of entries, one full entry, counts, and the effect of a reset.
 
 A reset moves entries in the transaction that moves the progress row. Back: what lies beyond the new position is
 archived, because it will be read again. Forward to a backup: what the undone reset archived comes back, as far as it
@@ -66,7 +66,7 @@ def open(cursor: pg.Cursor, key: LaneKey) -> None:
 
 
 def refuse_copying(states: Iterable[str]) -> None:
-    """Refused where a lane of these states is not copied yet: nothing is replayed there."""
+    """Raise Refused if a lane of these states is not copied yet: no replay runs there."""
     if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
         raise Refused("the copy is unfinished", "replay once the job is CATCHING UP or RUNNING", where="sink")
 

@@ -72,7 +72,7 @@ SET state = 'superseded', ended_at = now(), ended_by = %(by)s, reason = 'took ef
 WHERE id = ANY (%(ids)s) AND state = 'quarantined'
 
 -- name: hold
--- One unit that could not be applied, in the transaction that goes on without it; {columns} are its texts.
+-- One unit that could not be applied, in the transaction that continues without it; {columns} are its texts.
 INSERT INTO {schema}.slotkeeper_quarantine
     (source, source_table, slot, shard, target, point, sequence, kind, key, names, texts, damaged, sqlstate, named_column,
      named_constraint, message, tries, job, run, epoch, quarantined_at, state, ended_by, reason, pair)
@@ -159,7 +159,7 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
   AND state = 'quarantined' AND kind <> 'c' AND (point > %(point)s OR point = %(point)s AND sequence > %(sequence)s)
 
 -- name: revive
--- What that reset archived and nobody has read again comes back with the position.
+-- Entries that the reset archived and no step has read again return with the position.
 UPDATE {schema}.slotkeeper_quarantine SET state = 'quarantined', ended_at = NULL, ended_by = '', reason = ''
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s AND shard = %(shard)s
   AND state = 'archived' AND ended_by = %(by)s

@@ -1,7 +1,7 @@
-"""Ends entries of the quarantine by hand: applies a held row to the target, or gives it up.
+"""Ends quarantine entries on command: applies a held row to the target, or discards it.
 
-A replay takes the lane's progress row first, as every step does, so that no step runs between its look at the entry and
-its commit; the row's position and epoch stay as they are.
+A replay locks the lane's progress row first, as every step does, so that no step runs between its read of the entry and
+its commit; the row's position and epoch do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNIT = ("id", "state", "shard", "pair", "damaged", "names")
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A held entry, with the other half of its changed key where that is held too."""
+    """A quarantined entry, with the other half of its changed key if that is quarantined too."""
 
     ids: tuple[int, ...]
     state: EntryState

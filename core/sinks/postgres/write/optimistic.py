@@ -70,11 +70,11 @@ _OWN = SQL("(SELECT (txid_current() % 4294967296)::text::xid)")
 
 
 def fits(table: TargetTable, options: SinkOptions) -> bool:
-    """Whether steps of a target may be tried so at all; decided once per target, from what does not change.
+    """Whether steps of a target can take the optimistic way; decided once per target, from constant facts.
 
-    Whoever names a write mode gets it. Else it is a PostgreSQL whose rows are inserted, updated and deleted as they
-    come, with keys that have one spelling each and are never NULL. (A target with triggers, rules or foreign keys is
-    refused at the start: `check/eligibility.py`.)
+    An explicit write mode excludes it. It needs PostgreSQL, plain inserts, updates and deletes, and keys with one text
+    per value and without NULL. (The start rejects a target with triggers, rules or foreign keys:
+    `check/eligibility.py`.)
     """
     return (
         options.optimistic_step
@@ -184,7 +184,7 @@ def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
 
 
 def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, updates: int) -> int:
-    """Rows that became what a U says, none of which this step had written; a row that is not there is inserted."""
+    """Update the rows of U events, none of which this step had written; insert a missing row."""
     stage = Identifier(table.staging)
     cursor.execute(update_of(table, options, SQL("{} s").format(stage), SQL(_ANOTHERS).format(writer)))
     changed = int(cursor.rowcount)
@@ -203,15 +203,15 @@ def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
 
 
 def no_key_changes(olds: int, pairs: int) -> bool:
-    """Check a: so many B, and so many of them with their own U or x of the same key."""
+    """Check a: every B is followed by its own U or x of the same key."""
     return olds == pairs
 
 
 def each_has_its_row(updates: int, changed: int) -> bool:
-    """Check b: so many U, and so many rows of others, or of none, that they made."""
+    """Check b: every U changed a row of an earlier step, or inserted one."""
     return updates == changed
 
 
 def none_is_ours(deleted: int) -> bool:
-    """Check d: so many rows that this step wrote and the DELETE ended."""
+    """Check d: the DELETE ended no row that this step wrote."""
     return deleted == 0

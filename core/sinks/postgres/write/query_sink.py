@@ -1,8 +1,8 @@
-"""A Spark query's side of the sink: tasks stage, and a batch becomes the target's in one fenced transaction.
+"""A Spark query's side of the sink: tasks stage rows, and one fenced transaction applies a batch to the target.
 
-The order inside that transaction: the target's lock, the fence, the count of what was staged, the net effect by a
-step's own statements, COMMIT. Whoever is killed anywhere before it leaves nothing but staged rows, which nobody reads
-again; whoever is killed behind it finds the batch's number in the fence.
+The order inside that transaction: the target's lock, the fence, the count of staged rows, the net effect by a step's
+own statements, COMMIT. A process killed before the COMMIT leaves only staged rows, which no later run reads; after it,
+the next run finds the batch's number in the fence.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ class PostgresQuerySink:
         return True
 
     def _take_target(self, cursor: pg.Cursor) -> None:
-        """The lock of a running job is its session's; ours ends with the transaction (PostgreSQL, "Advisory Locks").
+        """Lock the target for the transaction (PostgreSQL, "Advisory Locks"); a running job's lock is its session's.
 
-        It is waited for a little: a session of ours that was killed may have it for a moment.
+        Waits briefly: a killed session of this query can still hold it.
         """
         self._run(cursor, "limit_wait", limit=LOCK_WAIT)
         try:
@@ -157,7 +157,7 @@ class PostgresQuerySink:
         self._run(cursor, "limit_wait", limit=SETTINGS["lock_timeout"])
 
     def _fenced(self, cursor: pg.Cursor, batch: QueryBatch, rows: int) -> bool:
-        """Whether the batch is ours to write; False where it is there, Refused where it may not be."""
+        """Whether this process has to write the batch; False if it is committed, Refused if it must not be."""
         values = {"target": self._target.name, "query": batch.query, "batch": batch.number, "rows": rows}
         who = {"host": socket.gethostname(), "os_user": getpass.getuser(), "pid": os.getpid()}
         more = {"successor_of": self._target.successor_of or None}
@@ -197,7 +197,7 @@ class PostgresQuerySink:
         return int(inserts)
 
     def _once(self, cursor: pg.Cursor) -> bool:
-        """Whether each key has one event at most besides its B: nobody remembers how the batch before it fared."""
+        """Whether each key has at most one event besides its B: a query keeps no record of earlier batches' steps."""
         cursor.execute(query_staging.repeated(self._known))
         return cursor.fetchone() is None
 
@@ -225,14 +225,14 @@ class PostgresQuerySink:
                 self._alone(*query_staging.clear(self.session.schema, name))
 
     def _alone(self, *statements: pg.sql.Composable) -> None:
-        """Statements on a staging table that nobody else uses now; nothing where somebody does."""
+        """Run statements on a staging table unless another session uses it."""
         with suppress(SlotkeeperError), self.session.transaction() as cursor:
             for statement in statements:
                 cursor.execute(statement)
 
     @property
     def _known(self) -> TargetTable:
-        if self._table is None:  # a process that only commits: whoever began the batch has admitted it
+        if self._table is None:  # a process that only commits: the process that started the batch has admitted it
             self._table = targets.seen(self.session, self._of(self._image()))
         return self._table
 

@@ -22,7 +22,7 @@ _OWN = ("token", "point", "sequence", "kind")
 
 
 def prefix(table: TargetTable) -> str:
-    """What the names of a target's staging tables begin with."""
+    """Return the prefix of the names of a target's staging tables."""
     return f"slotkeeper_staged_{_digest(table.name)}_"
 
 
@@ -85,17 +85,17 @@ def repeated(table: TargetTable) -> Composable:
 
 
 def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
-    """Cut off what is staged, where nobody writes or reads there now.
+    """Truncate the staged rows unless another session uses the table.
 
-    A transaction that has counted its rows keeps the table until it ends, so that nothing is cut off under it; one that
-    has not counted yet finds less than it was given.
+    A transaction that has counted its rows locks the table until it ends, so its rows stay; one that has not counted
+    yet finds fewer rows than it was given.
     """
     named = SQL("{}.{}").format(schema, Identifier(name))
     return SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named), SQL("TRUNCATE {}").format(named)
 
 
 def drop(schema: Composable, name: str) -> tuple[Composable, Composable]:
-    """Drop the staging table of an earlier shape, where nobody uses it now."""
+    """Drop the staging table of an earlier shape unless another session uses it."""
     lock, _ = clear(schema, name)
     return lock, SQL("DROP TABLE {}.{}").format(schema, Identifier(name))
 

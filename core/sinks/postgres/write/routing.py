@@ -92,10 +92,10 @@ class Routed:
         self._lines.close()
 
     def _apart(self, block: bytes) -> bytes:
-        """Keep the inserts of some lines; the other lines.
+        """Keep the inserts of some lines; return the other lines.
 
-        A line that is not as it should be is no insert: the server says what is wrong with it. One pass of `split`
-        takes a third of the time of regular expressions, which search each line for its head and its end.
+        A malformed line does not count as an insert: the server reports its error. One pass of `split` takes a third of
+        the time of regular expressions, which search each line for its head and its end.
         """
         inserts, others, filtered, rest, known, at = [], [], [], [], b"", 0
         first, second = self.first, self.second

@@ -32,7 +32,7 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """Why a row was refused, without its values; `column` and `constraint` where the server names them."""
+    """The rejection of a row, without its values; `column` and `constraint` if the server names them."""
 
     sqlstate: str
     column: str
@@ -146,7 +146,7 @@ Single = Callable[[int, Bad], None]
 
 @dataclass(frozen=True, slots=True)
 class Into:
-    """Where a piece goes: what it is copied into, and what is then done with so many rows."""
+    """The destination of a piece: the table that it is copied into, and the statements that then apply its rows."""
 
     copy: Composable
     plan: Callable[[int], Plan] | None
@@ -235,10 +235,10 @@ class RowIsolation:
         return DAMAGED if any(first <= unit <= last for unit in self._damaged) else None
 
     def _single(self, unit: int, bad: Bad | None) -> None:
-        """Apply what can be of a bad unit; hold its last event where the target refuses it.
+        """Apply the valid part of a bad unit; hold its last event if the target rejects it.
 
-        An end whose key the target cannot hold ends nothing: there is no such row. So an old half with such a key is
-        none, and the new half goes alone.
+        An end whose key the target cannot hold has no effect: the row does not exist. So an old half with such a key is
+        dropped, and the new half applied alone.
         """
         found = SQL("SELECT kind::text FROM {} WHERE unit = {}")
         self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
@@ -308,7 +308,7 @@ def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:
 
 
 def bad_of(error: pg.DriverError, table: TargetTable) -> Bad:
-    """What a server says about a row, without its values."""
+    """Return a server's error about a row, without its values."""
     code, sentence = session.sentence(error)
     said = pg.named(error)
     return Bad(code, said.column or _column(said.context, table), said.constraint, sentence)

@@ -308,7 +308,7 @@ class PostgresSink:
             self._prepared_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
-        """Run a step's statements; kept ones by their names, planned anew now and then."""
+        """Run a step's statements; prepared ones by name, planned again now and then."""
         if not plan.kept:
             compose.execute(cursor, plan)
             return

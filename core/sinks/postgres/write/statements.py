@@ -1,16 +1,16 @@
-"""The statements of a step: its staging table, what its events make of the target, and which of them a step runs.
+"""The statements of a step: its staging table, the effect of its events on the target, and the choice of statements.
 
-The staging table's columns are c1..cn in the target's types, so that no name of a user's column can collide with ours.
+The staging table's columns are c1..cn in the target's types, so that no user's column name collides with its own.
 
 Events: one set of rows per statement, never one event. The rules, for each key in (point, sequence) order: d, x (an
 image that the row filter refuses) and B end the key's row, I and U write it; a B whose U has the same key counts only
-with `ignore_update_before = false`. What stays is the *segment* behind the last end: its last image, or its first one
+with `ignore_update_before = false`. The effect is the *segment* after the last end: its last image, or its first one
 under `conflict_strategy = "ignore"`, or column by column its last value that is not NULL under
-`ignore_null_when_update`. A row that was ended and is written again is another row: it is deleted and inserted, so that
+`ignore_null_when_update`. A row that ended and is written again is another row: it is deleted and inserted, so that
 columns which only the target has do not survive.
 
-Write modes: `upsert` and `update` keep one plan for many small steps (they are prepared in the session, as the
-vendor's client prepares its batches); the modes with `copy` are planned for the sizes of each step. `auto` and
+Write modes: `upsert` and `update` keep one plan for many small steps (prepared in the session, as the vendor's client
+prepares its batches); the modes with `copy` are planned for the sizes of each step. `auto` and
 `update_auto` choose by `copy_write_batch_size`. Rows travel by COPY in every mode: they have to be in the session
 before the recheck.
 """
@@ -35,13 +35,12 @@ Composable = pg.sql.Composable
 class TargetTable:
     """A target: `schema.table`, its mirrored columns in the order in which they arrive, and which of them are the key.
 
-    `loose` are key columns of types that call values equal whose texts differ (numeric 1.0 and 1.00, interval 1 mon and
-    30 days): whatever meets its key writes them too, but on a DWS, which updates no column of a key. `others` are the
-    columns that only the target has, `types` the mirrored columns' own, `bases` the same with the base type of a
-    domain, `dialect` the server's. `forms` say for each key column how its equal values become one text
-    (`pg_types.form_of`), `signs` how it is compared (`slotkeeper.core.drivers.pg_table`); without them, as the server
-    compares its own. `strict_key` says that no column of the key may be NULL, `only` that the rows lie in the table
-    itself and in no partition.
+    `loose`: key columns of types whose equal values can have different texts (numeric 1.0 and 1.00, interval 1 mon and
+    30 days); an update writes them too, except on DWS, which cannot update a key. `others`: columns that only the
+    target has. `types`: the mirrored columns' types, `bases`: the same with the base type of a domain, `dialect`: the
+    server's. `forms`: how a key column's equal values become one text (`pg_types.form_of`). `signs`: how it is compared
+    (`slotkeeper.core.drivers.pg_table`); without them, as the server compares. `strict_key`: no key column can be NULL.
+    `only`: the rows are in the table itself and in no partition.
     """
 
     name: str
@@ -103,7 +102,7 @@ class TargetTable:
 
 
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
-    """A temporary table of a DWS, emptied at every commit: own columns, c1..cn in the target's types, more own ones."""
+    """CREATE of a temporary table at DWS, emptied at every commit: own columns and c1..cn in the target's types."""
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
         Identifier(name), SQL(before), typed(table), SQL(after), spread(table)
     )
@@ -316,7 +315,7 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
 
 
 def update(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """UPDATE of the rows that are there; a key that was ended in this step has none any more."""
+    """UPDATE of existing rows; a key that ended in this step has no row."""
     return update_of(table, options, origin, SQL("s.writes AND NOT s.deletes"))
 
 
@@ -448,7 +447,7 @@ class Plan:
 
 
 def chosen(options: SinkOptions, rows: int) -> str:
-    """The write mode for a step of so many staged rows.
+    """Return the write mode for a step by its number of staged rows.
 
     >>> chosen(SinkOptions(copy_write_batch_size=10), 9), chosen(SinkOptions(copy_write_batch_size=10), 10)
     ('upsert', 'copy_upsert')
@@ -482,7 +481,7 @@ def temporary(table: TargetTable, options: SinkOptions) -> tuple[Composable, ...
 
 
 def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
-    """How a step of so many staged rows is applied."""
+    """Return how to apply a step by its number of staged rows."""
     mode = chosen(options, rows)
     kept = mode in ("upsert", "update")
     if not needs_net(table, options):

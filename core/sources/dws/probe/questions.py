@@ -1,7 +1,7 @@
-"""What `doctor --probe` asks a DWS, what is documented, and how the answers follow from what was seen. Pure.
+"""The questions of `doctor --probe` to DWS, the documented answers, and how answers follow from observations. Pure.
 
-Questions that the stand-in has a switch for bear the switch's name and are answered yes or no. A cluster has other
-writers, so a number that moves is compared with how it moves without us; where that does not tell, nothing is told.
+A question with a switch of the stand-in has the switch's name, and the answer yes or no. A cluster has other writers,
+so a moving number is compared with its movement without the probe; if the comparison is inconclusive, so is the answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
 
 
 def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
-    """A plain answer that the reader needs to be `wanted`; `because` says what else goes wrong, or why none is told.
+    """An answer that the reader needs to be `wanted`; `because`: the consequence otherwise, or why it is unknown.
 
     >>> needs(False, True, "rows would be lost").reader.value
     'WRONG'
@@ -35,7 +35,7 @@ def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
 
 
 def switches(answers: Iterable[Answer]) -> dict[str, bool | None]:
-    """The yes and no of every question that the stand-in has a switch for; None where it is not told."""
+    """The answer of every question with a switch of the stand-in; None if unknown."""
     said: Mapping[str | None, bool] = {"yes": True, "no": False}
     return {one.question.name: said.get(one.finding.answer) for one in answers if one.question.name in SWITCHED}
 
@@ -220,7 +220,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A transaction of ours: what its events are, as (kind, key, value) in order."""
+    """A transaction of the probe: its events as (kind, key, value) in order."""
 
     events: tuple[tuple[str, tuple[int, int], str], ...]
 
@@ -257,17 +257,18 @@ def counted(number: int, during: int, after: int) -> ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The newest point before and after a commit of ours, as its distance from that commit's point."""
+    """The newest point before and after a commit of the probe, as distances from that commit's point."""
 
     before: int
     after: int
 
 
 def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
-    """What the newest point is, from rounds with one commit of ours each; None where more rounds may tell.
+    """What the newest point means, from rounds with one commit of the probe each; None if more rounds can decide.
 
-    A point that is not handed out yet is shown only where the newest point is the first unsafe one: one such round is a
-    proof. For the other answer the newest point has to stop at our own commit, in most rounds: others move it as well.
+    Only if the newest point is the first unsafe one does the server show a point that it has not assigned yet: one such
+    round is proof. For the other answer the newest point has to stop at the probe's commit in most rounds: others move
+    it as well.
 
     >>> latest([Beside(0, 1)]).answer, latest([Beside(-1, 0)] * 3).answer, latest([Beside(-1, 0)])
     ('no', 'yes', None)
@@ -281,11 +282,11 @@ def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
 
 
 def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> ProbeFinding | None:
-    """Whether an act of ours moves the cluster's point, from how far apart two commits of ours lie: with as many
-    statuses in between, and with so many acts. None where more rounds may tell.
+    """Whether an action of the probe moves the cluster's point; None if more rounds can decide.
 
-    Acts that move it put at least `times` points between the two: one round with fewer is a proof. Others may put them
-    there as well, so for the other answer there have to be few with the statuses.
+    Each round has the distances of two commits: with `times` statuses between them, and with `times` actions. Actions
+    that move the point add at least `times` points: one round with fewer is proof. Other writers can add points as
+    well, so the other answer needs few points with the statuses.
 
     >>> moves([(1, 1)], 8).answer, moves([(1, 9)] * 3, 8).answer, moves([(9, 12)] * 3, 8)
     ('no', 'yes', None)
@@ -347,7 +348,7 @@ def backward(error: str, before: int | None, asked: int, after: int | None) -> P
 
 
 def old_images(events: Sequence[Event]) -> ProbeFinding:
-    """Whether B and d carry columns beside the key (all of ours have a value there)."""
+    """Whether B and d carry columns beyond the key (all rows of the probe have a value there)."""
     full = {one.value is not None for one in events if one.kind in ("B", "d")}
     if len(full) != 1:
         return ProbeFinding("some" if full else None, because="" if full else "no old image was recorded")
@@ -425,7 +426,7 @@ def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]
 def purged(
     points: Sequence[int], registered: int, left: Sequence[int], latest_inclusive: str | None
 ) -> tuple[ProbeFinding, ProbeFinding]:
-    """(gone at once, registered point kept) from the points before, the registered one, and what is left.
+    """(purged at once, registered point retained), from the points before, the registered one and the remaining ones.
 
     >>> [told.answer for told in purged([1, 2, 3], 2, [2, 3], "no")], purged([1, 2, 3], 2, [3], "no")[1].reader.value
     (['yes', 'yes'], 'WRONG')

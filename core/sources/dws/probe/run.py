@@ -1,4 +1,4 @@
-"""A probe of a DWS: the plan with its scratch tables, all questions in their order, the tables dropped at the end."""
+"""A probe of DWS: the plan with its scratch tables, all questions in order, the tables dropped at the end."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...], Group], ...] = (
 
 
 def ask_all(session: DwsSession, scratch: Scratch, progress: Callable[[str], None]) -> list[Answer]:
-    """Make the scratch table and ask everything; whoever calls drops what `scratch` has made, whatever happens here."""
+    """Create the scratch table and ask everything; the caller drops the tables of `scratch` in every case."""
     scratch.make(session, scratch.plain)
     return run(ProbeContext(session, scratch, scratch.plain), GROUPS, progress)
 
 
 class DwsProbe:
-    """What a DWS is asked about itself; implements `slotkeeper.core.ports.kinds.Probe`."""
+    """The probe of DWS; implements `slotkeeper.core.ports.kinds.Probe`."""
 
     asked = sum(len(names) for _, names, _ in GROUPS)
     switches = staticmethod(switches)

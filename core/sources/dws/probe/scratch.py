@@ -1,8 +1,8 @@
-"""The scratch tables of `doctor --probe`, the session that asks about them, and the order of asking.
+"""The scratch tables of `doctor --probe`, the session that asks about them, and the order of the questions.
 
-A table is ours once its CREATE was sent and not refused; nothing else is ever dropped. The contract tests of the
-stand-in run this very battery, so that what holds there is what is asked of a real cluster. Only documented calls are
-used, only on tables that the probe made.
+A table belongs to the probe once its CREATE was sent and not rejected; the probe drops nothing else. The contract tests
+of the stand-in run the same questions as for a real cluster. The probe uses documented calls only, on its own tables
+only.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class ProbeContext(DwsSlotAdmin):
         return ""
 
     def write(self, statement: str, *events: tuple[str, tuple[int, int], str]) -> None:
-        """One transaction of ours on the table `{t}`; its events are remembered."""
+        """Run one transaction on the table `{t}`, and remember its events."""
         self.act(statement)
         if events:
             self.written.append(Written(events))
@@ -296,9 +296,9 @@ def run(
     progress: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Answer]:
-    """Ask group by group; a group that fails leaves its questions "not told: because".
+    """Ask group by group; a group that fails leaves its questions unanswered, with the reason.
 
-    Raises what says that the server is gone: nothing more could be asked.
+    Raises Unreachable and AccessRefused: further questions cannot be asked.
     """
     answers: dict[str, Answer] = {}
     end = clock() + TIME_LIMIT

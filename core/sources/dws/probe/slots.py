@@ -1,7 +1,6 @@
-"""Questions about points, registrations and other sessions: what the newest point means, what a registration does,
-what transactions of other coordinators and with old snapshots mean for a reader.
+"""Probe questions about points, registrations, and transactions of other coordinators and with old snapshots.
 
-A number that other writers move as well is looked at several times, with and without an act of ours in between.
+The probe reads a number that other writers move as well several times, with and without its own action in between.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PURGED = 3
 
 
 def newest(ctx: ProbeContext) -> Iterator[Found]:
-    """What `latest` is beside the newest record of ours, and how the rows of DNs come."""
+    """Compare `latest` with the probe's newest record, and find the order of the DNs' rows."""
     rounds: list[decide.Beside] = []
     while (finding := decide.latest(rounds)) is None and len(rounds) < MORE:
         before = ctx.here().latest
@@ -201,7 +200,7 @@ OLD_KEY = 91
 
 
 def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
-    """Whether a transaction that is open at another coordinator holds back the snapshot of ours."""
+    """Whether a transaction open at another coordinator holds back this session's snapshot."""
     others = ctx.asked("coordinators", {})
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
@@ -220,7 +219,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
             return
         _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
         number = int(_sent(other, "SELECT txid_current()")[0][0])
-        ctx.transaction_id()  # a newer one, so that the snapshot could go on
+        ctx.transaction_id()  # a newer one, so that the snapshot could advance
         during = ctx.snapshot_xmin()
         _sent(other, "ROLLBACK")
     ctx.transaction_id()
@@ -230,7 +229,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
-    """Whether what is written under a snapshot older than the table's first slot is recorded; there is no slot yet."""
+    """Whether DWS records writes under a snapshot older than the table's first slot, which does not exist yet."""
     if ctx.said("clear_clears") != "yes":
         because = "could not clear the slot: recording continues"
         yield "old_snapshot_recorded", ProbeFinding(None, because=because), ""

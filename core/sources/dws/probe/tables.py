@@ -43,7 +43,7 @@ HISTORY = (
 
 
 def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
-    """Ask for a slot that is not there, then let recording begin."""
+    """Ask for a slot that does not exist, then start recording."""
     ctx.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
     rows = ctx.ask_slot()
     listed = ctx.listed()
@@ -92,7 +92,7 @@ def history(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def ranges(ctx: ProbeContext) -> Iterator[Found]:
-    """Ask for ranges of the home DN, by hand and as the reader does."""
+    """Read ranges of the home DN, with plain statements and with the reader."""
     _, all_here = ctx.raw(ctx.home.node_id)
     mine = [one for one in all_here if one.key != UNSEEN]
     own = ctx.own(mine)

@@ -1,14 +1,13 @@
-"""A slot of a Hologres: its table and confirmed LSNs in the catalogs, the connection that confirms, the source over it.
+"""A Hologres slot: its table and confirmed LSNs in the catalogs, the connection that confirms, the source over it.
 
-"Troubleshoot Blink and Flink issues" names hologres.hg_replication_progress, which the first consumption makes, and
-tells of publications that are left over; the published client joins slot and table through the publication. Which
-columns the progress has, no page says.
+Hologres, "Troubleshoot Blink and Flink issues", names hologres.hg_replication_progress, which the first consumption
+creates, and left-over publications; the published client joins slot and table through the publication. No page
+documents the columns of the progress.
 
-The progress row of the sink is the truth, as anywhere: a job goes on from it, never from the slot. What is confirmed
-was committed at the sink before (the row is locked meanwhile), so the slot is at most where the row is. holo-client
-confirms over the stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here who reads is a worker and who may
-confirm is the driver, after the commit; so the driver confirms over a stream of its own (`ConfirmLine`), which starts
-after that LSN and is never read.
+The sink's progress row decides: a job continues from it, never from the slot. The driver confirms what the sink has
+committed (the row is locked meanwhile), so the slot is never ahead of the row. holo-client confirms over the stream
+that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here a worker reads and only the driver confirms, after the
+commit; so the driver confirms over its own stream (`ConfirmLine`), which starts after that LSN and is never read.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def create(session: HoloSession, slot: str, table: str) -> None:
 
 
 def drop(session: HoloSession, slot: str, publication: str) -> None:
-    """Drop a slot, and its publication where that was made for it and nobody else reads by it."""
+    """Drop a slot, and its publication if that was created for it and no other slot uses it."""
     session.rows("drop_slot", {"slot": slot}, of=SQL)
     readers = session.rows("readers", {"publication": publication}, of=SQL)[0][0]
     if publication == publication_of(slot) and not readers:
@@ -206,7 +205,7 @@ class ConfirmLine:
 
     @contextmanager
     def open(self, table: str, slot: str, shard: int, lsn: int) -> Iterator[SlotReplication]:
-        """A line by the slot, on which nothing was said yet; raises an error of ours."""
+        """Open a connection for the slot, with nothing confirmed yet; raises a SlotkeeperError."""
         try:
             line = self._line = SlotReplication(self._login)
             line.start(command(StreamAsked(table, 1, slot=slot), shard, lsn))
@@ -329,7 +328,7 @@ class SlotSource(HoloSource):
             raise Busy(what, "No action needed: the slot follows later, nothing is lost.", where="source")
 
     def create_slot(self) -> list[SlotStatus]:
-        """Make the slot where it is not there, and its publication; Refused where it reads another table."""
+        """Create the slot and its publication if missing; raise Refused if the slot reads another table."""
         if not self._bound().there:
             create(self.session, self.slot, self.table)
         return self.read_status(None)
@@ -367,7 +366,7 @@ class SlotRetention(SlotSource, HoloRetention):
     words = SLOT_WORDS
 
     def full_sync(self) -> str:
-        """Confirm the newest record of every shard; the slot is made where it is not there, as a start asks for."""
+        """Confirm the newest record of every shard; create the slot if missing, as a start requires."""
         self.create_slot()
         return super().full_sync()
 
@@ -425,7 +424,7 @@ class SlotsViewer(HoloViewer):
             return []
 
     def may_drop(self) -> bool | None:
-        """Whoever made a slot may: the server says no otherwise."""
+        """True: a slot's owner can drop it, and the server rejects others."""
         return True
 
     def read_table(self, table: str) -> TableAnswer | None:

@@ -62,7 +62,7 @@ class ShardRanges:
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nobody has read."""
+        """Seconds since the last read."""
         return 0.0 if self.busy else self._clock.monotonic() - self._used
 
     def goes_on(self, after: int) -> bool:
@@ -75,10 +75,10 @@ class ShardRanges:
         return self._last if self._last is not None and self._last.lsn == lsn else None
 
     def rows(self, after: int, up_to: int) -> Generator[Event, None, None]:
-        """The rows of (after, up_to], in their order; `up_to` is the LSN of a record that the server has.
+        """Return the rows of (after, up_to] in order; `up_to` is the LSN of a record that the server has.
 
-        Raises Busy where the server says that there is no more before that record came, or goes on behind it without
-        it, and Unreachable where nothing comes. A range that ends between an update's halves has the first of them.
+        Raises Busy if the server reports no more rows before that record, or continues after it without it, and
+        Unreachable if nothing arrives. A range that ends between an update's halves has the first of them.
         """
         if not self.goes_on(after):
             self.close()
@@ -151,10 +151,10 @@ Known = Callable[[], tuple[int, Sequence[Column]]]
 
 
 class Streams:
-    """The streams of one session, by table and shard; one thread at a time reads, any may sever.
+    """The streams of one session, by table and shard; one thread at a time reads, any thread can sever.
 
-    One that nobody reads for `idle_seconds` is ended by a thread of its own, which lives while any is open: a worker
-    whose lanes are quiet is asked for nothing.
+    A separate thread, which runs while a stream is open, ends streams without a read for `idle_seconds`: a worker with
+    quiet lanes makes no call that could do it.
     """
 
     def __init__(self, login: Login, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -165,9 +165,9 @@ class Streams:
         self._sweeping: threading.Timer | None = None
 
     def of(self, table: str, shard: int, options: BinlogOptions, known: Known, slot: str = "") -> ShardRanges:
-        """The stream of a shard, which connects when it is read; the one that was read longest ago makes way.
+        """Return the stream of a shard, which connects at its first read; closes the least recently read one if needed.
 
-        It is kept open until `done` is told of it.
+        It stays open until `done`.
         """
         with self._lock:
             found = self._found((table, shard), options, known, slot)
@@ -192,7 +192,7 @@ class Streams:
         return found
 
     def done(self, read: ShardRanges) -> None:
-        """A stream is not read any more for now."""
+        """Release a stream after a read."""
         with self._lock:
             read.busy = False
             self._sweep_later()
@@ -204,7 +204,7 @@ class Streams:
             self._sweeping.start()
 
     def _sweep(self) -> None:
-        """End what nobody has read for long."""
+        """End streams that have been idle too long."""
         with self._lock:
             self._sweeping = None
             for key, one in list(self._open.items()):
@@ -236,11 +236,11 @@ class StreamRecords:
         self._columns: Sequence[Column] | None = None
 
     def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        """What the stretch, which ends at a record's LSN, does to rows, in its order.
+        """Return the changes of the stretch, which ends at a record's LSN, in order.
 
-        Where its stream goes on from an earlier one, the row before an update with which that ended is at hand. A new
-        one begins a record earlier, as a page does: where that is a row before an update, its other half comes now.
-        After an error all streams of the session are ended: one of them may be what another is refused for.
+        A stream that continues still has the before-row of an update at which the previous stretch ended. A new stream
+        starts one record earlier, as a page does: if that is a before-row, its other half comes now. An error ends all
+        streams of the session: one of them can be the reason why the server rejects another.
         """
         if stretch.up_to <= stretch.after:
             return

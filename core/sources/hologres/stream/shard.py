@@ -58,7 +58,7 @@ class Payload:
 
 
 def payload(raw: bytes, compressed: bool = False) -> Payload:
-    """The message; raises an error of ours where the bytes are none, Refused where the protocol is another."""
+    """Parse a message; raises a SlotkeeperError for invalid bytes, Refused for another protocol version."""
     if compressed:
         raw = _inflated(raw)
     if len(raw) < _SMALLEST:
@@ -154,7 +154,7 @@ class ShardStream:
         return self.lsn
 
     def feed(self, raw: bytes) -> Delivered:
-        """What a message brings. Raises an error of ours, and nothing of the message is delivered then."""
+        """Return the events of a message; on a SlotkeeperError none of the message is delivered."""
         message = payload(raw, self._compressed)
         if message.version != self.version and not message.empty:
             self._renew(message.version)
@@ -198,7 +198,7 @@ class ShardStream:
         return None
 
     def _renew(self, version: int) -> None:
-        """Ask for the columns of a table's new version; nobody guesses what a row of another one has."""
+        """Read the columns of a table's new version, without which its rows cannot be decoded."""
         for _ in range(_ASKED if version > self.version else 0):
             known, columns = self._columns()
             if known == version:
@@ -251,9 +251,9 @@ def command(asked: StreamAsked, shard: int, lsn: int) -> str:
 
 
 class ShardReader:
-    """Reads one shard; not shared between threads, but `sever` may come from any.
+    """Reads one shard; not shared between threads, except `sever`.
 
-    `classify` makes an error of ours of a driver's and the place in words, as that of any session of the source does.
+    `classify` converts a driver's error, as in every session of the source.
     """
 
     def __init__(self, login: Login, classify: Classify, asked: StreamAsked, stream: ShardStream) -> None:
@@ -262,9 +262,9 @@ class ShardReader:
         self._line: Replication | None = None
 
     def read(self, seconds: float) -> Delivered | None:
-        """What the next message brings, None where none comes in time; connects where there is no line.
+        """Return the events of the next message, None after the time limit; connects if needed.
 
-        Raises an error of ours, and the line is gone then: the next call begins behind the last row that was delivered.
+        A SlotkeeperError closes the connection: the next call starts after the last delivered row.
         """
         try:
             line = self._line

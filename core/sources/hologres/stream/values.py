@@ -71,7 +71,7 @@ def _day(days: int) -> tuple[str, str]:
 
 
 def date(days: int) -> str:
-    """A DATE of so many days since 1970-01-01.
+    """A DATE from its days since 1970-01-01.
 
     >>> date(0), date(-719529), date(19782)
     ('1970-01-01', '0002-12-31 BC', '2024-02-29')
@@ -82,7 +82,7 @@ def date(days: int) -> str:
 
 
 def time(us: int) -> str:
-    """A TIME of so many microseconds of a day.
+    """A TIME from its microseconds of the day.
 
     >>> time(0), time(45296000001), time(86400000000), time(1500000)
     ('00:00:00', '12:34:56.000001', '24:00:00', '00:00:01.5')
@@ -117,7 +117,7 @@ def timetz(raw: bytes) -> str:
 
 
 def timestamp(us: int, zone: str = "") -> str:
-    """A TIMESTAMP of so many microseconds since 1970-01-01.
+    """A TIMESTAMP from its microseconds since 1970-01-01.
 
     >>> timestamp(1_500_000), timestamp(-1), timestamp(-62198755200000000, "+00")
     ('1970-01-01 00:00:01.5', '1969-12-31 23:59:59.999999', '0002-01-01 00:00:00+00 BC')
@@ -130,7 +130,7 @@ def timestamp(us: int, zone: str = "") -> str:
 
 
 def timestamptz(ms: int) -> str:
-    """A TIMESTAMPTZ of so many milliseconds since 1970-01-01 UTC; Hologres keeps no more ("Data types").
+    """A TIMESTAMPTZ from its milliseconds since 1970-01-01 UTC, Hologres's precision ("Data types").
 
     >>> timestamptz(1_583_020_800_250)
     '2020-03-01 00:00:00.25+00'
