@@ -138,7 +138,7 @@ class NotOurs(Refused):
 
 
 def read(path: Path, what: str, most: int) -> bytes:
-    """At most so many bytes of a regular file that nobody else can change; `what` names it in messages.
+    """At most `most` bytes of a regular file that no other user can change; `what` names it in messages.
 
     Raises NotOurs where others could, OSError where it cannot be read, ValueError where the path has a NUL.
     """

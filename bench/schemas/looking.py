@@ -294,7 +294,7 @@ _OF_ROWS: dict[str, Schema] = {
             "a dry run",
             {
                 "executed": flag("false"),
-                "ids": listed("what would be given up", _ID),
+                "ids": listed("what would be discarded", _ID),
                 "how": text("the command that does it"),
             },
         ),

@@ -51,7 +51,7 @@ class OfJob(NamedTuple):
     many: bool = False
     """Whether several jobs can have it at once."""
     final: bool = False
-    """Whether there is no way back: a reason and the job's name are typed."""
+    """Whether it cannot be undone: a reason and the job's name are typed."""
     copies: bool = False
     """Whether a copy may follow, whose progress is shown."""
     command: tuple[str, ...] = ("jobs",)
@@ -76,9 +76,9 @@ class JobVerb(Enum):
     STOP = OfJob(
         name="stop",
         key="s",
-        label="stop: goes on later where it was, as long as its binlog is there",
-        typed="stop it: goes on later where it was",
-        means="its processes end; started again it goes on where it was, as long as its binlog is there",
+        label="stop: resumes later at its position, while its binlog is retained",
+        typed="stop it: resumes later at its position",
+        means="its processes end; a later start resumes at its position, while its binlog is retained",
         requested="STOPPED",
         why_not=lambda state, lives: "" if lives or state.is_open else f"it is {state.value}",
         many=True,
@@ -91,7 +91,7 @@ class JobVerb(Enum):
         key="g",
         label="start",
         typed="start the job of this row, or those that are named",
-        means="goes on where the sink's progress rows stand; a job that never ran begins with its copy",
+        means="resumes at the sink's progress rows; a job that never ran starts with its copy",
         requested="a living process",
         why_not=lambda state, lives: (
             f"it is {state.value}"

@@ -329,7 +329,7 @@ def what_is_safe(job: JobFacts) -> str:
     if job.only_quarantined:
         return f"read the rows: E or `slotkeeper errors list {name}`; cure the target, then replay them"
     if job.state is None or job.state in RESETTABLE:
-        return f"`slotkeeper jobs start {name}` goes on where the sink's progress rows stand"
+        return f"`slotkeeper jobs start {name}` resumes at the sink's progress rows"
     if job.state is JobState.PAUSED and job.alive:
         return f"`slotkeeper jobs resume {name}` lets it apply again from where it is"
     if job.level in FAULTS:

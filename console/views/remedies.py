@@ -53,7 +53,7 @@ class Remedy:
 _SNAPSHOT = Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME)
 _VERIFY = Option("`slotkeeper verify JOB` names the keys that differ")
 _DOCTOR = Option("`slotkeeper doctor` checks servers, logins and privileges")
-_START = Option("cure it, then `slotkeeper jobs start JOB`: it goes on where the sink stands")
+_START = Option("fix it, then `slotkeeper jobs start JOB`: it resumes at the sink's position")
 _WAIT = Option("wait: it is tried again, the position stays and nothing is skipped")
 _POLL = Option("`slotkeeper errors list JOB`, or Enter on the line of 4 Errors: which rows, and why each was refused")
 _REPLAY = Option(
@@ -123,7 +123,7 @@ _TROUBLES = {
             _POLL,
             _REPLAY,
             Option("then `slotkeeper jobs start JOB`: the step that did not fit is taken again"),
-            Option("raise quarantine_limit where so many bad rows are to be expected"),
+            Option("raise quarantine_limit if you expect this number of bad rows"),
             _DISCARD,
         ),
     ),
@@ -138,7 +138,7 @@ _OPEN = Remedy(
     "a start waits for open transactions",
     "what they wrote before recording began is in no binlog and in no copy yet; nothing is skipped",
     (
-        Option("wait: the start goes on by itself once they have ended"),
+        Option("wait: the start continues by itself once they have ended"),
         Option("end it: the start names where an administrator sees it"),
         Option("let the login see all sessions: `slotkeeper doctor` prints the GRANT"),
         Option("raise `wait` in [jobs.JOB], then `slotkeeper jobs start JOB`"),
@@ -151,7 +151,7 @@ _MASKED = Remedy(
 )
 _COPY_LOST = Remedy(
     "a copy cannot go on",
-    "the target, its shadow or the way of the copy is gone: what was copied with it has to be copied anew",
+    "the target, its shadow or the way of the copy is gone: what was copied with it has to be copied again",
     (
         Option(
             "`slotkeeper slots reset TABLE SLOT --to snapshot`, with --on-existing replace where the target has rows",
@@ -197,15 +197,15 @@ _LEASE = Remedy(
 )
 _STRANGER = Remedy(
     "somebody else has the lease's lock",
-    "a session that is no job of ours took a lock of the same number; it can change nothing of ours",
+    "a session that belongs to no job took a lock of the same number; it can change nothing of this job",
     (
         Option("have its user or an administrator end it: the message names it"),
-        Option("`slotkeeper jobs start JOB --take-over` goes on without it: each step is fenced by the progress rows"),
+        Option("`slotkeeper jobs start JOB --take-over` continues without it: the progress rows fence each step"),
     ),
 )
 _STRANGERS_TARGET = Remedy(
     "somebody else has the target's lock",
-    "a session that is no job of ours took it; nothing passes this lock, because no fence is behind it",
+    "a session that belongs to no job took it; no option passes this lock, because no fence backs it",
     (Option("have its user or an administrator end it: the message names it"), _START),
 )
 UNKNOWN_KIND = Remedy(
@@ -223,7 +223,7 @@ _BY_WORDS = (
     (r"waiting for (an unlisted transaction|transactions) that|an open transaction may exist", _OPEN),
     (r"row(-level)? security|redaction policy", _MASKED),
     (r"target \S.* does not exist: take|unfinished copy", _COPY_LOST),
-    (r"target \S.* belongs to (no job|nobody)", _STRANGERS_TARGET),
+    (r"target \S.* belongs to no job", _STRANGERS_TARGET),
     (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),
     (r"gtm_option|enable_gtm_free", _GTM),

@@ -125,7 +125,7 @@ class _Place:
     host = Key(values.host, REQUIRED)
     """host name, address, or folder of a Unix socket"""
     port = Key(_PORT, REQUIRED)
-    """TCP port (a DWS listens on 8000, a Hologres on 80)"""
+    """TCP port (DWS listens on 8000, Hologres on 80)"""
     database = Key(values.text(63), REQUIRED)
     """database to connect to"""
 
@@ -173,15 +173,15 @@ class _Mysql:
 
 
 CANAL: tuple[tuple[str, str, str], ...] = (
-    ("canal.server.ip", "host of the canal server", "there is no canal: host is the MySQL server's"),
-    ("canal.server.port", "port of the canal server", "there is no canal: port is the MySQL server's"),
+    ("canal.server.ip", "host of the canal server", "no canal exists: host is the MySQL server's"),
+    ("canal.server.port", "port of the canal server", "no canal exists: port is the MySQL server's"),
     ("canal.destination", "canal's name of the source", "the job's slot is the name of its positions"),
     ("canal.username", "login at canal", "user is the login at the MySQL server"),
     ("canal.password", "its password", "secrets only by reference: password_file, password_env, password_command"),
     ("canal.batchSize", "most entries of a batch (8192)", "ranges end with transactions: see [jobs.X.sync]"),
     ("canal.debug", "print every row", "`slotkeeper slots peek` shows rows of the binlog, masked where it is PROD"),
-    ("canal.ip", "host of the canal server", "there is no canal"),
-    ("canal.port", "port of the canal server", "there is no canal"),
+    ("canal.ip", "host of the canal server", "no canal exists"),
+    ("canal.port", "port of the canal server", "no canal exists"),
     ("canal.instance.mysql.slaveId", "canal's server_id", "a reader's server_id is made of source, slot and table"),
     ("canal.instance.master.address", "the MySQL server", "host and port name it"),
     ("canal.instance.dbUsername", "login at the MySQL server", "user is that login"),
@@ -407,7 +407,7 @@ class _Alerts:
     disk_free = Key(values.memory(1, 16_777_216), unit="MiB")
     """less room than this on the state folder's disk is a warning"""
     verify_age = Key(values.duration(60_000, 52 * values.WEEK), unit="ms")
-    """a running job whose last `verify` is older is a warning; not set: its age is nobody's concern"""
+    """a running job whose last `verify` is older is a warning; not set: its age causes none"""
     gap = Key(values.duration(1_000, values.WEEK), unit="ms")
     """least time between two tellings of one alert"""
     command = Key(values.command, private=True)

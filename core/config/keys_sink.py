@@ -38,12 +38,12 @@ class _SinkOptions:
     connection_size = vendor(values.only(1, "a lane has one writer, or changes of one key could pass each other"))
     """writers of one lane: 1, which keeps the order of writes; lanes write beside each other anyway"""
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
-    """age at which a worker's connection to the sink is closed and opened anew"""
+    """age at which a worker's connection to the sink is closed and opened again"""
     connection_max_use_time_threshold = vendor(values.whole(1, 31_536_000), "s")
     """the same under its name from connector 2.1.0.2 on; set one of them"""
     on_bad_row = Key(values.choice(*ON_BAD_ROW))
     """ours: what becomes of a row that the target refuses (SQLSTATE classes 22 and 23, or a name in a value that the
-    sink lacks): stop ends the job as FAILED; quarantine keeps the row apart and goes on with the others"""
+    sink lacks): stop ends the job as FAILED; quarantine stores the row apart and continues with the others"""
     quarantine_limit = Key(values.whole(1, 100_000), unit="rows")
     """ours: rows of a table that may be in quarantine at once; with one more the job ends as FAILED, QUARANTINE FULL"""
     optimistic_step = Key(values.boolean)
@@ -68,7 +68,7 @@ class _SinkOptions:
     """writers at once"""
     print_data_pk = no_meaning("values of rows are never logged, but for the key of one at which a job stops", False)
     """log the keys of rows"""
-    log_switch = no_meaning("there is no vendor's client; a job's own log is always written", False)
+    log_switch = no_meaning("no vendor's client exists; a job's own log is always written", False)
     """log of the client"""
     log_table = no_meaning("values of rows are never logged")
     """table whose rows are logged"""

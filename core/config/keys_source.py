@@ -23,7 +23,7 @@ _LIMIT = values.duration(1, values.WEEK)
 
 
 class _Binlog:
-    """Those of a DWS.
+    """Those of DWS.
 
     Defaults, units and meanings: "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and the connector's
     further pool options.
@@ -124,7 +124,7 @@ class _Own:
     binlog_ignore_before_update = vendor(values.boolean)
     """leave the rows before an update (event type 3) out"""
     retry_count = vendor(values.whole(1, 1_000), default=3)
-    """tries after an error at the source before the long waits begin, the first one among them; counted anew after a
+    """tries after an error at the source before the long waits begin, the first one among them; counted again after a
     success"""
     binlog_start_up_mode = vendor(values.choice(*START_MODES))
     """where a new job starts: `initial` (a copy, then the binlog), `earliest_offset`, or `timestamp` with `start_time`;
@@ -150,7 +150,7 @@ class _Own:
 
 OWN = section(_Own, of=_DEFAULTS)
 HOLOGRES: Section = {name: BINLOG[name] for name in _SHARED} | dict(OWN)
-"""All of a hologres; what every source has is as for a DWS."""
+"""All of hologres; what every source has is as for DWS."""
 
 
 def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) -> None:

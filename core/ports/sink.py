@@ -266,14 +266,14 @@ class Quarantine(Protocol):
 
 @runtime_checkable
 class SessionEnder(Protocol):
-    """Asks one server about a session in front of one of ours, and ends it."""
+    """Asks one server about a session in front of a job's, and ends it."""
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
-        """The session of that pid where one of ours waits for it at this moment, else None.
+        """The session of that pid where a job's session waits for it at this moment, else None.
 
-        With `end` the same statement ends it, if it is the client's session that began then, is no job's, and our login
-        may; where a server knows no such statement, it is ended right after the question. Raises Refused where a server
-        of this kind cannot tell.
+        With `end` the same statement ends it, if it is the client's session that began then, belongs to no job, and our
+        login may; where a server knows no such statement, it is ended right after the question. Raises Refused where a
+        server of this kind cannot tell.
         """
 
     def is_there(self, pid: int, began: float) -> bool:

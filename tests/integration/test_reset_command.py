@@ -87,7 +87,7 @@ def test_a_plan_fits_80_columns_and_says_how_to_carry_it_out(shell: Shell) -> No
         code, out, err = shell.call("slots", "reset", *shell.place, *words)
         assert code == (3 if "snapshot" in words else 0), err
         assert max(map(len, out.splitlines())) <= 80
-        for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job at rest: it was never started here"):
+        for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job not running: it was never started here"):
             assert text in out, out
         possible = ("What happens", "Undo", "SQL", "sql  ")
         assert [text in out for text in possible] == [code == 0] * 4, "beside what fails nothing reassures"
@@ -155,7 +155,7 @@ def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
     refused(shell.call("slots", "reset", *shell.place, "--execute"), "--execute needs --plan")
     refused(shell.call("slots", "reset", "--resume"), "no reset is unfinished here")
     refused(shell.call("slots", "reset", *shell.place, "--resume"), "there is no unfinished reset")
-    refused(shell.call("slots", "undo", "20260101T000000-abcdef"), "there is no backup")
+    refused(shell.call("slots", "undo", "20260101T000000-abcdef"), "unknown backup")
     file = shell.state_dir / "plans" / f"{plan}.json"
     file.write_text(
         file.read_text("utf-8").replace('"skipped"', '"skipped" ', 1).replace("earliest", "latest", 1), "utf-8"
