@@ -10,7 +10,6 @@ from tests.architecture.checkout import ROOT
 from tests.architecture.voice import EXCEPTIONS, PHRASES, in_file, phrases, spoken
 
 MOST_IN_CODE = {
-    "bench": 49,
     "core": 12,
     "core/alerts": 10,
     "core/config": 11,
