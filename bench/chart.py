@@ -1,6 +1,6 @@
 """The README's picture: how many times as fast as each peer the stream is, as an SVG of bars on a logarithmic scale.
 
-`python -m bench.chart` draws the kept result anew, and links the picture in the README where it is not yet.
+`python -m bench.chart` draws the stored result again, and links the picture in the README where it is not yet.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def bars(rounds: Rounds) -> list[Bar]:
             _middle([one.paused.percent for one in rounds.seen]),
             0.3,
             "%",
-            "collecting goes on",
+            "collecting continues",
         ),
         *_key_bars("cursor move", moves, empty_moves, 1.4),
         *_key_bars("screen switch", switches, empty_switches, 4.0),

@@ -151,7 +151,7 @@ def _lane(dn: int, turn: int, job: int) -> LaneReport:
 
 
 def main() -> int:
-    """The writer, until it is told to end."""
+    """The writer, until it gets the request to end."""
     parser = argparse.ArgumentParser(prog="python -m bench.console_fill", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--jobs", type=int, default=12)

@@ -1,4 +1,4 @@
-"""What one program on a terminal costs: until it is seen, while nobody types, for a key, in memory,
+"""What one program on a terminal costs: until it is seen, while no key is pressed, for a key, in memory,
 until it is gone.
 """
 
@@ -103,7 +103,7 @@ def moves_in_turns(config: Path, job: str, number: int) -> tuple[Keys, Keys]:
         terminal.shows(WORD, job)
         empty.shows(WORD, "cell 0 7")
         terminal.during(3.0)
-        terminal.send("g")  # rows change places until a key is pressed: a move beyond the last one is no move
+        terminal.send("g")  # rows change places until a key is pressed: a move beyond the last one moves nothing
         terminal.quiet(QUIET)
         both = ((ours, terminal), (floor, empty))
         for each in range(number):

@@ -48,7 +48,7 @@ class Shape:
     channels: int = 1
 
     def counts(self) -> tuple[int, int, int]:
-        """Inserts, updates, deletes of one channel: what is no update is four inserts to a delete."""
+        """Inserts, updates, deletes of one channel: the rest is four inserts to a delete."""
         each = self.changes // self.channels
         updates = round(each * self.updates)
         deletes = (each - updates) // 5

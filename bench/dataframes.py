@@ -149,7 +149,7 @@ class Round:
 
 
 def _installed(folder: Path) -> None:
-    """Python keeps what it has compiled, as it does of an installed package, wherever this one's folder lets nobody."""
+    """Python keeps what it has compiled, as it does of an installed package, where this one's folder is closed."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
 
@@ -159,7 +159,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=300_000, help="rows of the table before the first round")
     parser.add_argument("--changes", type=int, default=800_000, help="4/7 inserts, 2/7 updates, 1/7 deletes a round")
     parser.add_argument("--points", type=int, default=120, help="sync points of a batch; one is a transaction")
-    parser.add_argument("--rounds", type=int, default=3, help="besides a first one, which is told apart")
+    parser.add_argument("--rounds", type=int, default=3, help="besides a first one, which is shown apart")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args(words)
 

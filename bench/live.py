@@ -280,7 +280,7 @@ class LiveJob:
         return found
 
     def _spent(self, work: Callable[[], None]) -> tuple[dict[str, float], float]:
-        """CPU seconds by process while something goes on, and how long it took."""
+        """CPU seconds by process while something runs, and how long it took."""
         before, began = self._cpu(), time.monotonic()
         work()
         taken, after = time.monotonic() - began, self._cpu()
@@ -288,7 +288,7 @@ class LiveJob:
 
 
 def _known(found: float | None) -> float:
-    """A figure; infinite where none was had, so that nobody takes it for a good one."""
+    """A figure; infinite where none was had, so that no reader takes it for a good one."""
     return math.inf if found is None else found
 
 

@@ -184,7 +184,7 @@ class Sinks:
 
 @dataclass
 class Cost:
-    """CPU seconds of so many steps, of the session at the sink and of the worker, and how the steps went."""
+    """CPU seconds of `steps` steps, of the session at the sink and of the worker, and how the steps went."""
 
     sink: float = 0.0
     worker: float = 0.0
@@ -192,7 +192,7 @@ class Cost:
 
     @contextmanager
     def of(self, sink: PostgresSink) -> Iterator[None]:
-        """Add what is spent meanwhile, by a sink that nobody used before."""
+        """Add what is spent meanwhile, by a sink that was not used before."""
         session, worker = _cpu(sink), time.process_time()
         yield
         self.sink += _cpu(sink) - session

@@ -1,6 +1,6 @@
 """`python -m bench.mysql_job`: a job from MariaDB into PostgreSQL against MariaDB's own replica, of the same binlog.
 
-Three servers of this machine: a source, its replica, a PostgreSQL. Rows are written while nobody applies; then each
+Three servers of this machine: a source, its replica, a PostgreSQL. Rows are written while no one applies; then each
 side, in turn, applies all of them alone, from its start until the last row is seen there. The job has the local runner,
 so Spark's own start is in neither. What is in and out of the timings: `bench/README.md`.
 """
@@ -75,7 +75,7 @@ class Job:
         context = JobContext(self._job, sessions, LocalRunner(2), ENTRIES, self.told, lambda: self._wanted, time.sleep)
         try:
             run_job(context)
-        except BaseException as error:  # carried to `wait`: a thread has nobody above it
+        except BaseException as error:  # carried to `wait`: a thread has no caller
             self._error = error
         finally:
             sessions.close()
@@ -185,7 +185,7 @@ def insert(session: my.Session, begin: int, end: int) -> None:
 
 @contextmanager
 def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Server]]:
-    """So many MariaDBs, each with an id of its own, and a PostgreSQL; ConfigError where there is no MariaDB."""
+    """MariaDBs, each with an id of its own, and a PostgreSQL; ConfigError without MariaDB."""
     mariadb.find_programs()
     made: list[MariaServer] = []
     sink = postgres.start(folder / "sink", "sink", {"shared_buffers": "256MB"})
@@ -200,7 +200,7 @@ def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Serve
 
 
 def compared(rows: int, repeat: int) -> dict[str, Any]:
-    """The job and the replica over the same rows; ConfigError where there is no MariaDB."""
+    """The job and the replica over the same rows; ConfigError without MariaDB."""
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder, sides(Path(folder), 2) as (servers, sink):
         with closing(sink.connect("postgres")) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE mart")

@@ -1,7 +1,7 @@
 """`python -m bench.mysql_large`: a job from MariaDB over a large binlog with one huge transaction: memory and seconds.
 
 The huge transaction's rows come first, then rows of a thousand a transaction until the binlog is as long as asked for;
-nobody applies meanwhile. Then the job applies all of it, with driver and workers in this process, whose resident
+none is applied meanwhile. Then the job applies all of it, with driver and workers in this process, whose resident
 memory is sampled; the servers are processes of their own.
 """
 

@@ -1,4 +1,4 @@
-"""Where time goes: CPU by group of processes, statements by both servers' own account, one step of ours taken apart.
+"""Where time goes: CPU by group of processes, statements by both servers' account, one step of a job taken apart.
 
 Nothing here is inside a timing but the servers' `pg_stat_statements`, which both sides carry.
 """
@@ -84,7 +84,7 @@ def spent(before: dict[str, float], after: dict[str, float]) -> dict[str, float]
 
 
 def forget_statements(rig: Rig) -> None:
-    """Begin both servers' account anew."""
+    """Reset both servers' account."""
     for server in (rig.source, rig.sink):
         run(server, "postgres", "SELECT pg_stat_statements_reset()")
 

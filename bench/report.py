@@ -25,7 +25,7 @@ PARTIES = ("source", "sink", "programs")
 
 @dataclass
 class Side:
-    """What one participant did: a round's seconds and CPU seconds by party, for so many changes (or rows)."""
+    """What one participant did: a round's seconds and CPU seconds by party, for a number of changes (or rows)."""
 
     name: str
     label: str
@@ -69,7 +69,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio per round; `wanted` at least, or at most where `more` is no better; `bound` says what bounds it."""
+    """A ratio per round; `wanted` at least, or at most where `more` is not better; `bound` says what bounds it."""
 
     name: str
     label: str
@@ -112,7 +112,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that is no ratio; `wanted` at most."""
+    """A figure that is not a ratio; `wanted` at most."""
 
     name: str
     value: float
@@ -151,7 +151,7 @@ def cheaper(name: str, label: str, ours: Side, other: Side, parties: Sequence[st
 
 
 def machine() -> dict[str, Any]:
-    """What ran this, for whoever compares two files."""
+    """What ran this, for a reader who compares two files."""
     return {
         "cpus": os.cpu_count(),
         "load": [round(one, 2) for one in os.getloadavg()],

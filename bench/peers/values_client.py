@@ -1,7 +1,7 @@
 """A program: reads each DN's binlog by a cursor, folds it per key in pieces of 5,000 events, writes by execute_values.
 
 What most people write first, with its best known form of writing. It knows nothing of this project: see `programs.py`
-for what it is told.
+for its input.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _SHOWN = fields_of(
     seconds=number("how long that is ago"),
     cause=text("who keeps it out, in a sentence"),
     do=SAFE,
-    blockers=listed("who is in front, those first that wait for nobody", thing("a session", _SHOWN_BLOCKER)),
+    blockers=listed("who is in front, those first that wait for no session", thing("a session", _SHOWN_BLOCKER)),
 )
 _BLOCKER = thing("a session", _SHOWN_BLOCKER)
 _SHOWN_AT_SOURCE = fields_of(
@@ -102,7 +102,7 @@ _OF_LOCKS: dict[str, Schema] = {
                         "sink": text("its name in the configuration"),
                         "place": text("the sink in words"),
                         "error": maybe(text("why it could not tell"), "it told"),
-                        "waits": listed("the sessions", thing("a session of ours", _SHOWN)),
+                        "waits": listed("the sessions", thing("a session of a job", _SHOWN)),
                     },
                 ),
             ),
@@ -309,7 +309,7 @@ _OF_ALERTS: dict[str, Schema] = {
         f"what the command of [alerts] gets on its standard input, one line ({see('alerts')})",
         {
             "schema": {"const": 1, "description": "raised where a key is renamed or taken away"},
-            "kind": word_of("what is told of the fault", Kind),
+            "kind": word_of("the form of the report", Kind),
             "at": moment("when it was decided to tell"),
             "began": moment("since when it holds, or when it was judged first"),
             "id": text("the same for all notifications about one fault"),
@@ -330,9 +330,9 @@ _OF_ALERTS: dict[str, Schema] = {
                         "key": text("what `alerts ack` and the others know it by; the id of its notifications"),
                         "text": text("the fault in one line"),
                         "fault": FAULT,
-                        "began": maybe(moment("since when it holds, or when it was judged first"), "nobody noted it"),
+                        "began": maybe(moment("since when it holds, or when it was judged first"), "not recorded"),
                         "sent_at": maybe(moment("when it was told last"), "it was not told"),
-                        "ack": maybe(_ACK, "nobody has said anything that holds"),
+                        "ack": maybe(_ACK, "no acknowledgement or silence holds"),
                     },
                 ),
             )

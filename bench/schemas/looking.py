@@ -163,7 +163,7 @@ _OF_LOOKING: dict[str, Schema] = {
         {
             "file": text("where the newest lines are"),
             "lines": whole("lines that can be read"),
-            "head": maybe({**_HASH, "description": "the newest line's SHA-256"}, "there is no line"),
+            "head": maybe({**_HASH, "description": "the newest line's SHA-256"}, "no line exists"),
             "differs": flag("whether a line was changed, removed or added, or lacks its hash"),
             "broken": listed("lines that do not follow one another", text("a sentence")),
             "unlinked": whole("lines without a hash that `audit accept` has not recorded; any is a difference"),
@@ -294,7 +294,7 @@ _OF_ROWS: dict[str, Schema] = {
             "a dry run",
             {
                 "executed": flag("false"),
-                "ids": listed("what would be given up", _ID),
+                "ids": listed("what would be discarded", _ID),
                 "how": text("the command that does it"),
             },
         ),

@@ -95,7 +95,7 @@ def either(about: str, *of: Schema) -> Schema:
     return {"oneOf": list(of), "description": about}
 
 
-SQLSTATE = text("the server's SQLSTATE, or a word of ours for what no server said")
+SQLSTATE = text("the server's SQLSTATE, or Slotkeeper's own word for what no server said")
 POSITION = maybe(text("a place of the binlog, as the dialect writes it"))
 TROUBLE = text(f"a name of trouble ({see('states')}), empty where there is none")
 SAFE = text("what is safe to do, empty where nothing needs to be done")

@@ -37,7 +37,7 @@ _OWNER = maybe(text("the configured job that owns it"), "no job of this configur
 _EXISTS = maybe(flag("whether the server has it"), "it cannot be told")
 _UNREAD = maybe(whole("rows that it has not read"), "they cannot be counted")
 _SEVERITY = maybe(word_of("how near it is to being cleared", Severity))
-_EXPIRES = maybe(moment("when its TTL clears it, if nobody registers"))
+_EXPIRES = maybe(moment("when its TTL clears it, unless confirmed"))
 _LEFT = maybe(whole("until then, seconds"))
 _WHICH = maybe(word_of("which of its two points lies further back", Behind))
 
@@ -172,7 +172,7 @@ _PLAN = thing(
         ),
         "highest": flag("whether the table's name has to be typed as well"),
         "before": _VIEW,
-        "rows": maybe(whole("rows that nobody could read any more"), "they cannot be counted"),
+        "rows": maybe(whole("rows that can no longer be read"), "they cannot be counted"),
         "effects": listed("what it means", text("a sentence")),
         "sql": listed("what is sent", text("a statement")),
     },
@@ -223,7 +223,7 @@ _PAGE = thing(
         "searched_to": POSITION,
         "latest": POSITION,
         "whole": flag("whether the range was searched to its end"),
-        "next": maybe(text("where the next peek goes on"), "there is nothing more"),
+        "next": maybe(text("where the next peek continues"), "there is nothing more"),
         "masked": flag("whether values apart from the key are masked"),
         "columns": listed(
             "the table's columns",
@@ -340,7 +340,7 @@ _COUNT = thing(
     "changes of a range",
     {
         "kinds": listed("by kind", row("", word("kind of row", "I", "d", "B", "U"), whole("how many"))),
-        "whole": flag("false: at least so many"),
+        "whole": flag("false: at least this number"),
         "oldest": maybe(text("where the first of them lies")),
         "oldest_us": maybe(whole("its time, microseconds since 1970-01-01T00:00:00Z")),
         "oldest_at": maybe(moment("the same")),
@@ -400,7 +400,7 @@ _RESET_PLAN = thing(
                 "a precondition",
                 {
                     "name": text("its name"),
-                    "ok": maybe(flag("whether it holds"), "it cannot be told, which is no failure"),
+                    "ok": maybe(flag("whether it holds"), "it is unknown, which is not a failure"),
                     "sentence": text("why"),
                 },
             ),

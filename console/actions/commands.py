@@ -99,7 +99,7 @@ def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     if not final:
         return ()
     reason, name = Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
-    return reason, name, Want(Part.ROWS, str(number), "entries that are given up")
+    return reason, name, Want(Part.ROWS, str(number), "entries to discard")
 
 
 def session_wants(pid: int) -> tuple[Want, ...]:

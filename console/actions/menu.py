@@ -105,7 +105,7 @@ _TARGETS = (
     ("l", "latest", "changes that are not applied yet are SKIPPED"),
 )
 LOST = "the slot is lost, changes may be gone"
-NO_POSITION = "the copy has not started: there is no position to move"
+NO_POSITION = "the copy has not started: no position to move"
 _ONLY_COPY = frozenset(
     one.value for one in (TroubleName.TARGET_CHANGED, TroubleName.SCHEMA_CHANGED, TroubleName.TOPOLOGY_CHANGED)
 )
@@ -145,7 +145,7 @@ def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
             for verb in EntryVerb
         ]
     none = foreign or ("nothing is quarantined" if one.total == 0 else "")
-    unknown = none or ("how many are quarantined is not known: r reads anew" if one.total is None else "")
+    unknown = none or ("the number of quarantined rows is unknown: r reads again" if one.total is None else "")
     return found + [
         Entry(
             verb.does.key if one.every else verb.does.every,

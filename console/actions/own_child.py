@@ -125,7 +125,7 @@ def _passed_on(child: subprocess.Popen[bytes]) -> int:
 
 
 def _is_over(child: subprocess.Popen[bytes]) -> bool:
-    """Whether it has ended; as long as nobody has asked how, its pid is no other process's."""
+    """Whether it has ended; until its status is read, the kernel assigns its pid to no other process."""
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

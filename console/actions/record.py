@@ -51,7 +51,7 @@ class Record:
     ended_at: datetime | None = None
     code: int | None = None
     own: bool = False
-    """Whether it is an own command: `argv` is the whole argument list, and no command of ours."""
+    """Whether it is an own command: `argv` is the whole argument list, and not a command of Slotkeeper."""
 
     @property
     def text(self) -> str:

@@ -214,7 +214,7 @@ class Runner:
 
 
 def _spawn(words: Sequence[str], out: int, err: int) -> int:
-    """A child in a session of its own, without our terminal; nobody has to wait for it. It says what it says there."""
+    """A child in a session of its own, without our terminal; no process has to wait for it. It prints there."""
     defaults = [signal.SIGPIPE, signal.SIGINT]  # a shell may have had ours ignore it, and `cancel` sends it
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),

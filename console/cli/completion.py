@@ -25,7 +25,7 @@ from slotkeeper.core.state.sqlite import Store
 FILES = "a file"
 """Beside an offer: the shell completes names of files here."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=|-]*")
-"""What needs no quotes in any shell. Anything else is typed by hand: an object's name may hold a command."""
+"""What needs no quotes in any shell. The user types anything else: an object's name may hold a command."""
 
 
 @dataclass(frozen=True, slots=True)

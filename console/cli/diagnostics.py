@@ -29,7 +29,7 @@ _LIMIT = 2_000
 _TYPED = 20_000
 """Of what is to be typed: cut it is of no use."""
 LOG_BYTES = 1 << 20
-"""A log of defects that is longer is begun anew; one older file is kept."""
+"""A log of defects that is longer is rotated; one older file is retained."""
 
 
 class ExitCode(IntEnum):
@@ -98,7 +98,7 @@ def _say(message: str, hint: str = "") -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except OSError:  # nobody reads stderr; the exit code still tells
+    except OSError:  # stderr is closed; the exit code still tells
         pass
 
 
@@ -115,17 +115,17 @@ def _logged(error: BaseException, log: Path) -> str:
 
 
 def _appending(log: Path) -> int:
-    """A descriptor of the log, begun anew where it has grown too long; OSError for a link or no regular file."""
+    """A descriptor of the log, rotated where it has grown too long; OSError for a link or no regular file."""
     make_folder(log.parent)
     with suppress(FileNotFoundError):
         if log.lstat().st_size > LOG_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
-    # O_NOFOLLOW: the log must not be led elsewhere by whoever can write to the folder; O_NONBLOCK: nor wait for them
+    # O_NOFOLLOW: a user who can write to the folder must not redirect the log; O_NONBLOCK: nor block us
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(log, flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "not a regular file")
     return descriptor
 
 

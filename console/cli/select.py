@@ -80,7 +80,7 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
         raise loaded.refused[name]
     near = get_close_matches(name, loaded.jobs, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
-    raise ConfigError(f"{loaded.path}: there is no job {name!r}", hint)
+    raise ConfigError(f"{loaded.path}: unknown job {name!r}", hint)
 
 
 def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
@@ -138,7 +138,7 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
 def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
     """(source, table) of what was asked for; a table that no job reads needs one source to ask."""
     if source and source not in loaded.sources:
-        raise ConfigError(f"there is no source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+        raise ConfigError(f"unknown source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
     found = tables(loaded, source, table)
     if found or not table:
         return found
@@ -181,7 +181,7 @@ def moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
+        raise ConfigError(f"{text!r} is not a time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
     if found.tzinfo is None:
         raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
     return found

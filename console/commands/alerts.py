@@ -1,4 +1,4 @@
-"""`slotkeeper alerts list|ack|unack|silence|test`: what is told without a console, and what people say of it.
+"""`slotkeeper alerts list|ack|unack|silence|test`: what is sent without a console, and how users answer it.
 
 What is said here counts on the console's Alerts screen too, and the other way round.
 """
@@ -71,7 +71,7 @@ def list_alerts(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDi
 
 @app.command()
 def ack(ctx: typer.Context, which: Which, reason: Why = "", state_dir: StateDir = None) -> None:
-    """Somebody is on it: it is told no more until it ends or grows worse."""
+    """Acknowledge an alert: it is not sent again until it ends or its severity rises."""
     now = SystemClock().utc()
     one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, None, reason)))
     output.line(f"acknowledged until it ends or grows worse: {_named(one.fault)}", select.ascii_only(ctx))
@@ -79,7 +79,7 @@ def ack(ctx: typer.Context, which: Which, reason: Why = "", state_dir: StateDir 
 
 @app.command()
 def unack(ctx: typer.Context, which: Which, state_dir: StateDir = None) -> None:
-    """Take back what was said of it, an acknowledgement or a silence: it is told again."""
+    """Remove the acknowledgement or silence of an alert: it is sent again."""
     now = SystemClock().utc()
 
     def take_back(file: AckFile, keys: tuple[str, ...]) -> None:
@@ -98,7 +98,7 @@ def silence(
     reason: Why = "",
     state_dir: StateDir = None,
 ) -> None:
-    """Silent for a time, also where it ends and comes back meanwhile; one that holds then is told again."""
+    """Silence an alert for a time, also if it ends and returns; one that still fires then is sent again."""
     now = SystemClock().utc()
     until = now + timedelta(seconds=seconds)
     one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, until, reason)))
@@ -140,7 +140,7 @@ def _change(
 ) -> Shown:
     """Change the acknowledgement of the alert that was named; raises Refused where there is none.
 
-    A place in the list is no name: what stands there a moment later may be another alert.
+    A position in the list does not identify an alert: a moment later another one may have it.
     """
     found, _ = _found(ctx, state_dir)
     one = next((each for each in found if which == each.fault.id), None)

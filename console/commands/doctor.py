@@ -323,7 +323,7 @@ def logind_text() -> str:
 def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, ascii_only: bool) -> None:
     """Ask for consent where the source is PROD, probe, and tell; exit 1 where something is wrong or left."""
     for one in found.others:
-        diagnostics.warn(f"there is {one.table} ({one.why}); if nobody probes now: {one.cure}")
+        diagnostics.warn(f"there is {one.table} ({one.why}); if no other probe runs: {one.cure}")
     if found.prod and not given.execute:
         if as_json:
             output.as_json({"executed": False, "plan": found, "to_type": {"confirm": found.source}})

@@ -45,13 +45,13 @@ def list_entries(
     ctx: typer.Context,
     job: OneJob = "",
     state: Annotated[str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")] = _QUARANTINED,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="at most so many of the newest")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="at most this number of the newest")] = 100,
     before: Annotated[int | None, typer.Option("--before", metavar="ID", help="older than this entry")] = None,
     as_json: Json = False,
 ) -> None:
     """The entries, the newest first; without their values."""
     if state not in _STATES:
-        raise ConfigError(f"there is no state {state!r}", f"one of {', '.join(_STATES)}")
+        raise ConfigError(f"unknown state {state!r}", f"one of {', '.join(_STATES)}")
     jobs = [select.job_of(ctx, job)[1]] if job else list(context.of(ctx).load().jobs.values())
     states = () if state == _ALL else (EntryState(state),)
     found, failed = _everywhere(jobs, states, before, limit)
@@ -106,7 +106,7 @@ def show(
 
     entry = looking.answer(f"sink {spec.store_at[0].name}", read)
     if entry is None or not quarantine.is_of(entry, spec):
-        raise Refused(f"there is no entry {id} of job {job}", f"`slotkeeper errors list {typed(job)}` has them")
+        raise Refused(f"unknown entry {id} of job {job}", f"`slotkeeper errors list {typed(job)}` has them")
     if as_json:
         output.as_json({**_values(entry), "values": dict(entry.values)})
         return
@@ -150,10 +150,10 @@ def discard(
     execute: Annotated[bool, typer.Option("--execute", help="do it; without this it is only shown")] = False,
     reason: Reason = "",
     confirm: ConfirmJob = "",
-    rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="how many rows are given up")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="how many rows are discarded")] = None,
     as_json: Json = False,
 ) -> None:
-    """Give quarantined rows up: the target stays as it is until their keys change again.
+    """Discard quarantined rows: the target stays as it is until their keys change again.
 
     A dry run unless --execute --reason TEXT --confirm JOB --rows N.
     """
@@ -168,7 +168,7 @@ def discard(
     if rows != len(wanted):
         said = "nothing" if rows is None else str(rows)
         some = many(len(wanted), "entry", "entries")
-        raise Refused(f"{some} would be given up, typed was {said}", f"--rows {len(wanted)}")
+        raise Refused(f"{some} would be discarded, typed was {said}", f"--rows {len(wanted)}")
     _tell(
         ctx,
         quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn),
@@ -222,7 +222,7 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
         return
     ascii_only = select.ascii_only(ctx)
     some = many(len(wanted), "entry", "entries")
-    output.line(f"{some} would be given up: the target stays without those rows", ascii_only)
+    output.line(f"{some} would be discarded: the target stays without those rows", ascii_only)
     output.line("dry run: nothing was changed; to do it:", ascii_only)
     output.line(f"  {how}", ascii_only)
 

@@ -192,7 +192,7 @@ class _Asked:
             self.written.append(file)
 
     def forget(self) -> None:
-        """Delete the passwords that were written: there is no configuration that names them."""
+        """Delete the passwords that were written: no configuration names them."""
         for file in self.written:
             file.unlink(missing_ok=True)
 

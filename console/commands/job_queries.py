@@ -31,7 +31,7 @@ SILENT = "never started here; its store is silent, or was not asked for DataFram
 def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
     """The queries of these jobs; of none that has none. `silent` gets those whose store does not answer in time.
 
-    `unasked`: nobody asked for queries, so no command is run for a password.
+    `unasked`: the user did not ask for queries, so no command is run for a password.
     """
     from slotkeeper.core.services import slot_commands  # its drivers are loaded only where there is a job to ask for
 

@@ -191,7 +191,7 @@ def tell_apart(store: Store, spec: JobSpec) -> None:
 def tell_taken_out(store: Store, spec: JobSpec) -> None:
     """Say which tables the job had when it last ran and has no more: their slots are for a person to decide about.
 
-    Nobody registers such a slot any more, and until its TTL ends it holds its table's changes back.
+    No job registers such a slot any more, and until its TTL ends the source retains its table's changes.
     """
     row = store.job(spec.name)
     report = row.report if row is not None else None
@@ -201,7 +201,7 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
         place = typed(table, spec.slot)
         what = f"{table} is a table of this job no more, and its slot {spec.slot} keeps its changes until its TTL ends"
         drop = f"`slotkeeper slots drop {place} --source {typed(spec.source.name)}`"
-        cure = f"put back it goes on where it stood; {drop} lets the changes go, `slots list` names it until then"
+        cure = f"restored, it resumes at its position; {drop} lets the changes go, `slots list` names it until then"
         diagnostics.note(f"{spec.name}: {what}; {cure}")
 
 

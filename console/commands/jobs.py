@@ -45,7 +45,7 @@ def _when_used(name: str) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
-        raise ImportError(f"there is no module {name}", name=name)
+        raise ImportError(f"no module {name}", name=name)
     spec.loader = importlib.util.LazyLoader(spec.loader)
     found = importlib.util.module_from_spec(spec)
     sys.modules[name] = found
@@ -217,7 +217,7 @@ def start(
 
 
 def _warn_of_its_end(store: Store, job: str) -> None:
-    """What had to be done by hand since a job has FAILED: without that it comes up, and soon ends so again."""
+    """What a user has to do after a job has FAILED: without that it starts, and soon fails again."""
     row = store.job(job)
     act = first_act(until_started(row.safe, job)) if row is not None and row.state is JobState.FAILED else ""
     if row is not None and act:
@@ -311,7 +311,7 @@ def retry(
 def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, state_dir: StateDir = None) -> None:
     """Start every job that is wanted running and has no process; safe to repeat, for a service after a reboot.
 
-    Then what is wrong with any job is told by the command of [alerts], as supervisors do where they live.
+    Then the command of [alerts] reports the faults of every job, as running supervisors do.
 
     Paused, stopped, failed and cancelled jobs stay as they are, and those that are AWAITS COPY, with a warning: no
     service consents to a copy that replaces rows. 1: a job that is wanted could not be started.
@@ -429,7 +429,7 @@ def drain(
 ) -> None:
     """Wait until nothing of the job's tables is unread, then say so: the moment for VACUUM FULL or scaling out.
 
-    The job goes on running and registering. 0: now; 1: not within the time, with what is left per DN.
+    The job continues to run and to register. 0: now; 1: not within the time, with what is left per DN.
     """
     loaded, spec = select.job_of(ctx, job)
     job_verbs.drain(ctx, loaded, spec, wait, as_json)

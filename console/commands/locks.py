@@ -14,7 +14,7 @@ import typer.core
 
 from slotkeeper.console.cli import completion, context, diagnostics, output, select
 from slotkeeper.console.cli.select import OneJob, OneJson, Reason
-from slotkeeper.console.views.locks import NOBODY, NOBODY_AT_SOURCE, end_command, shown, source_values, values
+from slotkeeper.console.views.locks import NONE_WAITS, NONE_WAITS_AT_SOURCE, end_command, shown, source_values, values
 from slotkeeper.core.clock import SystemClock
 from slotkeeper.core.domain import source_waits
 from slotkeeper.core.domain.ending import moment, moment_from
@@ -114,7 +114,7 @@ def end(
     try:
         since = moment_from(began) if began else None
     except ValueError:
-        raise ConfigError(f"{safe(began, 60)!r} is no moment", "--began TIME, as `slotkeeper locks` has it") from None
+        raise ConfigError(f"{safe(began, 60)!r} is not a time", "--began TIME, as `slotkeeper locks` has it") from None
     asked = ending.Asked(server, pid, since, reason)
     ended = ending.end(loaded, asked, lambda: clock.utc().timestamp(), diagnostics.warn)
     one = ended.found.blocker
@@ -144,7 +144,7 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
         _print_source(one, now, ascii_only)
         return
     if not one.waits:
-        output.line(f"sink {one.place}: {one.untold or NOBODY}", ascii_only)
+        output.line(f"sink {one.place}: {one.untold or NONE_WAITS}", ascii_only)
         return
     output.line(f"sink {one.place}:", ascii_only)
     heads = ["waiting", "waits for", "for", "blocker", "user", "it is"]
@@ -167,7 +167,7 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
 def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
     """A login that is not shown all sessions cannot tell that no session waits."""
     if not one.source_waits:
-        output.line(f"{one.server}: {one.untold or one.hidden or NOBODY_AT_SOURCE}", ascii_only)
+        output.line(f"{one.server}: {one.untold or one.hidden or NONE_WAITS_AT_SOURCE}", ascii_only)
         return
     output.line(f"{one.server}:{f' {one.hidden}' if one.hidden else ''}", ascii_only)
     for wait in one.source_waits:

@@ -129,7 +129,7 @@ class LazyGroup(typer.core.TyperGroup):
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             near = get_close_matches(args[0], known, n=1)
-            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
+            ctx.fail(f"unknown command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
         return super().resolve_command(ctx, args)
 
 
@@ -206,7 +206,7 @@ def root(
 
 
 def _print_status(ctx: typer.Context, shared: Invocation) -> None:
-    """What `status` prints, and why there is no screen; raises ConfigError where there is no configuration either."""
+    """What `status` prints, and why it draws no screen; raises ConfigError without a configuration."""
     why = startup.no_screen()
     try:
         find(shared.config, shared.env)
@@ -236,7 +236,7 @@ class _Converter:
 def _convert_what_was_typed() -> None:
     """Change Typer so that what was not typed needs no conversion; safe to call again.
 
-    Typer 0.29 makes a pydantic adapter for every parameter that is no flag, also for one without a value, and for each
+    Typer 0.29 makes a pydantic adapter for every parameter except flags, also for one without a value, and for each
     `--help` (`build_runtime_param` in its _coercion.py): loading pydantic takes longer than `jobs list` does.
     """
     if _CONVERTER is not None:

@@ -24,7 +24,7 @@ app = typer.Typer(help="Show the manual page.", add_completion=False)
 
 @app.command()
 def man(ctx: typer.Context) -> None:
-    """Show the manual page; where nobody reads a screen: print it, for `slotkeeper man | man -l -` or to install it."""
+    """Show the manual page; without a terminal, print it, for `slotkeeper man | man -l -` or to install it."""
     text = page(ctx.find_root().command, context.installed_version())
     if sys.stdout.isatty() and shutil.which("man"):
         subprocess.run(["man", "-l", "-"], input=text.encode(), check=False, env=handover.environment())

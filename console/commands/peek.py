@@ -45,7 +45,7 @@ Keys = Annotated[
     list[str] | None, typer.Option("--key", metavar="COLUMN=VALUE", help="only this value; may be repeated")
 ]
 Types = Annotated[str, typer.Option("--types", metavar=TYPES, help="only these types of row")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="at most so many rows")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="at most this number of rows")]
 Newest = Annotated[bool, typer.Option("--newest", help="the last rows, wherever a slot stands")]
 Unmask = Annotated[bool, typer.Option("--unmask", help="show masked values; the audit keeps who did and why")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="with --unmask: why, for the audit")]
@@ -88,7 +88,7 @@ def peek(
     pairs = [text.partition("=") for text in key or ()]
     for name, equals, value in pairs:
         if not name or not equals:
-            raise ConfigError(f"{name + equals + value!r} is no key", "COLUMN=VALUE, as in --key id=4711")
+            raise ConfigError(f"{name + equals + value!r} is not a key", "COLUMN=VALUE, as in --key id=4711")
     only = Filter(kinds, {name: value for name, _, value in pairs})
     after = binlog_rows.place(loaded, place[0], start) if start else None
     up_to = None if to == LATEST else binlog_rows.place(loaded, place[0], to).place

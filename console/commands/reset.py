@@ -256,7 +256,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
         entry: ResetEntry | None = _on(loaded, table, lambda ctx: ctx.resets.reset(backup), lock=False)
         if entry is not None:
             return reset_service.job_of(loaded, entry.table, entry.slot)
-    raise Refused(f"there is no backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
+    raise Refused(f"unknown backup {backup!r}", "`slotkeeper slots history TABLE SLOT` lists them")
 
 
 def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal: str = "", lock: bool = True) -> Any:
@@ -283,10 +283,10 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
 def at_rest(store: Store, job: str, table: str) -> Check:
     """Whether the job can be reset by its state and no process of it lives, or its driver says so of this table alone.
 
-    A job that never ran is at rest too; of one that has ended its processes are waited for. A table that is only on its
-    way to being paused stops for a moment.
+    A job that never ran is not running either; the processes of a job that has ended are waited for. A table whose
+    pause has been requested stops for a moment.
     """
-    name = "job at rest"
+    name = "job not running"
     if store.job(job) is None:
         return Check(name, True, "it was never started here")
     view = settled(store, job)
@@ -331,7 +331,7 @@ def of_living(view: JobStatus, table: str) -> TableReport | None:
 
 
 def _record(store: Store, job: str, text: str, awaits: bool) -> None:
-    """Note the reset, and that a copy is due; the state of a job that goes on with its other tables is left alone."""
+    """Note the reset, and that a copy is due; a job that continues with its other tables keeps its state."""
     row = store.job(job)
     if row is None:
         return
@@ -365,7 +365,7 @@ def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
 
 
 def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
-    """A plan as JSON values, with what is told in words."""
+    """A plan as JSON values, with its sentences."""
     found = plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect

@@ -129,12 +129,12 @@ def _shown(log: Path, offset: int, last: bool) -> int:
             with os.fdopen(opened_alone(log), "rb") as reading:
                 reading.seek(offset)
                 added = reading.read(min(size - offset, _MOST_BYTES))
-        except (OSError, StateError):  # it has been moved away or is none of ours: the job goes on
+        except (OSError, StateError):  # it was moved, or is not our file: the job continues
             break
         ends = last and offset + len(added) >= size
         whole = len(added) if ends else added.rfind(b"\n") + 1
         if not whole and len(added) == _MOST_BYTES:
-            whole = _MOST_BYTES  # a line longer than a piece goes on in the next one
+            whole = _MOST_BYTES  # a line longer than a piece continues in the next one
         if not whole:
             break
         offset += whole

@@ -54,7 +54,7 @@ def watch(ctx: typer.Context, job: Job, state_dir: StateDir = None) -> None:
         try:
             view = follow(store, job, select.ascii_only(ctx), lambda one: False, loaded)
         except KeyboardInterrupt:
-            diagnostics.note(f"left; job {job} goes on as it was")
+            diagnostics.note(f"left; job {job} continues")
             return
     if view.state is JobState.FAILED:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))

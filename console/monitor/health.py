@@ -30,7 +30,7 @@ _AS_SEEN = (
 )  # fmt: skip
 """What facts and views call alike and mean alike."""
 _BESIDE = ("rows_quarantined", "crash_loop", "clocks_differ", "not_verified", "slot_ttl", "source_blocked")
-"""Rules of faults beside which a living driver goes on applying: none of them makes a target untrusted."""
+"""Rules of faults beside which a running driver continues to apply: none of them makes a target untrusted."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 

@@ -1,6 +1,6 @@
 """The recorded past: what the console would have shown at a moment, how one steps from moment to moment, and graphs.
 
-Frames are recorded by supervisors (`slotkeeper.core.launch.supervisor`), slots by whoever sees them
+Frames are recorded by supervisors (`slotkeeper.core.launch.supervisor`), slots by every process that sees them
 (`slotkeeper.core.state.observed`).
 """
 
@@ -130,7 +130,7 @@ class Past:
         return None if before is None else Playback(datetime.fromtimestamp(before, timezone.utc))
 
     def go(self, playback: Playback, text: str) -> Playback:
-        """`:at TEXT`; raises ValueError with a sentence where that is no moment of the past."""
+        """`:at TEXT`; raises ValueError with a sentence where that is not a moment of the past."""
         return replace(playback, at=parse_moment(text, self._clock.utc()), playing=False, direction=0, step=STEP)
 
     def stepped(self, playback: Playback) -> Playback:
@@ -205,7 +205,7 @@ def _error(row: ErrorRow, at: datetime) -> ErrorRow:
 
 
 SILENT = timedelta(minutes=10)
-"""Rows are a minute apart: after so long nobody was there to see it."""
+"""Rows are a minute apart: after this time no process was there to see it."""
 _KEEPING = SlotWords(marks=("live", "durable"))
 REMEMBERED = "of the past a slot is remembered as a whole, once a minute; its DNs are not"
 
@@ -227,7 +227,7 @@ def _table(key: tuple[str, str], slots: list[SlotSeen], at: datetime, positionle
     seen = max(one.at for one in slots)
     ttl = next((int(one.ttl) for one in slots if one.ttl is not None), None)
     words = NEUTRAL if all(one.job in positionless for one in slots) else _KEEPING
-    silent = f"nobody saw it from {seen:%H:%M:%S} on" if at - seen > SILENT else ""
+    silent = f"no record after {seen:%H:%M:%S}" if at - seen > SILENT else ""
     return TableSeen(
         *key,
         seen,
@@ -256,7 +256,7 @@ def _retained(one: SlotSeen, seen: datetime) -> SlotRetained:
 
 
 _KEPT = 4
-"""So many stretches are remembered: a job's at two lengths, and its neighbours'."""
+"""The number of stretches that are remembered: a job's at two lengths, and its neighbours'."""
 
 
 class SeriesReader:

@@ -56,7 +56,7 @@ class Tail:
                 content = reading.read(_MOST_BYTES)
             self.fault = ""
         except FileNotFoundError:
-            self.fault = "there is no log yet"
+            self.fault = "no log yet"
             return
         except OSError as error:
             self.fault = f"the log cannot be read: {error.strerror}"

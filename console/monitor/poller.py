@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EVERY = 2.0
 RESTING = 10.0
-"""So often the store is read while the screen stands still."""
+"""Seconds between two reads of the store while the screen is frozen."""
 LINGER = 60.0
 """So long a source's session is kept after slots were last shown."""
 _SLOWEST = 30.0

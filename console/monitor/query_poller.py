@@ -1,6 +1,6 @@
 """Asks stores, in the background, which DataFrame queries read slots of configured jobs: those run elsewhere.
 
-Only jobs that were never started here may be such; where there is none, nobody is asked. One question at a time, in a
+Only jobs that were never started here may be such; without one, no store is asked. One question at a time, in a
 thread of its own: a store that does not answer holds nothing up.
 """
 
@@ -21,9 +21,9 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import in_words
 
 EVERY, RESTING = 10.0, 30.0
-"""So many seconds lie between two questions, where a query was seen and where none was."""
+"""Seconds between two questions, where a query was seen and where none was."""
 OLD = 60.0
-"""Seconds without an answer from its store after which nobody knows whether a query lives."""
+"""Seconds without an answer from its store after which it is unknown whether a query runs."""
 Found = Mapping[tuple[str, str], QuerySeen]
 """By job and source table."""
 Ask = Callable[[Sequence[JobSpec], set[str]], Found]

@@ -62,7 +62,7 @@ class Track:
         """Where it was when it had nothing to do last."""
 
     def see(self, sample: Sample) -> None:
-        """The next sample; one that does not follow the last begins anew."""
+        """The next sample; one that does not follow the last starts over."""
         last = self._near[-1] if self._near else None
         if last is not None and sample.at <= last.at:
             return
@@ -146,7 +146,7 @@ class JobTracks:
         self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
         for lane in report.lanes:
             track = self.lanes.setdefault(lane.name, Track())
-            latest = lane.latest_at if lane.known_behind is not None else None  # an old answer is no end to come to
+            latest = lane.latest_at if lane.known_behind is not None else None  # an old answer is not the end
             track.see(Sample(at, report.run, lane.changes, lane.at, latest))
         self._spend(at, report)
 
@@ -168,7 +168,7 @@ class JobTracks:
         if read is None or write is None or register is None or not report.lanes:
             return
         last = self._spent[-1] if self._spent else None
-        # these sums begin anew with each driver, also within a run
+        # these sums start over with each driver, also within a run
         if last is not None and (last.run != report.run or last.read > read or last.write > write):
             self._spent.clear()
         self._spent.append(_Spent(at, report.run, read, write, register))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.services.looking import LocksSeen, ServerLocks
 
 QUARANTINE_EVERY = 10.0
-"""So many seconds lie between two questions to one sink; asked for by a person, QUARANTINE_LEAST."""
+"""Seconds between two questions to one sink; asked for by a person, QUARANTINE_LEAST."""
 QUARANTINE_LEAST = 2.0
 _SLOWEST = 60.0
 ACTION = "errors show"
@@ -91,7 +91,7 @@ class SinkQuarantines:
 
         def act() -> Done:
             found.append(self._entry(job, id, False))
-            return Done("shown" if found[0] else "there is no such entry", {})
+            return Done("shown" if found[0] else "unknown entry", {})
 
         line = intent(ACTION, f"job {job.name} entry {id}", "")
         audited(Audit(StateFolder.open(loaded.state_dir)), line, act)

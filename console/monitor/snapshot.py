@@ -34,7 +34,7 @@ UNSEEN = "never started here; whether another host runs it is unknown here"
 
 
 class Level(Enum):
-    """How a row stands; the value is the glyph that says so where there is no colour."""
+    """How a row stands; the value is the glyph that says so without colour."""
 
     CRITICAL = "x"
     WARNING = "!"
@@ -178,7 +178,7 @@ class JobFacts:
 
 
 def aged(read: Mapping[str, QuerySeen], seconds: float) -> dict[str, QuerySeen]:
-    """The queries by table, with what they have said older by so many seconds."""
+    """The queries by table, with what they have said older by that number of seconds."""
     return {table: replace(one, age=None if one.age is None else one.age + seconds) for table, one in read.items()}
 
 

@@ -164,7 +164,7 @@ SHOW_SLOTS = ("1", "3", "6")
 SHOW_QUARANTINE = "4"
 """The screens that say what is in quarantine: while one of them is seen, the sinks are asked."""
 _MISSED = 3
-"""So many times looked without an answer, and what is shown is stale."""
+"""After this number of checks without an answer, what is shown is stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Place:
 
 
 class ConsoleApp(Navigation):
-    """The app; `shown` is the picture that is drawn, which stands still while paused."""
+    """The app; `shown` is the picture that is drawn, which does not change while it is frozen."""
 
     CSS_PATH = "console.tcss"
     TITLE = "slotkeeper"

@@ -46,11 +46,11 @@ _LOAD_EVERY = 0.3
 _MOUSE_MODES = (1000, 1002, 1006)
 """Buttons and wheel, moves while a button is down, places as numbers (xterm, "Mouse Tracking")."""
 _NEW_OBJECTS = 10_000
-"""Garbage is looked for after so many: a picture of two thousand rows is as many, and none of it is garbage yet."""
+"""Garbage is collected after this number: a picture of two thousand rows has as many, and none is garbage yet."""
 
 
 class PatchedApp(App[int]):
-    """The app below all of ours."""
+    """The app below all of this console."""
 
     _parsed_for = 0
     """The number of the theme that all styles were last parsed for."""
@@ -87,7 +87,7 @@ class PatchedApp(App[int]):
         self.call_after_refresh(_collect_garbage)
 
     def load_later(self, modules: Sequence[str]) -> None:
-        """Load modules one by one while nobody waits for them: their screens are there at the first key then."""
+        """Load modules one by one while no user waits for them: their screens are there at the first key then."""
 
         def load() -> None:
             for module in modules:
@@ -172,7 +172,7 @@ class Shell(PatchedApp):
     # What screens are told, and draw
 
     def redrawn(self) -> None:
-        """Everything that is seen is drawn anew."""
+        """Everything that is seen is drawn again."""
         raise NotImplementedError
 
     def action_palette(self, typed: str = "") -> None:
@@ -181,7 +181,7 @@ class Shell(PatchedApp):
 
     @property
     def frame(self) -> Frame | None:
-        """The screen of ours that is seen, or lies below a palette."""
+        """The console's screen that is seen, or lies below a palette."""
         return next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), None)
 
     def press(self, name: str) -> None:
@@ -415,7 +415,7 @@ class Shell(PatchedApp):
 
     @property
     def busy(self) -> list[str]:
-        """What was set going from here and has not ended: it goes on, but its end should be seen."""
+        """What was started from here and has not ended: it continues, but its end should be seen."""
         made = "runs" in vars(self.services)
         return [one.record.what for one in self.services.runs.running()] if made else []
 
@@ -446,8 +446,8 @@ class Shell(PatchedApp):
     def _handle_exception(self, error: Exception) -> None:
         """A defect ends the console as it ends a command: Textual would print values, which may be secrets.
 
-        A screen that is closed while it opens gets no parts and is told that it is mounted all the same: whoever leaves
-        that fast has met no defect.
+        A screen that is closed while it opens gets no parts, and Textual reports it as mounted all the same: a user
+        who leaves that fast has met no defect.
         """
         if isinstance(error, NoMatches) and not self.is_running:
             return

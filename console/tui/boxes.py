@@ -15,7 +15,7 @@ from rich.text import Text
 from slotkeeper.console.views.rows import plain
 
 LEAST = (70, 20)
-"""From so many columns and rows on things have frames."""
+"""From this number of columns and rows on things have frames."""
 AROUND = 4
 """The cells of a line that a frame takes: its sides, and a blank beside each."""
 _ROUND = ("\u256d", "\u256e", "\u2570", "\u256f", "\u2500", "\u2502")
@@ -43,7 +43,7 @@ def framed(width: int, height: int) -> bool:
 
 
 def shares(width: int, number: int) -> list[int]:
-    """The widths of so many boxes side by side, together as wide as that.
+    """The widths of `number` boxes side by side, together `width` wide.
 
     >>> shares(160, 2), shares(200, 3)
     ([80, 80], [66, 67, 67])

@@ -58,7 +58,7 @@ def on_jobs(verb: str) -> Callable[[Host, str], object]:
         if app.in_history:
             app.say(PAST, Level.WARNING)
         elif unknown:
-            app.say(f"there is no job {unknown[0]}", Level.WARNING)
+            app.say(f"unknown job {unknown[0]}", Level.WARNING)
         elif not names:
             app.say(f"no job is chosen: :{verb} JOB", Level.WARNING)
         else:
@@ -78,7 +78,7 @@ def on_slot(verb: str) -> Callable[[Host, str], object]:
         elif len(found) == 1:
             app.open_slot_menu(found, verb)
         elif typed:
-            app.say(f"there are {len(found)} slots {typed}" if found else f"there is no slot {typed}", Level.WARNING)
+            app.say(f"there are {len(found)} slots {typed}" if found else f"unknown slot {typed}", Level.WARNING)
         else:
             app.say(f"no slot is chosen: :{verb} TABLE SLOT, or 3 and its row", Level.WARNING)
 
@@ -133,7 +133,7 @@ def wrong(typed: str) -> str:
     command = _meant(name)
     if command is None:
         near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
-        return f"there is no command :{name}" + (f"; did you mean :{near[0]}?" if near else "; Tab lists them")
+        return f"unknown command :{name}" + (f"; did you mean :{near[0]}?" if near else "; Tab lists them")
     needed = command.argument and not command.argument.startswith("[")
     return f"something is missing: :{command.usage}" if needed and not rest.strip() else ""
 
@@ -177,7 +177,7 @@ def _job(app: Host, name: str) -> None:
         app.open("job", name, "2")
         return
     near = get_close_matches(name, known, n=1)
-    app.say(f"there is no job {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    app.say(f"unknown job {name}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def _slot(app: Host, name: str) -> None:
@@ -187,7 +187,7 @@ def _slot(app: Host, name: str) -> None:
     elif not slots_known(app):
         app.say("no slot was looked at yet: 3 looks")
     else:
-        app.say(f"there are {len(found)} slots {name}: type its table too" if found else f"there is no slot {name}")
+        app.say(f"there are {len(found)} slots {name}: type its table too" if found else f"unknown slot {name}")
 
 
 def _graphs(app: Host, name: str) -> None:
@@ -195,7 +195,7 @@ def _graphs(app: Host, name: str) -> None:
     if named and named[0] in jobs_known(app):
         app.open("graphs", named[0], "2")
     else:
-        app.say(f"there is no job {name}" if name else "no job is chosen: :graphs JOB")
+        app.say(f"unknown job {name}" if name else "no job is chosen: :graphs JOB")
 
 
 def _refresh(app: Host, seconds: str) -> None:
@@ -253,7 +253,7 @@ add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", slots_known))
 add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", jobs_known))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
 add(Command("ro", "only read again", lambda app, rest: app.disarm()))
-add(Command("refresh", "poll every so many seconds", _refresh, "SECONDS", lambda app: _SECONDS))
+add(Command("refresh", "set the seconds between two polls", _refresh, "SECONDS", lambda app: _SECONDS))
 add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
 _FORGETS = "where this user's settings are; `reset` forgets them"
 add(Command("settings", _FORGETS, _settings, "[reset]", lambda app: ["reset"]))

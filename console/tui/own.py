@@ -103,7 +103,7 @@ def ask(app: Owner, name: str) -> None:
     command = app.own.command(name) if app.own is not None else None
     frame, file = app.frame, app.services.own_file
     if command is None or frame is None or file is None:
-        app.say(f"there is no own command {name}", Level.WARNING)
+        app.say(f"unknown own command {name}", Level.WARNING)
     elif app.in_history:
         app.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
     elif _in_a_form(app):
@@ -151,7 +151,7 @@ def fault_of(one: Context) -> str:
         if one.config is not None:
             StateFolder.looked_at(load_usable(one.config, dict(os.environ)).state_dir)
         elif one.state_dir is not None and StateFolder.existing(one.state_dir) is None:
-            return f"there is no folder {safe(one.state_dir, 120)}"
+            return f"folder {safe(one.state_dir, 120)} does not exist"
     except SlotkeeperError as error:
         return error.message
     except OSError as error:
@@ -166,7 +166,7 @@ def switch(app: Owner, name: str) -> None:
     if not name:
         app.say(f"contexts: {', '.join(safe(each, 31) for each in every) or 'none'}")
     elif one is None:
-        app.say(f"there is no context {safe(name, 40)}: {', '.join(safe(each, 31) for each in every)}", Level.WARNING)
+        app.say(f"unknown context {safe(name, 40)}: {', '.join(safe(each, 31) for each in every)}", Level.WARNING)
     elif _in_a_form(app):
         app.say(OPEN_FORM, Level.WARNING)
     elif fault := fault_of(one):

@@ -184,7 +184,7 @@ def detached(folder: Path, clock: Clock) -> Runner:
 
 @dataclass
 class Services:
-    """`loaded` is None where there is no configuration; `folder` is the state folder; `who` is user@host.
+    """`loaded` is None without a configuration; `folder` is the state folder; `who` is user@host.
 
     `config` is the configuration that was typed as --config, empty where none was.
     """

@@ -46,7 +46,7 @@ def no_screen() -> str:
 
 def open_console(shared: Invocation) -> int:
     """The console, until it is left; its exit code."""
-    gc.disable()  # there is no garbage while modules are loaded, and looking for it takes a tenth of the start
+    gc.disable()  # modules leave no garbage while they load, and looking for it takes a tenth of the start
     importlib.import_module(BEFORE_SCREEN)
     ascii_only = shared.ascii_only or ascii_wanted(shared.env)
     if ascii_only:

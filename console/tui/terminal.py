@@ -34,7 +34,7 @@ def end_on_signals(leave: Callable[[], object]) -> None:
 
 
 def end_without_terminal() -> None:
-    """End at once where the terminal is gone and nobody told us: Textual would spin for ever."""
+    """End at once where the terminal has closed without a signal: Textual would spin for ever."""
     try:
         termios.tcgetattr(sys.__stdin__.fileno() if sys.__stdin__ else 0)
     except (termios.error, OSError, ValueError):

@@ -210,7 +210,7 @@ def _named(one: Fault, job: JobFacts | None, text: str) -> str:
     """A way out with the names put in; one that starts a job starts the table alone where only that has ended."""
     slot = one.thing if one.rule.startswith("slot_") else job.slot if job is not None else ""
     table = one.table or (job.table_in(one.cause) if job is not None else "")
-    if "TABLE @" in text:  # a statement's own word, which is no name that is put in
+    if "TABLE @" in text:  # a statement's own word, not a name that is put in
         return text.replace("@", safe(dotted(table)))
     said = named(text, one.job, table, slot)
     return started_alone(said, one.job, one.table) if one.rule.startswith("table_") else said

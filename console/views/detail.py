@@ -193,7 +193,7 @@ def impact(job: JobFacts) -> str:
 
 
 def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Parts]:
-    """Its DNs: of many one heat strip, else a bar each with the lag, in columns; at most so many lines.
+    """Its DNs: of many one heat strip, else a bar each with the lag, in columns; at most `most` lines.
 
     A bar is what is applied of what has waited since the DN was level with its source; one that has no backlog, or
     whose last such moment is not known, has its lag alone.

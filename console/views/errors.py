@@ -110,7 +110,7 @@ WINDOWS = {0: "all", 3_600: "1 h", 21_600: "6 h", 86_400: "24 h"}
 
 
 def within(rows: Sequence[Row], window: int, now: datetime) -> list[Row]:
-    """The rows of the last so many seconds, and every row that still matters."""
+    """The rows of the last `seconds`, and every row that still matters."""
     since = now.timestamp() - window
     return [row for row in rows if not window or row.level in FAULTS or (row.order.get("last") or since) >= since]
 

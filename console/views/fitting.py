@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from slotkeeper.console.views.rows import Column, Row, plain
 
 MEASURED = 60
-"""So many rows are measured, as many as the tallest of terminals shows: two thousand rows cost what sixty do."""
+"""The rows that are measured, as many as the tallest of terminals shows: two thousand rows cost what sixty do."""
 MOST = 400
 LEAST_FLEXIBLE = 12
 
@@ -62,7 +62,7 @@ def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str =
     """The same columns in the same room, those that would be cut widened by what others do not need, the least first.
 
     Columns of text give; those of figures keep their width, so that they stay where they are while they change. What
-    nobody needs is left blank at the right, not between the flexible column and the others.
+    no column needs is left blank at the right, not between the flexible column and the others.
 
     >>> job, state, lag = Column("job", "JOB", 24), Column("state", "STATE", 4), Column("lag", "LAG", 6, True)
     >>> [one.width for one in fitted([job, state], {"job": 10, "state": 11})]

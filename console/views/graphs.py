@@ -1,9 +1,9 @@
 """Graphs as lines of text (filled blocks, or an ASCII form with three heights a row), and what happened as letters on
 their axis of time. Pure.
 
-What was not recorded is a dim dotted ground line, "no record" on it where there is room, and never a line that goes
-on; nothing at all is the lowest block, or `_`. Every scale begins at 0 and ends at a round figure that stands beside
-it, so that neither a colour nor a guess is needed.
+What was not recorded is a dim dotted ground line, "no record" on it where there is room, and never a line that
+continues; nothing at all is the lowest block, or `_`. Every scale starts at 0 and ends at a round figure beside it, so
+that neither a colour nor a guess is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotkeeper.core.domain.ttl import in_words
 GUTTER = 7
 """Cells in front of a graph: a figure of its scale, and the axis."""
 LEAST_ROWS = 2
-"""A graph has at least so many rows."""
+"""The least rows of a graph."""
 AROUND = 4
 """Lines that two graphs take besides their rows: two titles, the time, and what happened."""
 _BELOW = 2
@@ -110,7 +110,7 @@ def apart(
 
 
 def spread(values: Sequence[float | None], points: int) -> list[float | None]:
-    """The values over so many points; where there are fewer values, each has several.
+    """The values over `points` points; where there are fewer values, each has several.
 
     >>> spread([1.0, None], 4)
     [1.0, 1.0, None, None]

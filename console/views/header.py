@@ -1,6 +1,6 @@
 """The first row: where we are, who we are, whether anything can be changed, how old this is, what time it is. Pure.
 
-Environment, read-only or WRITE, age and clock are never left out; the rest goes where there is no room for it, the
+Environment, read-only or WRITE, age and clock are never left out; the rest is left out where it does not fit, the
 name of the product first.
 """
 

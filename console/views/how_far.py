@@ -1,7 +1,7 @@
 """How far something is that takes its time: a line of stderr, and the bar that the console makes of it. Pure.
 
-A command says it as a line for whoever waits in a shell, and the console reads the newest such line of a command that
-it has set going.
+A command prints it as a line for a user who waits in a shell, and the console reads the newest such line of a command
+that it has started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting and blocking: which sessions of ours wait at a sink, and which sessions at a source wait for ours. Pure."""
+"""Waiting and blocking: which sessions of jobs wait at a sink, and which sessions at a source wait for them. Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ LOCK_COLUMNS = (
     Column("application", "APPLICATION", 20, least=112),
     Column("mode", "LOCK WANTED", 24, least=140),
 )
-NOBODY = "no session of ours waits for a lock"
+NONE_WAITS = "no session of a job waits for a lock"
 NOT_ASKED = "not asked yet"
-NOBODY_AT_SOURCE = "no session waits for a slot or a session of a job"
+NONE_WAITS_AT_SOURCE = "no session waits for a slot or a session of a job"
 AnyWait = LockWait | SourceWait
 
 
@@ -53,14 +53,14 @@ def none_waits(seen: Sequence[ServerWaits] | None) -> str:
     """What no waiting session means, by what the servers have said; None: they were not asked yet.
 
     >>> none_waits(None), none_waits([ServerWaits("sink m", fault="refused")]), none_waits([ServerWaits("sink m")])
-    ('not asked yet', 'unknown: no server answered', 'no session of ours waits for a lock')
+    ('not asked yet', 'unknown: no server answered', 'no session of a job waits for a lock')
     """
     if seen is None:
         return NOT_ASKED
     answered = [one for one in seen if not one.fault]
     if not answered:
         return "unknown: no server answered" if seen else NOT_ASKED
-    return NOBODY if len(answered) == len(seen) else f"{NOBODY} at the servers that answered"
+    return NONE_WAITS if len(answered) == len(seen) else f"{NONE_WAITS} at the servers that answered"
 
 
 def tells(job: JobFacts) -> bool:
@@ -174,8 +174,8 @@ def name_of(seen: Iterable[ServerWaits], key: str | None) -> str:
 def ends_at(wait: AnyWait | None) -> Blocker | None:
     """The session that `locks end` could end for a wait.
 
-    At a sink a client's that waits for nobody and is no job's; at a MySQL the DDL that waits, where sessions wait after
-    it: one of them may be a job's, which the server is asked right before.
+    At a sink a client's that waits for no session and belongs to no job; at MySQL the DDL that waits, where sessions
+    wait after it: one of them may be a job's, which the server is asked right before.
     """
     found = None
     if isinstance(wait, LockWait):
@@ -232,7 +232,7 @@ def seen_lines(seen: Sequence[ServerWaits]) -> list[tuple[Level, str]]:
     ]
     number = sum(len(one.waits) for one in asked)
     if asked:
-        words = f"{many(number, 'session')} of ours wait{'s' if number == 1 else ''}" if number else NOBODY
+        words = f"{many(number, 'session')} of jobs wait{'s' if number == 1 else ''}" if number else NONE_WAITS
         lines.append(
             (Level.WARNING if number else Level.FINE, f"{words}: {', '.join(safe(one.place, 40) for one in asked)}")
         )
@@ -248,7 +248,7 @@ def source_line(one: ServerWaits) -> tuple[Level, str]:
         return Level.WARNING, f"{words}: {safe(one.place, 40)}" + (f"; {safe(one.hidden, 400)}" if one.hidden else "")
     if one.hidden:
         return Level.UNKNOWN, safe(f"{one.place}: {one.hidden}", 400)
-    return Level.FINE, f"{NOBODY_AT_SOURCE}: {safe(one.place, 40)}"
+    return Level.FINE, f"{NONE_WAITS_AT_SOURCE}: {safe(one.place, 40)}"
 
 
 def shown(text: str | None) -> str:

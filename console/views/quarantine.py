@@ -90,7 +90,7 @@ class JobQuarantine:
 
     @property
     def ack(self) -> str:
-        """What an acknowledgement is of: so many rows; another number is news."""
+        """What an acknowledgement is of: that number of rows; another number is news."""
         return f"{self.key}\x1f{self.number}"
 
     @property
@@ -105,7 +105,7 @@ class JobQuarantine:
 
     @property
     def level(self) -> Level:
-        """A warning, near the limit critical; unknown where nobody can tell."""
+        """A warning, near the limit critical; unknown where no server can tell."""
         return Level.UNKNOWN if self.number is None else fullness(self.fullest or self.number, self.limit)
 
     @property
@@ -129,7 +129,7 @@ class JobQuarantine:
 
 
 def fullness(number: int, limit: int | None) -> Level:
-    """The level of so many quarantined rows.
+    """The level of `number` quarantined rows.
 
     >>> [fullness(number, limit).name for number, limit in ((3, 100), (90, 100), (90, None))]
     ['WARNING', 'CRITICAL', 'WARNING']
@@ -216,7 +216,7 @@ def only_of(of: JobQuarantine, entries: Iterable[QuarantineEntry]) -> list[Quara
 
 
 def number_of(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> int:
-    """How many of these jobs need somebody: they hold rows, and nobody has acknowledged so many."""
+    """How many of these jobs need a user: they hold rows, and no user has acknowledged that number."""
     return sum(bool(one.number) and not is_quiet(acks.get(one.ack), now) for one in found)
 
 

@@ -259,7 +259,7 @@ def short(text: str, most: int) -> str:
 
 
 def both_ends(name: str, most: int) -> str:
-    """A name in at most so many cells: its beginning, two dots and its end, where it is cut.
+    """A name in at most `most` cells: its beginning, two dots and its end, where it is cut.
 
     >>> both_ends("orders", 6), both_ends("warehouse_orders_eu_rt_17", 16), both_ends("ab\u4e2d\u6587\u4e2d\u6587cd", 8)
     ('orders', 'warehou..u_rt_17', 'ab..cd')
@@ -287,7 +287,7 @@ def width_of(text: str) -> int:
 
 
 def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) -> str:
-    """The text as this terminal shows it in exactly so many cells; what is too long is cut, and has two dots there.
+    """The text as this terminal shows it in exactly `cells` cells; what is too long is cut, and has two dots there.
 
     >>> fit("dn", 4), fit("dn", 4, right=True), fit("orders", 5), fit("\u4e2d\u6587", 5)
     ('dn  ', '  dn', 'ord..', '\u4e2d\u6587 ')

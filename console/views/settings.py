@@ -95,7 +95,7 @@ def text_of(raw: Mapping[str, Any]) -> bytes:
 def _objects(raw: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = raw.get(key, {})
     if not isinstance(found, dict) or len(found) > _MOST_NAMES:
-        raise ValueError(f"{key} is no object")
+        raise ValueError(f"{key} is not an object")
     return found
 
 

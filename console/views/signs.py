@@ -1,6 +1,6 @@
 """The signs of states and severities, in UTF-8 and in ASCII, the role of the colour beside each, durations. Pure.
 
-The one home of both: a colour never stands without its sign, so that nothing is lost where there is no colour.
+The one home of both: a colour never stands without its sign, so that nothing is lost without colour.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SIGNS = "signs"
 LATE, MUCH = BEHIND_SECONDS, 60.0
 """Seconds of lag from which on a DN is late, and very late."""
 MANY = 17
-"""From so many DNs on a heat strip stands for their signs."""
+"""From this number of DNs on a heat strip replaces their signs."""
 
 
 def sign(one: str, ascii_only: bool) -> str:

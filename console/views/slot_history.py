@@ -33,9 +33,9 @@ _SHORT = {
     JobState.AWAITS_COPY: "AWAITS",
     JobState.DEAD: "DEAD",
 }
-ONLY_READS = "By hand, to look:"
+ONLY_READS = "SQL, only reads:"
 _REMARK = "--"
-GUARDLESS = "By hand, as the last resort: it goes round every guard: no lease, no plan, no backup, no audit line."
+GUARDLESS = "SQL, as the last resort: it bypasses every guard: no lease, no plan, no backup, no audit line."
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
@@ -126,7 +126,7 @@ def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str |
     lines = [
         GUARDLESS,
         f"  {manual.status(table)}",
-        "  what is registered there once more, so that its TTL begins anew:",
+        "  registers the same position again, so that its TTL starts over:",
     ]
     return [safe(line, 400) for line in (*lines, *(f"  {each}" for each in register))]
 

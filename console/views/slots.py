@@ -317,7 +317,7 @@ def slot_lines(
     if local.at is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
     if lost:
-        return said  # its figures are of nothing, and what could be typed by hand would register nothing
+        return said  # its figures are of nothing, and SQL that a user could type would register nothing
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
         said.append((Level.UNKNOWN, "unread rows were not counted yet"))
@@ -381,7 +381,7 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
         return level, f"records behind it go from {clock(left.expires_at)} UTC on, read or not, unless it moves on"
     unread = "" if one.slot.unread is None else f"{count(one.slot.unread)} "
     lost = f"its {unread}unread rows are" if one.slot.unread != 0 else "what comes after it is"
-    return level, f"if nobody registers, it expires at {clock(left.expires_at)} UTC and {lost} lost to it"
+    return level, f"unless confirmed, it expires at {clock(left.expires_at)} UTC and {lost} lost"
 
 
 def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> str:

@@ -23,14 +23,14 @@ from slotkeeper.core.domain.text import safe
 _HOUR, _MINUTE = 3_600.0, 60.0
 _DOES = {JobState.RUNNING: "streaming", JobState.SNAPSHOT: "copying"}
 FIGURES = 120
-"""From so many columns on source, sink and this host have figures too, and a figure says whose it is."""
+"""From this number of columns on source, sink and this host have figures too, and a figure says whose it is."""
 FEW = 5
-"""So many figures are those of a narrow terminal; one more is this host, which has three figures in one."""
+"""The figures of a narrow terminal; one more is this host, which has three figures in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The line; `job` is whose fault it is, "" where it is no job's, or where nothing is wrong."""
+    """The line; `job` is whose fault it is, "" where it belongs to no job, or where nothing is wrong."""
 
     level: Level
     words: str

@@ -21,11 +21,11 @@ NOTHING = "nothing was ended"
 
 @dataclass(frozen=True, slots=True)
 class InFront:
-    """A session that was in front of one of ours when the server was asked, and whether our login may end it.
+    """A session that was in front of a job's when the server was asked, and whether our login may end it.
 
     `client` is false for a process of the server's own; `right` names what allows it, "" where nothing does; `guarded`
     is true for a superuser's session; `sent` says whether the server has told it to end. `kills` is the statement of a
-    server that is no PostgreSQL, and `same` the seconds by which one moment of `began` may differ from itself.
+    server other than PostgreSQL, and `same` the seconds by which one moment of `began` may differ from itself.
     """
 
     blocker: Blocker

@@ -89,12 +89,12 @@ def test_only_a_job_at_rest_is_reset_undone_or_resumed(resetting: Resetting) -> 
     backup = resetting.reset(LATEST).reset
     plan = resetting.plan(EARLIEST)
     start = resetting.places()
-    resetting.at_rest = lambda: Check("job at rest", False, "job x is RUNNING")
+    resetting.at_rest = lambda: Check("job not running", False, "job x is RUNNING")
     with pytest.raises(Refused, match="job x is RUNNING"):
         resetting.execute(plan)
     with pytest.raises(Refused, match="job x is RUNNING"):
         resetting.resume()
-    assert [check.name for check in resetting.plan(EARLIEST).failed] == ["job at rest"]
+    assert [check.name for check in resetting.plan(EARLIEST).failed] == ["job not running"]
     with pytest.raises(Refused, match="job x is RUNNING"):
         resetting.undo(backup)
     assert resetting.places() == start

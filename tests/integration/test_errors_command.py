@@ -103,9 +103,9 @@ def test_a_row_is_looked_at_replayed_and_given_up_as_typed(shell: Shell) -> None
 
 
 WRONG = {
-    ("list", "JOB", "--state", "gone"): (2, "there is no state 'gone'"),
-    ("list", "nobody"): (2, "there is no job 'nobody'"),
-    ("show", "JOB", "999"): (3, "there is no entry 999"),
+    ("list", "JOB", "--state", "gone"): (2, "unknown state 'gone'"),
+    ("list", "nobody"): (2, "unknown job 'nobody'"),
+    ("show", "JOB", "999"): (3, "unknown entry 999"),
     ("replay", "JOB", "--reason", "x"): (2, "name them by ID"),
     ("replay", "JOB", "999", "--reason", "x"): (3, "there is no entry 999"),
     ("replay", "JOB", "--all"): (3, "needs a reason"),

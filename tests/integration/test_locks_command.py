@@ -41,7 +41,7 @@ def test_nobody_waits(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (0, "")
     at, there = (replace(place.endpoint(), name=name).place for name in ("mart", "dws1"))
     sink, source = out.splitlines()[0], " ".join(out.splitlines()[1:])
-    assert sink == f"sink {at}: no session of ours waits for a lock"
+    assert sink == f"sink {at}: no session of a job waits for a lock"
     assert source.startswith(f"source {there}: hidden: ") and "no session waits" not in source
 
 
@@ -82,10 +82,10 @@ def test_a_sink_that_hangs_is_not_known_and_the_others_are_told(
         code, out, err = call(capfd, place, more=lost)
         took = time.monotonic() - began
     assert code == 5 and took < 20
-    assert ": not known\n" in out and ": no session of ours waits for a lock\n" in out
+    assert ": not known\n" in out and ": no session of a job waits for a lock\n" in out
     assert "does not answer within" in err and "Traceback" not in err
 
 
 def test_an_unknown_job_is_refused_by_name(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capfd, place, "order")
-    assert code == 2 and "there is no job 'order'" in err and "did you mean orders?" in err
+    assert code == 2 and "unknown job 'order'" in err and "did you mean orders?" in err

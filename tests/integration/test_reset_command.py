@@ -87,7 +87,7 @@ def test_a_plan_fits_80_columns_and_says_how_to_carry_it_out(shell: Shell) -> No
         code, out, err = shell.call("slots", "reset", *shell.place, *words)
         assert code == (3 if "snapshot" in words else 0), err
         assert max(map(len, out.splitlines())) <= 80
-        for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job at rest: it was never started here"):
+        for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job not running: it was never started here"):
             assert text in out, out
         possible = ("What happens", "Undo", "SQL", "sql  ")
         assert [text in out for text in possible] == [code == 0] * 4, "beside what fails nothing reassures"

@@ -36,7 +36,7 @@ def test_leaving_by_ctrl_c_leaves_the_job_and_the_lines(jobs: Jobs) -> None:
         terminal.shows("orders  RUNNING", "last    ")
         terminal.send("\x03")
         assert terminal.gone() == 0
-        terminal.shows("orders  RUNNING", "job orders goes on")
+        terminal.shows("orders  RUNNING", "job orders continues")
     assert jobs.view_of_job("orders").state is JobState.RUNNING
 
 

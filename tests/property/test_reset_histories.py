@@ -319,7 +319,7 @@ class World:
             files=MemoryFiles(self.files),
             actor=Actor("somebody", "here", 1),
             audit=lambda line: None,
-            at_rest=lambda: Check("job at rest", True, "it is"),
+            at_rest=lambda: Check("job not running", True, "it is"),
             report=lambda text, awaits: None,
             void=lambda reset: None,
             silence=lambda: True,

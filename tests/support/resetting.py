@@ -57,7 +57,7 @@ class CrashAt:
 
 
 def at_rest() -> Check:
-    return Check("job at rest", True, "never started here")
+    return Check("job not running", True, "never started here")
 
 
 @dataclass

@@ -265,7 +265,7 @@ def test_leaving_ends_nothing_and_the_list_shows_it(tmp_path: Path) -> None:
         await arm(pilot, made.app)
         retained(made.app, "orders_rt")
         await press(pilot, "a", "r", "y", "escape")
-        assert "it goes on without this screen; `:actions` shows it" in screen(made.app)
+        assert "it continues without this screen; `:actions` shows it" in screen(made.app)
         made.app.open("actions")
         await until(pilot, made.app, "restart job orders_rt", "running")
         assert isinstance(made.app.screen, ActionsScreen)

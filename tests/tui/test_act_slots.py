@@ -148,14 +148,14 @@ async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is
         "Effect   12,403,125 changes on 2 lanes are SKIPPED: they never reach the",
         "Undo     restores positions, not rows; possible while the source retains",
         "Safer    reset to a snapshot",
-        "ok job at rest",
+        "ok job not running",
     ):
         assert text in shown, (text, shown)
     made.clock.at += timedelta(seconds=2)
     made.app.screen.tick()  # type: ignore[attr-defined]
     await until(pilot, made.app, "valid 9m58s")
     await press(pilot, "v")
-    assert "pass     job at rest: STOPPED, no process lives" in screen(made.app)
+    assert "pass     job not running: STOPPED, no process lives" in screen(made.app)
     assert "sql      source dn_1: SELECT pgxc_register_binlog_sync_point(..)" in screen(made.app)
     await press(pilot, "enter")
     assert "type 12403125 to confirm: rows lost or skipped" in screen(made.app)
@@ -169,7 +169,7 @@ def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tu
         await opened(pilot, made.app, "r", "l")
         shown = await until(pilot, made.app, "lines 1-", "of 24, j k", "24 lanes, ", "dn_1 ")
         assert max(map(len, shown.splitlines())) <= size[0] and len(shown.splitlines()) == size[1]
-        assert "dn_24 " not in shown and " ok job at rest" in shown
+        assert "dn_24 " not in shown and " ok job not running" in shown
         await press(pilot, "pagedown", "pagedown", "pagedown", "pagedown")
         assert "dn_24 " in screen(made.app) and "-24 of 24" in screen(made.app) and "Effect   300" in screen(made.app)
         await press(pilot, "enter")
@@ -349,14 +349,14 @@ async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothi
 
 FAILS = [
     {"name": "slot is there", "ok": True, "sentence": "both points are registered on every DN"},
-    {"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"},
+    {"name": "job not running", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"},
 ]
 
 
 @driven(lambda folder: made_with(folder, planned(in_history(checks=FAILS), code=3)))
 async def test_what_fails_is_the_first_of_all_words(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "r", "enter")
-    await until(pilot, made.app, "FAIL     job at rest")
+    await until(pilot, made.app, "FAIL     job not running")
     await press(pilot, "v")
     lines = [line.strip() for line in screen(made.app).splitlines()]
     fails, holds = (
@@ -408,7 +408,7 @@ async def test_an_expired_plan_is_not_carried_out(made: Filled, runs: Planted, p
 
 
 def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(tmp_path: Path) -> None:
-    checks = [{"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
+    checks = [{"name": "job not running", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
     made, runs = made_with(tmp_path, planned(in_history(checks=checks), code=3))
     made.store.set_state("orders_rt", JobState.RUNNING)
 
@@ -420,7 +420,9 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         await press(pilot, "d")
         assert "d: job orders_rt is RUNNING: s stops it first" in screen(made.app)
         await press(pilot, "r", "enter")
-        await until(pilot, made.app, "FAIL     job at rest: job orders_rt is RUNNING", "not possible now: job at rest")
+        await until(
+            pilot, made.app, "FAIL     job not running: job orders_rt is RUNNING", "not possible now: job not running"
+        )
         await press(pilot, "enter")
         assert isinstance(made.app.screen, SlotPlan) and not runs.done, "what fails is not confirmed"
         await press(pilot, "s")
@@ -431,7 +433,7 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         runs.answers = planned(in_history())
         await until(pilot, made.app, "observed STOPPED")
         await press(pilot, "escape")
-        await until(pilot, made.app, "ok job at rest")
+        await until(pilot, made.app, "ok job not running")
         assert runs.orders[-1].words == runs.orders[0].words
 
     drive(made, do)

@@ -41,7 +41,7 @@ def test_the_worst_dn_is_on_top_with_its_lag_and_rate(tmp_path: Path, size: tupl
         assert first.rstrip(" \u2502").endswith("-")
         assert "busy with: source 16 % / sink 81 % / registration 3 %   bottleneck: sink" in shown
         assert "RUNNING since 11-21 02:31:07 (11m00s)" in shown
-        assert "next risk: slot orders_slot: if nobody registers" in shown
+        assert "next risk: slot orders_slot: unless confirmed" in shown
 
     drive(made, do, size)
 

@@ -112,7 +112,7 @@ async def test_a_sink_that_could_not_be_asked_is_unknown_and_not_calm(
     planted.answers = [SILENT]
     await press(pilot, "1", "L")
     await until(pilot, made.app, "does not answer within 4 s")
-    assert "no session of ours waits for a lock:" not in screen(made.app)
+    assert "no session of a job waits for a lock:" not in screen(made.app)
 
 
 @driven(locked)
@@ -127,7 +127,7 @@ async def test_it_ends_on_the_screen_with_the_next_answer_and_enter_opens_the_jo
     planted.answers = [replace(TOLD, waits=())]
     made.clock.at += timedelta(seconds=3)
     on_screen(made.app, LocksScreen).tick()
-    await until(pilot, made.app, "no session of ours waits for a lock: sink mart")
+    await until(pilot, made.app, "no session of a job waits for a lock: sink mart")
     await press(pilot, "escape")
     assert planted.rested == 1, "its sessions are ended with the screen"
 
@@ -158,7 +158,7 @@ async def test_without_a_configuration_the_reports_of_the_jobs_tell(made: Filled
     made.app.services.loaded = None
     made.feed.now()
     await press(pilot, "1", "L")
-    await until(pilot, made.app, "4711", "1 session of ours waits: job orders_rt")
+    await until(pilot, made.app, "4711", "1 session of jobs waits: job orders_rt")
 
 
 @pytest.mark.parametrize("locks", [WAITS[:1], ()], ids=["a lock", "none"])

@@ -109,7 +109,7 @@ async def test_help_lists_own_commands(made: Filled, pilot: Pilot[int]) -> None:
 @driven(with_file)
 async def test_a_context_that_cannot_be_opened_is_said_and_nothing_is_left(made: Filled, pilot: Pilot[int]) -> None:
     await loaded(made, pilot)
-    for name, said in {"broken": "broken cannot be opened:", "nosuch": "there is no context nosuch"}.items():
+    for name, said in {"broken": "broken cannot be opened:", "nosuch": "unknown context nosuch"}.items():
         await press(pilot, "colon")
         await typed(pilot, f"context {name}")
         await press(pilot, "enter")

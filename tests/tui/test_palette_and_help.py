@@ -74,7 +74,7 @@ async def test_a_command_does_what_it_says(made: Filled, pilot: Pilot[int], text
     ("text", "said"),
     [
         ("slts", "did you mean :slots?"),
-        ("xyzzy", "there is no command :xyzzy; Tab lists them"),
+        ("xyzzy", "unknown command :xyzzy; Tab lists them"),
         ("rw", "something is missing: :rw REASON"),
     ],
 )
@@ -91,8 +91,8 @@ async def test_what_is_wrong_with_a_command_is_said_in_one_line_and_can_be_mende
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("job ordersrt", "there is no job ordersrt; did you mean orders_rt?"),
-        ("slot x", "there is no slot x"),
+        ("job ordersrt", "unknown job ordersrt; did you mean orders_rt?"),
+        ("slot x", "unknown slot x"),
         ("refresh 3", "one of 1, 2, 5, 10, 30 seconds"),
     ],
 )
@@ -106,7 +106,7 @@ async def test_what_is_wrong_with_an_argument_is_said_where_one_is(
 
 def test_a_part_of_a_name_is_enough_where_only_one_command_begins_so(tmp_path: Path) -> None:
     assert wrong("q") == "" and wrong("al") == "" and "did you mean" in wrong("qit")
-    assert wrong("a").startswith("there is no command")
+    assert wrong("a").startswith("unknown command")
     made = console(tmp_path)
     assert [typed for typed, _ in completions(made.app, "hi")] == ["history"]
     made.store.close()

@@ -443,8 +443,8 @@ def test_discarding_asks_for_a_reason_the_job_and_the_number_of_rows(tmp_path: P
         await press(pilot, "shift+tab", "backspace", "1", "enter", "enter")
         expected = ("--reason=no more", "--confirm=orders_rt", "--rows=1", "orders_rt", "42")
         assert words(runs) == [("errors", "discard", "--json", "--execute", *expected)]
-        runs.end(next(iter(runs.actions)), 3, None, "slotkeeper: 2 entries would be given up\n  --rows 2\n")
-        await until(pilot, made.app, "refused: 2 entries would be given up", "next: --rows 2")
+        runs.end(next(iter(runs.actions)), 3, None, "slotkeeper: 2 entries would be discarded\n  --rows 2\n")
+        await until(pilot, made.app, "refused: 2 entries would be discarded", "next: --rows 2")
 
     drive(made, do)
 

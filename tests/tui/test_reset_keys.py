@@ -177,9 +177,9 @@ async def test_what_is_typed_for_a_plan_that_fails_is_dropped_and_acts_on_nothin
 ) -> None:
     await arm(pilot, made.app, "INC-1")
     await press(pilot, "3", "r", "g", "a", "r", "e", "enter", "s", "y", "n")
-    failed = [{"name": "job at rest", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
+    failed = [{"name": "job not running", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
     runs.end(next(iter(runs.actions)), 3, in_history(checks=failed))
-    await until(pilot, made.app, "FAIL     job at rest", "4 keys typed ahead dropped")
+    await until(pilot, made.app, "FAIL     job not running", "4 keys typed ahead dropped")
     assert isinstance(made.app.screen, SlotPlan) and len(runs.orders) == 1
 
 

@@ -129,7 +129,7 @@ async def test_a_lost_slot_is_marked_on_every_screen_and_has_no_time_left(made: 
     assert row[2:].startswith("x ") and " LOST " in row and "23h" not in row and "24h" not in row
     await press(pilot, "g")
     shown = screen(made.app)
-    assert "LOST: what it had not read is in no binlog any more" in shown and "if nobody registers" not in shown
+    assert "LOST: what it had not read is in no binlog any more" in shown and "unless confirmed" not in shown
     await press(pilot, "1", "r")
     assert " 1 LOST " in screen(made.app), "the figure NEXT EXPIRY"
     await press(pilot, "g", "enter")

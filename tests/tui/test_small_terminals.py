@@ -97,7 +97,7 @@ def test_what_a_plan_means_is_read_in_full_where_there_is_room(tmp_path: Path) -
         assert note in flowing(shown)
         await pilot.resize_terminal(80, 18)
         await pilot.pause()
-        assert "Effect   7 changes" in screen(made.app) and "ok job at rest" in screen(made.app)
+        assert "Effect   7 changes" in screen(made.app) and "ok job not running" in screen(made.app)
         await press(pilot, "enter")
         assert "Effect   7 changes" in screen(made.app) and "type orders_slot to confirm" in screen(made.app)
 

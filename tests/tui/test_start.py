@@ -182,7 +182,7 @@ def test_a_click_opens_a_screen_chooses_a_row_and_presses_a_key(tmp_path: Path) 
 
 def test_without_a_configuration_the_console_offers_one_and_writes_it(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, configured=False)
-    terminal.read_until(b"There is no configuration yet")
+    terminal.read_until(b"No configuration exists yet")
     terminal.press(b"w", b"doctor`")  # a row may end between the words, by how long the path is
     written = tmp_path / "slotkeeper" / "config.toml"
     assert written.stat().st_mode & 0o777 == 0o600
@@ -203,7 +203,7 @@ def test_without_a_configuration_a_key_of_the_overview_leads_back_to_the_welcome
         for key in ("escape", "W", "1", "W"):
             on_screen(made.app, WelcomeScreen if key in ("escape", "1") else OverviewScreen)
             await press(pilot, key)
-        await until(pilot, made.app, "There is no configuration yet")
+        await until(pilot, made.app, "No configuration exists yet")
         await press(pilot, "escape")
         assert "? help  W welcome" in screen(made.app)
         await press(pilot, "question_mark")

@@ -197,7 +197,7 @@ class ErrorsScreen(AckTable):
         return [quarantined.job] if quarantined is not None else [one.job] if one is not None else []
 
     def ack_of(self, key: str) -> str:
-        """This kind of error up to its last time; so many rows of a job."""
+        """This kind of error up to its last time; the number of a job's rows."""
         quarantined, one = self._quarantine_at(key), self._error(key)
         return quarantined.ack if quarantined is not None else ack_key(one) if one else ""
 

@@ -1,8 +1,8 @@
 """What all screens share: identity and screens above, place and keys below, and how the rows between are shared.
 
 Nothing is hidden for good at any size: where a terminal is small the table scrolls before the panel goes, because a
-panel says what is wrong and what to do. A screen draws the app's picture when it is told to: it has no timer of its
-own, so a hidden one costs nothing.
+panel says what is wrong and what to do. A screen draws the app's picture when the app calls it: it has no timer
+of its own, so a hidden one costs nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FULL = (80, 24)
 """A usual terminal, in columns and rows: one that is smaller in either is a small one."""
 USUAL_ROWS = 30
 TABS = (72, 18)
-"""From so many columns and rows on the names of the screens are shown."""
+"""From this number of columns and rows on the names of the screens are shown."""
 LEAST_TABLE = 3
 """The least height of a table, also in console.tcss."""
 LEAST_PANEL = 3
@@ -53,7 +53,7 @@ _FOOTS = 2
 MOST_ABOVE = 8
 """The most rows above a table, also in console.tcss."""
 _WRAPPED = 1
-"""So many rows more than it has parts are given to what stands above, whatever the table needs."""
+"""The rows more than it has parts that what stands above gets, whatever the table needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def has_tabs(width: int, height: int) -> bool:
 
 
 def share(width: int, height: int, rows: int, above: tuple[int, int], least_panel: int) -> Share:
-    """The rows of a screen whose table has so many rows; `above`: the least and the most that stands above it.
+    """The rows of a screen whose table has `rows` rows; `above`: the least and the most that stands above it.
 
     >>> share(80, 24, 4, (3, 4), 7), share(80, 24, 40, (3, 4), 7)
     (Share(above=4, panel=7), Share(above=4, panel=7))
@@ -115,7 +115,7 @@ SMALLEST = (60, 15)
 TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
 Lines = Iterable[tuple[Level, str]]
 OUTERMOST = "nothing is open here that could be left; q leaves the console"
-ONE_PANE = "all of it is seen: there is no other pane to go to"
+ONE_PANE = "all of it is seen: no other pane to go to"
 ALERTS = "6"
 SELECTS = "Shift+drag selects text "
 """Said above the keys until the mouse was used: a terminal whose mouse a program has selects with Shift only."""
@@ -210,7 +210,7 @@ class Frame(Screen[None]):
         return None
 
     def row_meant(self) -> dict[str, str]:
-        """What an own command is told of the selected row; raises ValueError with the reason where that is no row."""
+        """What an own command gets of the selected row; raises ValueError with the reason where it cannot have it."""
         slot, jobs, loaded = self.slot_meant(), self.jobs_meant(), self.console.services.loaded
         if slot is not None:
             return {"JOB": slot.slot.job or "", "TABLE": slot.seen.table, "SLOT": slot.slot.name}
@@ -260,7 +260,7 @@ class Frame(Screen[None]):
         self.draw_crumb()
 
     def renewed(self) -> None:
-        """`r` was pressed, or something was done: what this screen reads itself is read anew."""
+        """`r` was pressed, or something was done: what this screen reads itself is read again."""
 
     def tick(self) -> None:
         """A second has passed."""
@@ -350,7 +350,7 @@ class Frame(Screen[None]):
         return made
 
     def paragraph(self, lines: Lines, most: int) -> Text:
-        """Several lines, wrapped, at most so many."""
+        """Several lines, wrapped, at most `most`."""
         return Text("\n", end="").join(self.wrapped(lines)[:most])
 
     def rule(self, words: str, right: str = "", style: str = "") -> Text:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 14
 """A graph below a panel is never higher: what is wrong is the panel's matter."""
 RESTED = 0.4
-"""For so many seconds the cursor rests before graphs of another job are read."""
+"""Seconds for which the cursor rests before graphs of another job are read."""
 LEAST_ROOM = 10
 """Two graphs of two rows, their titles, the time, what happened, and what stands between."""
 
@@ -68,7 +68,7 @@ class GraphBelow(TableScreen):
         return [self.text(""), title, *parts_of(self, both(series, lane, shape, newest=newest))]
 
     def graph_boxes(self, key: str | None, room: int) -> list[Box]:
-        """The two graphs side by side in so many rows; none before they are read."""
+        """The two graphs side by side in `room` rows; none before they are read."""
         job, lane = self.graphed(key)
         if room < LEAST_ROOM // 2 or not job:
             return []

@@ -97,7 +97,7 @@ class AskLine(Input):
         self.display = False
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """This is no filter."""
+        """This is not a filter."""
         event.stop()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -153,7 +153,7 @@ class BinlogRowsScreen(AskingScreen):
         """Ask the source."""
         loaded, peeker = self.console.services.loaded, self.console.services.peeker
         if loaded is None:
-            self.fault = "there is no configuration"
+            self.fault = "no configuration"
             return
         self.ask = ask
         wanted = self._unmask if unmask is None else unmask
@@ -262,7 +262,7 @@ class BinlogRowsScreen(AskingScreen):
         self.ask_source(replace(self.ask, dn=following))
 
     def action_mask(self) -> None:
-        """Hide values, or show them: where they are masked by default that is read anew, and audited."""
+        """Hide values, or show them: where they are masked by default that is read again, and audited."""
         if self.page is None:
             return
         if self.page.masked:

@@ -24,7 +24,7 @@ _MOST = 16
 
 
 class ColumnsScreen(ModalScreen[None]):
-    """The columns of the screen below; `changed` draws it anew."""
+    """The columns of the screen below; `changed` draws it again."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace,enter,c", "close", "close"),
@@ -85,7 +85,7 @@ class ColumnsScreen(ModalScreen[None]):
             mark = "x" if one.key in self._seen else " "
             why = "" if one.width else "  always" if mark == "x" else ""
             if mark == " " and one.key in shown:
-                why = "  there is no room for it"
+                why = "  no room for it"
             elif mark == " " and one.least > self.app.size.width:
                 why = f"  from {one.least} columns on"
             words = plain(f" [{mark}] {one.label}", ascii_only)

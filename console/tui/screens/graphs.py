@@ -51,7 +51,7 @@ LINE_COLUMNS = (
     Column("strip", "LAG OVER THE SAME TIME", 0),
 )
 _MARKS = 4
-"""So many lines of what happened are shown before graphs grow; the others are scrolled to."""
+"""Lines of what happened that are shown before graphs grow; the others are scrolled to."""
 
 
 class GraphsScreen(TableScreen):

@@ -21,7 +21,7 @@ from slotkeeper.console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE", "own commands": "OWN COMMANDS"}
 LEGEND = (
-    ("STATES", ("x critical   ! warning   ? unknown", "~ on its way   - at rest   (blank) fine")),
+    ("STATES", ("x critical   ! warning   ? unknown", "~ on its way   - stopped   (blank) fine")),
     (
         "OVER SSH",
         (
@@ -217,7 +217,7 @@ class HelpScreen(Frame):
         return Text("\n", end="").join(lines[: self._room] or [self.text("nothing is called so")])
 
     def _lines_of(self, entry: Entry, chosen: bool, width: int) -> list[Text]:
-        """An entry; what goes on in further rows stands below its words, not below its key."""
+        """An entry; what continues in further rows is below its words, not below its key."""
         style = self.style("here") if entry.heading else "reverse" if chosen else ""
         key = "" if entry.heading else f"  {entry.key:<18} " if entry.key else "  "
         rows = wrapped(plain(entry.words, self.console.ascii_only), width, key, " " * len(key))

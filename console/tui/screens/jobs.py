@@ -202,7 +202,7 @@ class OverviewScreen(_OfJobs):
     """What is wrong and what is safe, worst first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("W", "welcome", "welcome", id="welcome", tooltip="while there is no configuration: the first screen")
+        Binding("W", "welcome", "welcome", id="welcome", tooltip="without a configuration: the first screen")
     ]
     its_place = "Overview"
     its_name = "Jobs"

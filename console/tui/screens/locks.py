@@ -21,7 +21,7 @@ from slotkeeper.console.views import headlines
 from slotkeeper.console.views.detail import split
 from slotkeeper.console.views.locks import (
     LOCK_COLUMNS,
-    NOBODY,
+    NONE_WAITS,
     NOT_ASKED,
     AnyWait,
     ServerWaits,
@@ -154,9 +154,9 @@ class LocksScreen(AskingScreen):
         return f"{jobs}  {safe(thing_of(one), 60)}", wait_lines(one, self.console.now)
 
     def _none(self) -> str:
-        """What no row means: nothing where nobody was asked."""
+        """What no row means: nothing where no server was asked."""
         if self.console.in_history or self.console.services.loaded is None:
-            return NOBODY if any(tells(one) for one in self.console.shown.local.jobs) else NOT_ASKED
+            return NONE_WAITS if any(tells(one) for one in self.console.shown.local.jobs) else NOT_ASKED
         return none_waits(self._seen)
 
     def opened(self, key: str) -> None:

@@ -87,7 +87,7 @@ class QuarantineScreen(AskingScreen):
         self.begin(lambda: (wanted, quarantines.page(spec, wanted)))
 
     def taken(self, found: object) -> None:
-        """Entries; those before the ones that are shown already, or all anew."""
+        """Entries; those before the ones that are shown already, or all again."""
         wanted, entries = cast("tuple[Wanted, Sequence[QuarantineEntry]]", found)
         kept = [one for one in self.entries if wanted.before is not None]
         self.entries = [*kept, *models.only_of(self.quarantined(), entries)]
@@ -266,7 +266,7 @@ class QuarantineEntryScreen(AskingScreen):
     # Keys
 
     def action_mask(self) -> None:
-        """Hide values, or show them: where they are masked by default that is read anew, and audited."""
+        """Hide values, or show them: where they are masked by default that is read again, and audited."""
         if self.hidden and self._masked:
             self._read(unmask=True)
             return

@@ -42,7 +42,7 @@ from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1
 BESIDE, THREE = 140, 200
-"""From so many columns on events stand beside what a row means, and from so many its DNs between them."""
+"""The columns from which events are beside what a row means, and from which its DNs are between them."""
 EVENTS_BESIDE, MOST_GRAPH = 10, 25
 """The least lines of events that come before graphs, and the most rows of a graph."""
 BETWEEN = 2
@@ -126,7 +126,7 @@ class TableScreen(Filtered):
         return ""
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What the panel shows below its own lines where it has so many rows left."""
+        """What the panel shows below its own lines where it has `room` rows left."""
         return self.last_events(room) if self.tells_events else []
 
     def last_events(self, room: int) -> list[Text]:
@@ -139,7 +139,7 @@ class TableScreen(Filtered):
         return [*heading, *(self.text(self.cut(f"{blank}{one}", self.inner)) for one in found)]
 
     def verdict(self) -> Verdict | None:
-        """What all of its rows mean, in one line; None where there is no such line."""
+        """What all of its rows mean, in one line; None where it has no such line."""
         return None
 
     def head(self) -> list[Text]:
@@ -332,7 +332,7 @@ class TableScreen(Filtered):
         return "", ROLES[level] if level in FAULTS else "frame"
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
-        """What is drawn below the lines of the panel, in so many rows at most."""
+        """What is drawn below the lines of the panel, in `rows` rows at most."""
         return []
 
     def aside(self, key: str | None, width: int) -> Box | None:
@@ -340,11 +340,11 @@ class TableScreen(Filtered):
         return None
 
     def graph_boxes(self, key: str | None, room: int) -> list[Box]:
-        """Graphs side by side in so many rows."""
+        """Graphs side by side in `room` rows."""
         return []
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """What the panel shows in so many rows: what the row means, beside it what happened, graphs below.
+        """What the panel shows in `room` rows: what the row means, beside it what happened, graphs below.
 
         Where it is narrow that is one column.
         """
@@ -523,7 +523,7 @@ class TableScreen(Filtered):
         below, keys = self._below(), self.neighbours()
         here = below.table.cursor_key if below is not None else None
         if below is None or len(keys) < 2 or here not in keys:
-            self.console.say("there is no other one", Level.REST)
+            self.console.say("no other one", Level.REST)
             return
         key = keys[(keys.index(here) + step) % len(keys)]
         if not self.close_screen():

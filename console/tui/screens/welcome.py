@@ -1,4 +1,4 @@
-"""The first screen where there is no configuration: what this is, and the three ways on."""
+"""The first screen without a configuration: what this is, and the three ways on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS = (
     "Slotkeeper keeps tables equal to those of a warehouse.",
     "A job copies a table once, then applies each change of its binlog.",
     "If the source has dropped changes, the job stops and reports it.",
-    "There is no configuration yet.",
+    "No configuration exists yet.",
     "  d  try everything on this host, without a warehouse",
     "  n  your first job: a few questions, then it starts",
     "  w  write a commented configuration to start from",

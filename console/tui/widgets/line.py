@@ -21,7 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 GAP = 8
-"""So many equal cells between two that differ are drawn with them: to go there and to set colours costs more."""
+"""Equal cells between two that differ that are drawn with them: to go there and to set colours costs more."""
 WHEEL = 3
 """The lines of a turn of the mouse's wheel."""
 _NOTHING = Strip([])

@@ -115,7 +115,7 @@ def test_a_command_whose_module_is_absent_is_not_there(
 ) -> None:
     monkeypatch.setitem(main_cli.COMMANDS, "ghost", main_cli.Entry("no_such_module", "not built"))
     assert main(["ghost"]) == 2
-    assert "there is no command 'ghost'" in capsys.readouterr().err
+    assert "unknown command 'ghost'" in capsys.readouterr().err
     assert main(["--help"]) == 0
     assert "ghost" not in capsys.readouterr().out
 

@@ -79,7 +79,7 @@ def test_a_fifo_in_place_of_the_log_is_said_at_once(tmp_path: Path, capsys: pyte
     reading = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     report(ValueError(), tmp_path / "fifo")
     os.close(reading)
-    assert "no regular file" in capsys.readouterr().err
+    assert "not a regular file" in capsys.readouterr().err
 
 
 def test_the_log_of_defects_does_not_grow_without_a_limit(tmp_path: Path) -> None:

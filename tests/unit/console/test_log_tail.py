@@ -54,4 +54,4 @@ def test_what_is_hostile_in_a_log_is_made_visible(tmp_path: Path) -> None:
 def test_a_log_that_is_not_there_yet_says_so(tmp_path: Path) -> None:
     tail = Tail(tmp_path / "a.log")
     assert texts(tail) == []
-    assert tail.fault == "there is no log yet"
+    assert tail.fault == "no log yet"

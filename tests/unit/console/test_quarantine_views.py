@@ -216,7 +216,7 @@ def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
 def test_a_menu_says_why_not(jobs: dict[str, JobSpec]) -> None:
     assert {one.why_not for one in entry_actions(Choice("gone", (), 3, 3, every=True), jobs)} == {NOT_CONFIGURED}
     unknown = entry_actions(Choice("orders_rt", (), None, None, every=True), jobs)
-    assert [one.key for one in unknown] == ["r", "d"] and "not known" in unknown[1].why_not
+    assert [one.key for one in unknown] == ["r", "d"] and "is unknown" in unknown[1].why_not
     assert unknown[0].why_not == "", "a replay needs no number"
     assert "nothing is quarantined" in entry_actions(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
 

@@ -16,6 +16,7 @@ from bench.schemas import SCHEMAS, document, pages
 from bench.schemas.jobs import NOTIFICATION
 from bench.schemas.looking import LOG
 from slotkeeper.console.commands import main as main_cli
+from slotkeeper.console.commands.locks import ListsByDefault
 from slotkeeper.core.domain.report import JobReport
 from slotkeeper.core.state.audit import Audit, intent, outcome
 from slotkeeper.core.state.folder import StateFolder
@@ -36,7 +37,8 @@ def commands() -> Iterator[tuple[str, set[str]]]:
         if getattr(command, "invoke_without_command", False):
             below = {"": command, **below}
         for verb, leaf in below.items():
-            yield f"{name} {verb}".strip(), {option for one in leaf.params for option in one.opts}
+            shown = "" if verb == "list" and isinstance(command, ListsByDefault) else verb
+            yield f"{name} {shown}".strip(), {option for one in leaf.params for option in one.opts}
 
 
 def test_every_command_that_prints_json_has_a_schema_and_no_other_has() -> None:

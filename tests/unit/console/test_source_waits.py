@@ -11,7 +11,7 @@ from slotkeeper.console.cli.output import json_text
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
 from slotkeeper.console.tui.screens.locks import of_server
 from slotkeeper.console.views.locks import (
-    NOBODY_AT_SOURCE,
+    NONE_WAITS_AT_SOURCE,
     ServerWaits,
     blocking_lines,
     jobs_of,
@@ -57,9 +57,9 @@ def test_the_panel_says_who_waits_for_whom_who_follows_and_what_ends_it() -> Non
 
 def test_a_login_that_sees_nothing_says_hidden_and_never_that_no_session_waits() -> None:
     ((level, text),) = seen_lines([seen(hidden="hidden: other logins' sessions cannot be seen")])
-    assert level is Level.UNKNOWN and "hidden" in text and NOBODY_AT_SOURCE not in text
+    assert level is Level.UNKNOWN and "hidden" in text and NONE_WAITS_AT_SOURCE not in text
     ((calm, text),) = seen_lines([seen()])
-    assert calm is Level.FINE and text == f"{NOBODY_AT_SOURCE}: source {PLACE}"
+    assert calm is Level.FINE and text == f"{NONE_WAITS_AT_SOURCE}: source {PLACE}"
     ((_, text),) = seen_lines([seen(VACUUM, hidden="hidden: x")])
     assert text.startswith("1 session waits for slots or sessions of jobs") and text.endswith("; hidden: x")
 

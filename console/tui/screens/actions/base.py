@@ -210,7 +210,7 @@ class Typing(Input):
         self.cursor_blink = False
 
     async def action_submit(self) -> None:
-        """Enter goes on to the next field, from the last one to Apply; it does nothing else.
+        """Enter leads to the next field, from the last one to Apply; it does nothing else.
 
         At once: what is typed next, or came over a slow line in one piece with it, belongs there.
         """

@@ -1,6 +1,6 @@
 """The last question before something is done: one key, or what must be typed.
 
-`y` is no letter of a menu, and Enter cancels.
+`y` is not a letter of a menu, and Enter cancels.
 """
 
 from __future__ import annotations

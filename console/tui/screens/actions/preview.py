@@ -79,7 +79,7 @@ class OfSlot(ActScreen):
         return f"{place.source} {place.table} slot {place.slot}"
 
     def edge(self, box: Box, above: bool) -> list[Text]:
-        """The upper or the lower edge of a box as wide as the screen; nothing where there is no room for frames."""
+        """The upper or the lower edge of a box as wide as the screen; nothing where frames do not fit."""
         drawn = upper if above else lower
         return [drawn([box], [self.app.size.width], self.style, self.console.ascii_only)] if self.framed else []
 
@@ -90,7 +90,7 @@ class OfSlot(ActScreen):
         return between([box], [self.app.size.width], self.style, self.console.ascii_only)
 
     def boxed(self, box: Box) -> list[Text]:
-        """A whole box; where there is no room for frames its lines under a rule."""
+        """A whole box; where frames do not fit, its lines under a rule."""
         if not self.framed:
             return [self.rule(box.title, box.hint), *box.lines]
         return [*self.edge(box, True), *self.inside(box), *self.edge(box, False)]

@@ -40,7 +40,7 @@ from slotkeeper.core.domain.ttl import in_words
 
 POLL_SECONDS = 0.1
 UNREAD = "no record of it can be read"
-GOES_ON = "it goes on without this screen; `:actions` shows it"
+CONTINUES = "it continues without this screen; `:actions` shows it"
 
 
 class Progress(ActScreen):
@@ -98,7 +98,7 @@ class Progress(ActScreen):
         over = self.over
         super().action_back()
         if not over:
-            self.console.say(GOES_ON)
+            self.console.say(CONTINUES)
 
 
 class Cancelled(Progress):
@@ -114,7 +114,7 @@ class Cancelled(Progress):
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While it goes on, and where nothing can be left half done."""
+        """While it runs, and where nothing can be left half done."""
         if action == "cancel":
             return self.changes_nothing() and not self.over
         return super().check_action(action, parameters)
@@ -192,7 +192,7 @@ class SlotProgress(Cancelled):
             self.headline(self._plan.title if self._plan else f"{verb} SLOT {slot}", 3)
 
     def lines(self) -> outcome.Lines:
-        """What became of it; then the next step, where it was done and nobody has taken it; then lane by lane."""
+        """What became of it; then the next step, where it is still to be taken; then lane by lane."""
         ended, *lanes = self.gathered(slot_lines)
         if not self._reset:
             return [ended, *lanes]
