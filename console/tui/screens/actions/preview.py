@@ -212,13 +212,13 @@ class SlotPlan(OfSlot):
     def _show(self, plan: Preview) -> None:
         self.plan = plan
         if plan.failed:
-            self._refuse_keys()
+            self._refuse_keys("o" if plan.takes_no_copy else "")
         self.redraw()
         self.console.release_keys()
 
-    def _refuse_keys(self) -> None:
-        """What was typed for a plan that can be carried out is not for this one."""
-        number = self.console.drop_keys()
+    def _refuse_keys(self, unless: str = "") -> None:
+        """What was typed for a plan that can be carried out is not for this one, unless it makes it another plan."""
+        number = self.console.drop_keys(unless)
         if number:
             self.console.say(f"{many(number, 'key')} typed ahead dropped: there is nothing to confirm", Level.WARNING)
 
