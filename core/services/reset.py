@@ -70,7 +70,7 @@ def reset_context(
     tell: Tell = silent_tell,
     void: Callable[[str], object] = silent,
     alone: bool = True,
-    rate: Callable[[int | None], float | None] = lambda held: None,
+    rate: Callable[[int | None], float | None] = lambda present: None,
 ) -> Iterator[ResetContext]:
     """What a reset of a job's slot needs, for the block; a lease is kept to its end; `tell` hears what fails beside.
 

@@ -118,7 +118,7 @@ class ResetContext:
     new_id: Callable[[], str]
     consents: Consents
     alone: bool = True
-    copied_per_second: Callable[[int | None], float | None] = lambda held: None
+    copied_per_second: Callable[[int | None], float | None] = lambda present: None
     steal: str = ""
     apart: bool = False
     probe: Probe = silent
