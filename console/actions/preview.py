@@ -22,7 +22,9 @@ from slotkeeper.core.sources import registry
 HEADS = ("LANE", "FROM", "TO", "ROWS", "OLDEST")
 PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 _LEVELS = {True: Level.FINE, False: Level.CRITICAL, None: Level.UNKNOWN}
-MEANS, NOT_POSSIBLE, CHECKS, SQL = "What happens", "Not possible now", "Checks", "SQL"
+MEANS, NOT_POSSIBLE, CHECKS, COLUMNS, SQL = "What happens", "Not possible now", "Checks", "Columns", "SQL"
+_COLUMNS = ("source ", "target ")
+"""How the notes of a plan begin that list the columns of its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Preview:
     expires: datetime | None = None
     warns: bool = False
     """Whether its first effect is a loss."""
+    columns: tuple[str, ...] = ()
+    """Those of both ends, where a copy will need them or they have changed."""
     copies: str = ""
     """What the next start copies: rows and time; "" where the reset makes no copy due."""
 
@@ -117,7 +121,8 @@ class Preview:
         means += _labelled("Safer", (self.safer,) if self.safer else ())
         found = [Section(MEANS, tuple(means)), Section(CHECKS, checks, counted)]
         sent = tuple((Level.FINE, "sql", each) for each in self.sql or ("nothing is sent",))
-        return [*found, Section(SQL, sent)] if full else found
+        ends = [Section(COLUMNS, tuple((Level.FINE, "", each) for each in self.columns))] if self.columns else []
+        return [*found, *ends, Section(SQL, sent)] if full else found
 
     @property
     def loses(self) -> bool:
@@ -174,7 +179,8 @@ def of_reset(plan: ResetPlan, to_type: Mapping[str, object], undo: str) -> Previ
         owner=f"job {safe(plan.job, 120)}",
         lanes=tuple(map(_move, sorted(plan.moves, key=_worst_first))),
         effects=notes[:done] or tuple(_summed(plan.moves)),
-        impact=notes[done:],
+        impact=tuple(one for one in notes[done:] if not one.startswith(_COLUMNS)),
+        columns=tuple(one for one in notes[done:] if one.startswith(_COLUMNS)),
         undo=_said(undo),
         safer=_safer(plan, skips),
         sql=tuple(map(_said, plan.sql)),

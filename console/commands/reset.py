@@ -274,7 +274,7 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
                 diagnostics.warn,
                 lambda reset: record(store, Verified.void(job.name, SystemClock().utc(), reset)),
                 len(loaded.jobs[job.name].channels) == 1,
-                lambda: _rate_of_last_copy(store, job.name),
+                lambda present: _rate_of_last_copy(store, job.name, present),
             ) as reset_context,
         ):
             return act(reset_context)
@@ -311,8 +311,11 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     return Check(name, True, f"{view.state.value}, no process lives")
 
 
-def _rate_of_last_copy(store: Store, job: str) -> float | None:
-    """Rows a second of the job's last copy that ended, by what its driver reported; None where none is known."""
+def _rate_of_last_copy(store: Store, job: str, present: int | None) -> float | None:
+    """Rows a second of the job's last copy that ended; None where none is known.
+
+    Its rows are those that its driver reported, or that the target holds now, where a later run reports no copy.
+    """
     row = store.job(job)
     ends: dict[str, float] = {}
     for one in store.events(job, EVENTS):  # the newest first
@@ -320,7 +323,7 @@ def _rate_of_last_copy(store: Store, job: str) -> float | None:
             ends.setdefault("done", one.at.timestamp())
         elif one.event == JobEvent.COPY_BEGAN.value and "done" in ends:
             took = ends["done"] - one.at.timestamp()
-            rows = row.report.snapshot_rows if row is not None and row.report is not None else 0
+            rows = (row.report.snapshot_rows if row is not None and row.report is not None else 0) or present or 0
             return rows / took if rows and took > 0 else None
     return None
 

@@ -265,9 +265,11 @@ class Shell(PatchedApp):
         if self._keys:
             self.call_later(self._release)
 
-    def drop_keys(self) -> int:
-        """Forget the keys that wait; how many there were."""
-        number = len(self._keys)
+    def drop_keys(self, unless: str = "") -> int:
+        """Forget the keys that wait, unless this is the first of them; how many there were."""
+        number = 0 if self._keys and self._keys[0][0].key == unless else len(self._keys)
+        if not number:
+            return 0
         self._keys.clear()
         return number
 

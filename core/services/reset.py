@@ -70,7 +70,7 @@ def reset_context(
     tell: Tell = silent_tell,
     void: Callable[[str], object] = silent,
     alone: bool = True,
-    rate: Callable[[], float | None] = lambda: None,
+    rate: Callable[[int | None], float | None] = lambda present: None,
 ) -> Iterator[ResetContext]:
     """Yield the context of a reset of a job's slot; the lease is held to the block's end; `tell` gets side failures.
 

@@ -93,8 +93,8 @@ class ResetContext:
     sessions at the source that register this channel, False where it is not certain; `can_copy` says whether the target
     is empty or absent, `count_target` counts it, `shape` says how it is brought in line with the source, whose columns
     were those behind a fingerprint. `size_target` is in bytes, `read_target` names its readers, `copied_per_second` is
-    the rate of the job's last copy; each is None where that is unknown. `apart`: places of one shard say nothing of
-    another's. `alone`: the job has no other table.
+    the rate of the job's last copy, given the rows of the target; each is None where that is unknown. `apart`: places
+    of one shard say nothing of another's. `alone`: the job has no other table.
     """
 
     job: JobSpec
@@ -118,7 +118,7 @@ class ResetContext:
     new_id: Callable[[], str]
     consents: Consents
     alone: bool = True
-    copied_per_second: Callable[[], float | None] = lambda: None
+    copied_per_second: Callable[[int | None], float | None] = lambda present: None
     steal: str = ""
     apart: bool = False
     probe: Probe = silent
@@ -316,7 +316,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         found.append(f"readers keep the old rows until the copy is complete; until then the sink needs {disk}")
         now = ctx.read_target()
         found.append(f"uses the target now: {now}; who reads it later is unknown" if now else HIDDEN)
-    rate, number = ctx.copied_per_second(), rows.source.number
+    rate, number = ctx.copied_per_second(rows.target.number), rows.source.number
     takes = (
         f"about {in_words(number / rate)}"
         if rate and number is not None

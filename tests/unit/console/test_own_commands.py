@@ -74,12 +74,12 @@ def test_a_folder_on_the_way_that_others_can_write_gives_nothing(file: Path) -> 
     written(file, TAIL)
     file.parent.chmod(0o777)
     found = own.read(file)
-    assert not found.commands and "can be written by others" in found.faults[0]
+    assert not found.commands and "writable by other users" in found.faults[0]
 
 
 def test_a_fifo_and_a_folder_hold_nothing_up(file: Path) -> None:
     os.mkfifo(file, 0o600)
-    assert "no regular file" in own.read(file).faults[0]
+    assert "not a regular file" in own.read(file).faults[0]
     file.unlink()
     file.mkdir()
     assert own.read(file).faults

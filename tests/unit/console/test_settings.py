@@ -108,7 +108,7 @@ def test_keys_of_another_version_stay_in_the_file(path: Path) -> None:
 def test_a_file_that_others_can_write_is_not_used_and_not_written(mode: int, path: Path) -> None:
     said: list[str] = []
     one = SettingsFile(written(path, {"theme": "light"}, mode))
-    assert one.now == Settings() and "can be written by others" in one.fault
+    assert one.now == Settings() and "writable by other users" in one.fault
     one.tell = said.append
     one.change("contrast", "theme")
     one.forget()
@@ -136,13 +136,13 @@ def test_a_link_of_ones_own_is_followed_and_stays_and_one_to_a_strangers_file_is
     one.close()
     assert path.is_symlink() and json.loads(target.read_bytes()) == {"theme": "light", "span": 600}
     target.chmod(0o666)
-    assert "can be written by others" in SettingsFile(path).fault
+    assert "writable by other users" in SettingsFile(path).fault
 
 
 def test_a_fifo_a_folder_and_a_closed_file_hold_nothing_up(path: Path) -> None:
     path.parent.mkdir(mode=0o700)
     os.mkfifo(path, 0o600)
-    assert "no regular file" in SettingsFile(path).fault
+    assert "not a regular file" in SettingsFile(path).fault
     path.unlink()
     path.mkdir()
     assert SettingsFile(path).fault
@@ -157,7 +157,7 @@ def test_a_folder_that_others_can_write_gets_no_settings(path: Path) -> None:
     one.tell = said.append
     one.change("light", "theme")
     one.close()
-    assert not path.exists() and "can be written by others" in said[0]
+    assert not path.exists() and "writable by other users" in said[0]
 
 
 def test_two_consoles_at_once_keep_what_each_of_them_changed_and_tear_nothing(path: Path) -> None:

@@ -100,7 +100,8 @@ class OfSlot(ActScreen):
         rows = self.wrapped([(level, labelled(label, text)) for level, label, text in section.lines], boxed=True)
         if len(rows) <= most:
             return rows
-        return [*rows[: most - 1], self.text(f" {' ' * 9}{len(rows) - most + 1} more lines: v", Level.REST)]
+        more = labelled("", f"{len(rows) - most + 1} more lines: v")
+        return [*rows[: most - 1], *self.wrapped([(Level.REST, more)], boxed=True)]
 
 
 class SlotPlan(OfSlot):
@@ -211,13 +212,13 @@ class SlotPlan(OfSlot):
     def _show(self, plan: Preview) -> None:
         self.plan = plan
         if plan.failed:
-            self._refuse_keys()
+            self._refuse_keys("o" if plan.takes_no_copy else "")
         self.redraw()
         self.console.release_keys()
 
-    def _refuse_keys(self) -> None:
-        """What was typed for a plan that can be carried out is not for this one."""
-        number = self.console.drop_keys()
+    def _refuse_keys(self, unless: str = "") -> None:
+        """What was typed for a plan that can be carried out is not for this one, unless it makes it another plan."""
+        number = self.console.drop_keys(unless)
         if number:
             self.console.say(f"{many(number, 'key')} typed ahead dropped: there is nothing to confirm", Level.WARNING)
 
@@ -290,7 +291,7 @@ class SlotPlan(OfSlot):
         found = self.edge(Box("", hint=f"{number}, {self._owner(plan)}"), False)
         first, *others = plan.sections(full=False)
         checks = [line for one in others for line in self.boxed(Box(one.name, self._checked(plan), one.hint))]
-        least = min(len(plan.lanes), _LEAST_LANES * (1 + self.framed)) or 1
+        least = min(len(plan.lanes), _LEAST_LANES * (1 + (self.framed and not plan.copies))) or 1
         room = self.room - 1 - least - len(checks) - (4 if self.framed else 1)
         role = "crit" if plan.failed else "warn" if plan.loses else "frame"
         left = first.hint or preview.valid(plan, self.console.now_real())
