@@ -138,7 +138,7 @@ def test_of_many_in_front_some_are_told_and_all_counted(place: Place, monkeypatc
     place.waiting(f"LOCK TABLE {TABLE}", "slotkeeper/orders/7")
     (wait,) = place.waits(place.reader())
     assert (len(wait.blockers), wait.more) == (2, 3)
-    assert cause(wait, None).endswith("; 3 more sessions in front")
+    assert cause(wait, None).endswith("; 3 more sessions block it")
 
 
 def test_the_printed_statement_ends_the_session_and_none_that_got_its_pid_later(place: Place) -> None:
