@@ -18,7 +18,7 @@ def test_a_kind_is_loaded_once_and_an_unknown_one_is_our_own_defect(registry: ob
     for name in registry.KINDS:  # type: ignore[attr-defined]
         assert registry.open(name) is registry.open(name)  # type: ignore[attr-defined]
     for asked in (registry.open, registry.traits):  # type: ignore[attr-defined]
-        with pytest.raises(Defect, match=r"there is no (source|sink) kind 'oracle'"):
+        with pytest.raises(Defect, match=r"unknown (source|sink) kind 'oracle'"):
             asked("oracle")
 
 
