@@ -30,7 +30,7 @@ WHERE id = %(id)s
 -- A lane's row as the reset wants it, under the epoch; it is locked, and was found as the reset expects it. One that is
 -- emptied forgets how its copy went: an undo would go on with chunks whose rows somebody may have emptied out of the
 -- target. There it says instead which plan
--- has emptied it, without whose consent no copy replaces rows, and what that wants for the copy, which an undo forgets. What was decided at a sink beside is given up; the sink may have it, so it counts as repeated.
+-- has emptied it, without whose consent no copy replaces rows, and what that wants for the copy, which an undo forgets. What was decided at a separate sink is abandoned; the sink may have it, so it counts as repeated.
 -- What is known of the target stays: only a copy renews it, and an undo finds it as it was.
 UPDATE {schema}.slotkeeper_progress
 SET position = %(position)s, state = %(state)s, noted_start = %(noted_start)s, noted_end = %(noted_end)s,
