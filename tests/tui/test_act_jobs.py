@@ -383,7 +383,7 @@ def test_what_takes_its_time_shows_a_bar_and_the_time_left_and_is_cancelled_by_a
         await press(pilot, "a", key)
         (id,) = runs.actions
         runs.outputs[id] = Said("", f"slotkeeper: orders_rt: 3,000 of 4,000 {unit}, 12s left\n")
-        shown = await until(pilot, made.app, f"75 %  3,000 of 4,000 {unit}   12s left", "c cancel")
+        shown = await until(pilot, made.app, f"75 %  3,000 of 4,000 {unit}, 12s left", "c cancel")
         assert max(map(len, shown.splitlines())) <= 80
         await press(pilot, "c")
         assert runs.cancelled == [id] and "cancelling" in screen(made.app)
@@ -418,6 +418,6 @@ def test_a_job_that_copies_behind_its_restart_shows_how_far_its_copy_is(tmp_path
         report = JobReport("orders_rt", "run-orders_rt", "SNAPSHOT", chunks_done=31, chunks_total=50)
         made.store.put_report(report)
         made.app.action_renew()
-        await until(pilot, made.app, "[#########.......]  62 %  31 of 50 chunks copied")
+        await until(pilot, made.app, "[#######.....]  62 %  31 of 50 chunks copied")
 
     drive(made, do, (80, 24))

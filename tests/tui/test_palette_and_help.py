@@ -136,7 +136,7 @@ def test_help_lists_every_key_and_command_and_scrolls(size: tuple[int, int], tmp
         below = made.app.frame
         assert below is not None
         seen = await _help(made, pilot)
-        for key in ("down", *["pagedown"] * 14):
+        for key in ("down", *["pagedown"] * 18):
             await press(pilot, key)
             seen += screen(made.app)
             assert len(screen(made.app).splitlines()) <= size[1]
@@ -144,7 +144,7 @@ def test_help_lists_every_key_and_command_and_scrolls(size: tuple[int, int], tmp
         assert [name for name in COMMANDS if f":{name}" not in seen] == []
         for words in ("x critical", "Shift+drag", "clip.txt", ":rw REASON", "EVERYWHERE"):
             assert words in seen
-        await press(pilot, *["pageup"] * 14, "up")
+        await press(pilot, *["pageup"] * 18, "up")
         assert "TABLE" in screen(made.app)
 
     drive(made, do, size)
