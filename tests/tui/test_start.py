@@ -130,7 +130,7 @@ def test_an_answer_that_comes_late_is_no_key(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     terminal.read_until(b"Overview")
     terminal.read_until(b"orders_rt")
-    terminal.press(b"\x1b[24;2R\x1b[7;3Rp", b"paused")
+    terminal.press(b"\x1b[24;2R\x1b[7;3Rf", b"paused")
     assert not any(label in terminal.seen for label in (b"WANTED", b"SAID", b"TTL LEFT")), "columns of 2, 7 and 3"
     terminal.write(b"q")
     assert terminal.end() == 0
