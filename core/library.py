@@ -1,6 +1,6 @@
 """The core as a library: read a slot batch by batch, see its errors, write to a sink, register. At least once.
 
-There is no progress row here: the slot's own points are the memory, so a program that dies between writing and
+No progress row exists here: the slot's own points are the memory, so a program that dies between writing and
 registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
 read like this belongs to no job.
 """

@@ -170,7 +170,7 @@ def read_private(path: Path, what: str, most: int) -> bytes:
     with os.fdopen(descriptor, "rb") as stream:
         part = _part(end, os.fstat(descriptor))
         if part.kind is not Kind.FILE:
-            raise NotOurs(f"{what} is no regular file", "name a file; a FIFO or a device is none")
+            raise NotOurs(f"{what} is not a regular file", "name a regular file, not a FIFO or a device")
         refuse([*above, part], what)
         if part.uid != os.geteuid():
             raise NotOurs(f"{what} belongs to {part.owner}", "use one of your own")

@@ -51,7 +51,7 @@ def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    """An identifier as it may stand in a statement; a plain one that is no reserved word stays as it is.
+    """An identifier as it may stand in a statement; a plain one stays as it is unless it is a reserved word.
 
     >>> quoted("orders"), quoted('Or"ders'), quoted("order")
     ('orders', '"Or""ders"', '"order"')

@@ -229,7 +229,7 @@ _BY_WORDS = (
     (r"cannot see all sessions", _OPEN),
     (r"row(-level)? security|redaction policy", _MASKED),
     (r"target \S.* does not exist: take|unfinished copy", _COPY_LOST),
-    (r"target \S.* belongs to (no job|nobody|an unknown session)", _STRANGERS_TARGET),
+    (r"target \S.* belongs to (no( job|body)|an unknown session)", _STRANGERS_TARGET),
     (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),
     (r"gtm_option|enable_gtm_free", _GTM),

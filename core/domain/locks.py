@@ -400,7 +400,7 @@ def to_do(wait: LockWait) -> str:
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
     "Ask user eve to commit or roll back; or as an administrator of the sink, run \
- `SELECT pg_terminate_backend(7)`; Slotkeeper ends no other user's session by itself"
+`SELECT pg_terminate_backend(7)`; Slotkeeper ends no other user's session by itself"
     """
     roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
     if not roots:

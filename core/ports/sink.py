@@ -271,8 +271,8 @@ class SessionEnder(Protocol):
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
         """Return the session of that pid where a session of this login waits for it at this moment, else None.
 
-        With `end` the same statement ends it, if it is the client's session that began then, is no job's, and the login
-        may end it; where a server has no such statement, it is ended right after the query. Raises Refused where a
+        With `end` the same statement ends it, if it is the client's session that began then, belongs to no job, and the
+        login may end it; where a server has no such statement, it is ended right after the query. Raises Refused where a
         server of this kind cannot tell.
         """
 

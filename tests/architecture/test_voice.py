@@ -10,26 +10,13 @@ from tests.architecture.checkout import ROOT
 from tests.architecture.voice import EXCEPTIONS, PHRASES, in_file, phrases, spoken
 
 MOST_IN_CODE = {
-    "core": 12,
-    "core/alerts": 10,
-    "core/config": 11,
-    "core/dataframe": 18,
-    "core/domain": 144,
-    "core/drivers": 29,
-    "core/engine": 80,
-    "core/judgement": 25,
-    "core/launch": 23,
-    "core/ports": 30,
-    "core/services": 23,
-    "core/sinks": 128,
-    "core/slots": 23,
-    "core/sources": 132,
-    "core/spark": 16,
-    "core/state": 21,
-    "core/verify": 1,
-    "core/wiring": 4,
-    "demo": 98,
-    "tests": 592,
+    "core": 2,
+    "core/judgement": 1,
+    "core/ports": 1,
+    "core/sinks": 8,
+    "core/sources": 1,
+    "demo": 1,
+    "tests": 552,
 }
 """What each package had when this was last lowered: a new text adds none, and who rewrites one lowers its figure."""
 

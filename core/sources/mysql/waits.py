@@ -69,7 +69,7 @@ _MAY_KILL = (
 _NOT_OURS = ("1095", "1227")
 """What a KILL answers that a login may not: the right may be of another session, or the thread one of SYSTEM_USER."""
 SAME_START = 2.0
-"""Seconds by which one start of the server may differ from itself: it is told in whole seconds, from its age."""
+"""Seconds by which one start of the server may differ from itself: its age is in whole seconds."""
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
 _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schema on MySQL, shows the holder"

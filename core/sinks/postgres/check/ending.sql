@@ -1,10 +1,10 @@
--- A session that is in front of one of ours: what it is, whether our login may end it, and its end.
+-- A session that is in front of a session of this login: what it is, whether this login may end it, and its end.
 
 -- name: in_front
 -- One statement looks and acts: a session that has left the queue, or another one that has got its pid, is not reached.
 -- Ours are those of this login, in this database and by their names; a stranger who takes such a name is none.
 -- PostgreSQL, "Server Signaling Functions": who may end which session (signalfuncs.c asks has_privs_of_role, which is
--- pg_has_role with 'USAGE'). A server before version 10 has no backend_type and is no sink.
+-- pg_has_role with 'USAGE'). A server before version 10 has no backend_type and cannot be a sink.
 WITH RECURSIVE front(pid, depth) AS (
     SELECT ahead.pid, 1 FROM pg_locks l JOIN pg_stat_activity w ON w.pid = l.pid,
            unnest(pg_blocking_pids(l.pid)) AS ahead(pid)

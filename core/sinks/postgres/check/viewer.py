@@ -286,7 +286,7 @@ class DwsLockWaits:
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
         found = next((one for wait in self.read(now) for one in wait.blockers if one.pid == pid), Blocker(pid))
-        raise Refused(f"pid {pid} is of a node of a DWS: {NOTHING}", f"a system administrator: {ended_at(found)}")
+        raise Refused(f"pid {pid} is of a node of DWS: {NOTHING}", f"a system administrator: {ended_at(found)}")
 
     def is_there(self, pid: int, began: float) -> bool:
         return True
