@@ -272,8 +272,8 @@ class SessionEnder(Protocol):
         """Return the session of that pid where a session of this login waits for it at this moment, else None.
 
         With `end` the same statement ends it, if it is the client's session that began then, belongs to no job, and the
-        login may end it; where a server has no such statement, it is ended right after the query. Raises Refused where a
-        server of this kind cannot tell.
+        login may end it; where a server has no such statement, it is ended right after the query. Raises Refused where
+        a server of this kind cannot tell.
         """
 
     def is_there(self, pid: int, began: float) -> bool:

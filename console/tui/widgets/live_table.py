@@ -232,7 +232,7 @@ class LiveTable(Drawn, can_focus=True):
                 value = mark(row.level, self._ascii_only)
             severity = ROLES.get(row.level, "") if column.key in _COLOURED else ""
             role = row.tints.get(column.key, severity)
-            if value in (UNKNOWN, "-"):  # not known; nothing that this row has
+            if column.label and value in (UNKNOWN, "-"):  # not known; nothing that this row has
                 value, role = sign(NONE, self._ascii_only) if value == UNKNOWN else "", "dim"
             text = self._text(value, column)
             if column.key == "mark" and marked:
