@@ -32,6 +32,8 @@ CONTENDED, LOADED = 0.5, 2.0
 GOT, WAITED = 0.5, 0.25
 """The largest share of its CPU time that a starved job got, and the fewest threads of it that waited: a step that waits
 for a server is ready for little, and waiting for a CPU with that little does not make it late."""
+WAITED_BY_LIMIT = 0.5
+"""The same of a step that a time limit ended: less than half of the limit does not explain that no answer came."""
 THROTTLED, MEMORY = 0.25, 0.3
 BUSIEST = 0.7
 """The share of its steps' time from which on a job waits for one side."""
@@ -53,7 +55,11 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
     if host is None or past is None or past > FRESH or not runs or facts.machine.full:
         yield from found
         return
-    pressed = {one.key: pressure(window(one, seen, facts), host) for one in found if _may_be_by_host(one)}
+    pressed = {
+        one.key: pressure(window(one, seen, facts), host, WAITED_BY_LIMIT if one.rule in _OF_SERVERS else WAITED)
+        for one in found
+        if _may_be_by_host(one)
+    }
     cause = next((one for one in pressed.values() if one), "")
     late = any(lag is not None and lag >= BEHIND_SECONDS for lag in (*seen.lags.values(), *seen.least_lags.values()))
     if late and not pressed and not any(one.rule in _OF_SERVERS for one in found):  # a refusal explains a lag
@@ -95,7 +101,7 @@ def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
     return host.long if since is None or since > 2 * SHORT else host.short
 
 
-def pressure(share: HostShare | None, host: HostReport) -> str:
+def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) -> str:
     """Describe what this host withheld in a window; "" where it was below every limit, or is unknown.
 
     >>> contended = HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.11, ran=0.2, waited=1.9)
@@ -113,7 +119,7 @@ def pressure(share: HostShare | None, host: HostReport) -> str:
     contended = by_load if share.cpu_stalled is None else share.cpu_stalled >= CONTENDED
     throttled = share.throttled is not None and share.throttled >= THROTTLED
     if share.got is not None:
-        starved = share.got <= GOT and (share.waited or 0.0) >= WAITED
+        starved = share.got <= GOT and (share.waited or 0.0) >= waited
     else:  # how long the job was ready is unknown: then both the pressure and the load have to show it
         starved = bool(by_load) or throttled
     if not (starved and (contended or throttled)):

@@ -167,3 +167,9 @@ def test_a_job_that_waits_for_a_silent_server_is_not_starved_by_what_its_few_thr
     idle = replace(STARVED, driver_cpu=0.04, ran=0.06, waited=0.15)
     found = lag(replace(LOADED, short=idle, long=idle))
     assert [one.rule for one in found] == ["lag"]
+
+
+def test_a_server_that_gave_no_answer_in_time_is_named_where_waiting_for_a_cpu_took_less_than_half_of_it() -> None:
+    some = replace(STARVED, ran=0.03, waited=0.4)
+    host = replace(LOADED, sink_here=False, short=some, long=some)
+    assert [one.rule for one in limited(host, "source", "the source gave no answer within 15 s")] == ["source_fails"]
