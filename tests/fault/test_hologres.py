@@ -207,7 +207,7 @@ def test_a_range_with_an_unknown_event_is_never_passed_over(holo_pair: HoloPair)
         source = session.source(holo_pair.mirror.job)
         (status,) = source.read_status(holo_pair.shard_of(1))
         assert source.has_changes(status.shard, HoloPosition(0), status.latest)
-        with pytest.raises(Refused, match="has event type 9"):
+        with pytest.raises(Refused, match="has the unknown event type 9"):
             source.copy_changes(status.shard, HoloPosition(0), status.latest, io.BytesIO())
 
 

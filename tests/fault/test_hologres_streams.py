@@ -59,7 +59,7 @@ def test_rows_of_a_version_that_no_catalog_has_are_a_changed_schema(stream_pair:
     stream_pair.hologres.faults.arm(StreamFault.VERSION)
     with pytest.raises(Trouble) as told:
         stream_pair.read()
-    assert told.value.name is TroubleName.SCHEMA_CHANGED and "are of version 2 of the table" in told.value.message
+    assert told.value.name is TroubleName.SCHEMA_CHANGED and "have table version 2" in told.value.message
     assert not stream_pair.read()[1], "the next message is of the known one"
 
 

@@ -166,6 +166,6 @@ def test_a_batch_of_a_driver_that_lives_on_behind_the_next_one_is_refused(
         staged = target.stage(late, batches[1])
         assert target.batch(1, batches[1]) and target.batch(2, batches[2])
         before = target.versions()
-        with pytest.raises(Exception, match="has batch 2 of this query already"):
+        with pytest.raises(Exception, match="already has batch 2 of this query"):
             late.commit(QueryBatch(QUERY, 1), [staged])
         assert target.versions() == before

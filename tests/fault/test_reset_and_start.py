@@ -52,7 +52,7 @@ def test_where_start_makes_no_copy_a_snapshot_is_refused_and_an_emptied_mirror_d
     mirror.job = replace(mirror.job, start="latest")
     error = mirror.start().wait_error()
     assert isinstance(error, Refused), error
-    assert "a copy of ods.t is due" in error.message
+    assert "ods.t needs a copy" in error.message
     assert 'start = "initial"' in error.hint
     mirror.job = replace(mirror.job, start="initial")
     mirror.start(driver_probe=At("after_first_registration", kill)).wait_error()

@@ -128,7 +128,8 @@ def test_a_running_job_does_not_mind_a_clock_that_is_set(mirror: Mirror, place: 
             set_clock(seconds)
         mirror.wait_applied(mirror.booked())
         registered_again(mirror, enough)
-    assert not [text for text in mirror.heard.retries if "waiting for" not in text and "cannot be told" not in text]
+    waits = ("waiting for", "an open transaction may exist")
+    assert not [text for text in mirror.heard.retries if not any(words in text for words in waits)]
     epoch = mirror.heard.epoch
     mirror.stop()
     set_clock(-HOUR)
@@ -217,7 +218,7 @@ def test_records_that_go_by_age_are_not_believed_to_be_there_where_the_sink_s_cl
     set_clock(-HOUR)
     mirror.source(f"INSERT INTO {SHORT_TABLE} VALUES (1, 'unread')")
     error = mirror.start().wait_error()
-    assert isinstance(error, Refused) and "the sink's clock was set back by 3" in error.message
+    assert isinstance(error, Refused) and "the sink's clock was set back by at least 3" in error.message
     set_clock(HOUR)
     late = mirror.start().wait_error()
     assert isinstance(late, SlotkeeperError) and "the source deletes this table's records after 600 s" in late.message
