@@ -145,7 +145,7 @@ def test_a_plan_that_skips_asks_for_the_number_and_a_stale_one_says_what_moved(s
 
 @pytest.mark.parametrize(
     ("verb", "code", "words"),
-    [(JobVerb.STOP, 3, "unknown job 'orders_rt'"), (JobVerb.START, 2, "there is no job 'orders_rt'")],
+    [(JobVerb.STOP, 3, "unknown job 'orders_rt'"), (JobVerb.START, 2, "unknown job 'orders_rt'")],
 )
 def test_a_refusal_of_a_command_on_a_job_comes_back_with_its_sentence(
     verb: JobVerb, code: int, words: str, tmp_path: Path

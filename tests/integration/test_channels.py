@@ -211,7 +211,7 @@ def test_a_column_that_replace_cannot_make_null_is_refused(warehouse: Warehouse,
     )
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "cannot have column 'own' made NULL" in error.message
+    assert "has NOT NULL column 'own', which conflict_strategy = \"replace\" sets to NULL" in error.message
     assert error.hint == "ALTER TABLE mart.t ALTER COLUMN own DROP NOT NULL"
 
 

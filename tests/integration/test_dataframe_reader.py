@@ -486,13 +486,13 @@ def test_a_query_that_is_never_stopped_is_taken_over_and_registers_nothing_more(
     ("options", "said"),
     [
         ({"tabel": "ods.t"}, "did you mean table"),
-        ({"job": "other"}, "it has frames"),
+        ({"job": "other"}, "known: frames"),
         ({"table": "ods.other"}, "ods.t"),
         ({"start": "yesterday"}, "earliest"),
         ({"register": "maybe"}, "one of auto, never"),
         ({"poll_interval": "5"}, "200ms"),
         ({"points_per_trigger": "0"}, "from 1 on"),
-        ({"columns": "id,nix"}, "it has id, v"),
+        ({"columns": "id,nix"}, "the table has id, v"),
     ],
 )
 def test_what_cannot_be_asked_is_one_clear_line(path: Path, options: dict[str, str], said: str) -> None:

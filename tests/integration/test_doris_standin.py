@@ -74,7 +74,7 @@ def test_the_fe_sends_a_load_on_with_the_password_in_the_url_and_refuses_one_tha
     assert (sent.status, sent.headers["Location"]) == (307, where)
     refused = put(doris, "mart/t/_stream_load", None, True)
     assert (refused.status, refused.json()["msg"]) == (200, "There is no 100-continue header")
-    assert "no Apache Doris" in sent.headers["Server"]
+    assert "not Apache Doris" in sent.headers["Server"]
 
 
 def test_what_is_precommitted_is_unseen_and_its_label_is_taken(doris: DorisStandin) -> None:
@@ -163,7 +163,7 @@ def test_it_tells_of_a_table_as_a_doris_does(doris: DorisStandin) -> None:
     with pymysql.connect(host="127.0.0.1", port=doris.ports.query, user=doris.user, password=PASSWORD) as line:
         cursor = line.cursor()
         cursor.execute("SELECT @@version_comment")
-        assert "no Apache Doris" in str(cursor.fetchone())
+        assert "not Apache Doris" in str(cursor.fetchone())
         cursor.execute("SET show_hidden_columns = true")
         cursor.execute("DESC `mart`.`t`")
         assert [row[0] for row in cursor.fetchall()] == ["id", "v", "d", SIGN]

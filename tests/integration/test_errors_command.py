@@ -107,7 +107,7 @@ WRONG = {
     ("list", "nobody"): (2, "unknown job 'nobody'"),
     ("show", "JOB", "999"): (3, "unknown entry 999"),
     ("replay", "JOB", "--reason", "x"): (2, "name them by ID"),
-    ("replay", "JOB", "999", "--reason", "x"): (3, "there is no entry 999"),
+    ("replay", "JOB", "999", "--reason", "x"): (3, "unknown entry 999"),
     ("replay", "JOB", "--all"): (3, "needs a reason"),
     ("discard", "JOB", "1", "--all"): (2, "name them by ID"),
 }
