@@ -139,7 +139,7 @@ def test_a_key_whose_type_has_an_implicit_cast_by_a_function_is_refused_by_name(
     try:
         error = mirror.start().wait_error()
         assert isinstance(error, Refused), error
-        assert "key column 'k'" in error.message and "runs public.sly(kinds.mood) as our login" in error.message
+        assert "key column 'k'" in error.message and "runs public.sly(kinds.mood) as the job's login" in error.message
         assert "DROP CAST" in error.hint and error.where == side
         assert looted(mirror) == []
     finally:

@@ -173,7 +173,7 @@ def test_rows_are_shown_from_where_our_own_row_stands(shell: Shell) -> None:
 @pytest.mark.parametrize("place", ["17", "binlog=17", "1:1:4"])
 def test_a_place_that_is_none_is_refused_by_the_word_of_its_source(shell: Shell, place: str) -> None:
     code, _, err = shell.call("slots", "reset", *shell.place, "--to", "point", "--point", place)
-    assert (code, "is not a position" in err, "sync point" in err) == (2, True, False), err
+    assert (code, "invalid binlog position (file/offset" in err, "sync point" in err) == (2, True, False), err
 
 
 def test_both_tables_are_compared(shell: Shell) -> None:
