@@ -99,7 +99,7 @@ _UPPER, _LOWER = (
     re.compile("^[\u2570+][\u2500-].*[\u2500-][\u256f+]$"),
 )
 _SCROLL = re.compile(r" (\d+)-(\d+) of (\d+) Tab ")
-_FIRST = re.compile(r"^Options +1 +(.*) \((?:loses|copies)[^()]*\)$")
+_FIRST = re.compile(r"^Action +1 +(.*) \((?:loses|copies)[^()]*\)$")
 _OVERVIEW = "1"
 _LASTS = re.compile(r", \d+ (?:s|min|h)\b")
 ROUNDS = 8
@@ -142,7 +142,7 @@ class OnCall(Hands):
         while said != again:  # a busy machine draws a row and its title at two moments
             said, again = again, self._said()
         found = next((match[1] for one in said if (match := _FIRST.match(one))), "")
-        assert found or any("nothing fires" in one or "has ended" in one for one in said), said
+        assert found or any("Each alert is listed here" in one or "has ended" in one for one in said), said
         return found
 
     def _said(self) -> list[str]:

@@ -30,13 +30,16 @@ NAMED_ONLY = (
     *("slotkeeper demo --incident NAME", "slotkeeper run", "slotkeeper verify"),
     *("slotkeeper jobs stop JOB", "slotkeeper jobs start JOB"),
     "slotkeeper audit accept --reason TEXT",
+    "slotkeeper locks end 4711 --began 2026-11-27T12:00:00.500000Z --sink mart --reason REASON",
+    "slotkeeper locks end 4711 ...",
     "slotkeeper docs systemd/slotkeeper-ensure.service",
     'slotkeeper jobs start orders_rt --confirm orders_rt --reason "why"',
 )
 """The first is each night's own test; two stand in a sentence about whose job it is, or what is done after; two are
 the steps of an upgrade, which `tests/integration/test_upgrade.py` takes; then comes one for an audit of an earlier
-version, which `tests/unit/console/test_audit_command.py` has; `tests/unit/console/test_docs_command.py` opens
-pages. The last is for the day after a reset, which `tests/integration/test_awaits_copy.py` waits for."""
+version, which `tests/unit/console/test_audit_command.py` has; two end a session in front of a job's, which
+`tests/integration/test_ended_blockers.py` types as `slotkeeper locks` prints it;
+`tests/unit/console/test_docs_command.py` opens pages. The last is for the day after a reset, which `tests/integration/test_awaits_copy.py` waits for."""
 WITHIN = 90.0
 
 Act = Callable[[World], None]

@@ -24,7 +24,8 @@ def bare(text: str) -> str:
     return _GIVEN.sub("", text)
 
 
-_GOES_ON = re.compile(r"^ {3}\S")
+_GOES_ON = re.compile(r"^(?: {3}| {10}(?!\d+  ))\S")
+"""Below a sentence, or beside a label and no further entry of its list."""
 _TYPED = re.compile(r"`([^`]+)`")
 _DIVIDED = re.compile(r"; (then|or) ")
 _REASON = re.compile(r"--reason (?:TEXT|'\.\.\.')")
@@ -49,6 +50,8 @@ def paragraphs(rows: Sequence[str]) -> list[str]:
 
     >>> paragraphs([" do `jobs start a", "   --take-over`", " next /a/lon\\\\", "   g/path"])
     ['do `jobs start a --take-over`', 'next /a/long/path']
+    >>> paragraphs([" Action   1  wait for", "          eve", "          2  do `x`"])
+    ['Action   1  wait for eve', '         2  do `x`']
     """
     found: list[str] = []
     for row in rows:

@@ -140,7 +140,7 @@ async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is
     made: Filled, _: object, pilot: Pilot[int]
 ) -> None:
     await opened(pilot, made.app, "r", "l")
-    shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f valid 10m00s")
+    shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f valid 10m00s", "ok job not running")
     for text in (
         "RESET SLOT order_slot to latest                    1 Plan  2 Confirm  3 Result",
         "2 lanes, job orders_rt STOPPED",
