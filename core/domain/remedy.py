@@ -66,7 +66,7 @@ def for_job(text: str, job: str) -> str:
 def until_started(text: str, job: str) -> str:
     """Return the act for a job that has ended: the act that its end named, then its start.
 
-    The start comes last: the same cause would end the job again. An act of a retry is none: an ended job retries nothing.
+    The start comes last: the same cause would end the job again. That a retry needs nothing is of no use to it.
 
     >>> until_started("check user and password", "a")
     'check user and password; then `slotkeeper jobs start a`'

@@ -142,7 +142,7 @@ class OnCall(Hands):
         while said != again:  # a busy machine draws a row and its title at two moments
             said, again = again, self._said()
         found = next((match[1] for one in said if (match := _FIRST.match(one))), "")
-        assert found or any("nothing fires" in one or "has ended" in one for one in said), said
+        assert found or any("Each alert is listed here" in one or "has ended" in one for one in said), said
         return found
 
     def _said(self) -> list[str]:

@@ -129,7 +129,7 @@ def test_running_is_reached_from_copying_without_a_stream_only(mirror: Mirror) -
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, binlog=False))
     error = mirror.start().wait_error(30)
     assert isinstance(error, Refused)
-    assert "a job that streams" in error.message
+    assert "a streaming job" in error.message
     assert {row.key.shard: row.state for row in mirror.rows()} == states
 
 

@@ -224,9 +224,9 @@ def test_a_null_that_the_target_refuses_stops_the_job_before_the_range_is_decide
             {"conflict_strategy": "replace"},
             "mart.t.w is NOT NULL, but",
         ),
-        ("id bigint, v bigint", {"write_mode": "copy_merge"}, 'write_mode = "copy_merge" is not built'),
-        ("id bigint, v bigint", {"write_mode": "update"}, 'write_mode = "update" is not built'),
-        ("id bigint, v bigint", {"ignore_null_when_update": True}, "ignore_null_when_update is not built"),
+        ("id bigint, v bigint", {"write_mode": "copy_merge"}, 'write_mode = "copy_merge" is not supported'),
+        ("id bigint, v bigint", {"write_mode": "update"}, 'write_mode = "update" is not supported'),
+        ("id bigint, v bigint", {"ignore_null_when_update": True}, "ignore_null_when_update is not supported"),
     ],
 )
 def test_a_target_that_cannot_be_mirrored_into_is_refused_by_name(

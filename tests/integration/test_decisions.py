@@ -121,7 +121,7 @@ def test_no_step_and_no_idle_lane_passes_what_is_decided(target: Target, store: 
     assert not sink.commit(target.lane, target.epoch, ZERO, LATER, 1)
     row = sink.read_row(target.lane)
     assert row is not None
-    with pytest.raises(Refused, match="a range decided for a sink beside its store"):
+    with pytest.raises(Refused, match="a pending range of another sink kind"):
         sink.finish(target.lane, target.epoch, row, lambda: 0)
 
 

@@ -249,5 +249,8 @@ def test_a_reset_is_refused_where_the_sink_is_a_dws(
     warehouse: Warehouse, make_mirror: MakeMirror, tmp_path: Path
 ) -> None:
     job = replace(make_mirror(warehouse, TABLE).job, sink_kind="dws")
-    with pytest.raises(Refused, match="is a DWS"), reset_context(job, StateFolder(tmp_path, False), pytest.fail, print):
+    with (
+        pytest.raises(Refused, match=r"is a GaussDB\(DWS\)"),
+        reset_context(job, StateFolder(tmp_path, False), pytest.fail, print),
+    ):
         pytest.fail("it began")

@@ -86,7 +86,7 @@ def test_row_security_is_refused_to_those_whom_it_concerns(mirror: Mirror) -> No
     mirror.at_sink(f"GRANT ALL ON SCHEMA mart, public TO etl; GRANT ALL ON {TARGET} TO etl")
     mirror.job = replace(mirror.job, sink=replace(mirror.job.source, name="mart", database=mirror.sink_database))
     error = _refused(mirror)
-    assert f"target {TARGET} has row security" in error.message
+    assert f"target {TARGET} has row-level security" in error.message
     assert f"ALTER TABLE {TARGET} DISABLE ROW LEVEL SECURITY" in error.hint
 
 

@@ -121,7 +121,7 @@ def test_a_reset_moves_row_and_slot_and_undo_brings_both_back(
     slot_pair.hologres.faults.forward_only = forward_only
     made = resetting.plan(Goal(TargetKind.EARLIEST))
     assert made.failed == () and any(f"SLOT {SLOT}" in one for one in made.sql)
-    assert any("go by binlog.ttl" in one.sentence for one in made.checks)
+    assert any("older than binlog.ttl" in one.sentence for one in made.checks)
     result = resetting.execute(made)
     if forward_only:
         assert result.outcome == ROLLED_BACK and "shows" in result.sentence

@@ -82,7 +82,7 @@ def test_the_example_mirrors_registers_and_shows_its_error(
         thread.join(120)
     assert [error.name for error in ended] == [TroubleName.SLOT_LOST]
     said = capsys.readouterr().out
-    assert said.count("deleted") == 10 and "SLOT LOST" in said and "copy anew" in said
+    assert said.count("deleted") == 10 and "SLOT LOST" in said and "take a new snapshot" in said
 
 
 def test_a_batch_that_is_written_and_not_registered_comes_again(mirror: Mirror, path: str) -> None:

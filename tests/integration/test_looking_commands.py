@@ -302,7 +302,7 @@ def test_doctor_names_what_a_table_lacks(place: Place, tmp_path: Path, capsys: p
     path = config(tmp_path, place.mirror.job.source, place.mirror.job.sink, *jobs)
     assert main(["doctor", "--config", str(path)]) == 1
     said = capsys.readouterr().out
-    assert "the binlog functions do not serve it" in said
+    assert "the binlog functions reject it" in said
     assert "has no primary key" in said and "this login cannot read" in said
     assert "unknown table ods.absent" in said
     assert "GRANT SELECT ON ods.hidden TO etl;" in said

@@ -53,7 +53,7 @@ def test_a_moment_begins_at_a_file_that_began_before_it(maria: Maria, facts: Ser
     (now,) = maria.rows("SELECT UNIX_TIMESTAMP()")[0]
     place = starts.at_moment(maria.session, facts, connect, replica, int(now) + 10)
     assert (place.file, place.offset) == (maria.here()[0], FIRST_OFFSET)
-    with pytest.raises(Refused, match="began after that moment"):
+    with pytest.raises(Refused, match="starts after that time"):
         starts.at_moment(maria.session, facts, connect, replica, 1_000)
 
 
@@ -103,7 +103,7 @@ def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Mar
     maria.run("BEGIN", "INSERT INTO t VALUES (5)")
     waiting = MysqlOpen(session)
     assert "may be from before" in waiting.left()
-    until(lambda: "1 transaction(s) that were open when the copy began" in waiting.left(), 10, "a fresh list")
+    until(lambda: "1 transaction(s) that were open when the copy started" in waiting.left(), 10, "a fresh list")
     maria.run("COMMIT")
     until(lambda: not waiting.left(), 10, "it to have ended")
     assert isinstance(open_now(session), NobodyOpen)

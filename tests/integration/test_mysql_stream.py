@@ -79,7 +79,7 @@ def test_a_position_inside_of_a_transaction_is_refused(filled: Maria) -> None:
     inside = next(
         MysqlPosition(filled.file, event.header.end) for event in filled.events() if type(event).__name__ == "Mapped"
     )
-    with pytest.raises(Refused, match="was not described before") as refused:
+    with pytest.raises(Refused, match="without a preceding table map") as refused:
         list(filled.stream("t", start=inside).items(blocking=False))
     assert "transaction's end" in refused.value.hint
 

@@ -177,7 +177,7 @@ def test_a_table_without_times_says_so_and_shows_rows_all_the_same(make: Make) -
     place = make(timed=False)
     dn = write(place)
     assert [row.time_us for row in place.peek(Ask(dn=dn)).rows][:1] == [None]
-    with pytest.raises(Refused, match="keeps no times"):
+    with pytest.raises(Refused, match="has no binlog times"):
         place.peek(Ask(dn=dn, time="2000-01-01T00:00:00+00:00"))
 
 

@@ -245,7 +245,7 @@ def test_a_value_that_names_what_the_sink_lacks_is_a_row_refused(warehouse: Ware
         for name, value in NAMES.items():
             with pytest.raises(RowRefused) as refused, session.transaction() as cursor:
                 cursor.copy_expert(f"COPY public.of_{name} FROM STDIN", io.BytesIO(f"1\t{value}\n".encode()))
-            assert "make it there, or have the target keep the column as text" in refused.value.hint, name
+            assert "create it there, or store the column as text in the target" in refused.value.hint, name
             assert value.split("=")[0].split("(")[0] not in refused.value.message, refused.value.message
         with pytest.raises(Refused, match="does not exist") as gone, session.transaction() as cursor:
             cursor.copy_expert("COPY public.of_nothing FROM STDIN", io.BytesIO(b""))
@@ -418,7 +418,9 @@ def test_a_made_target_carries_not_null_and_the_collations_that_the_sink_knows(
     path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", "s", TABLE, TARGET))
     loaded = load(path, {})
     warned = [one.text for one in check_sink(loaded, loaded.sinks["mart"]) if one.level is Level.WARN]
-    sorted_by = [text.split(" at the source")[0] for text in warned if "a made target sorts it by the default" in text]
+    sorted_by = [
+        text.split(" at the source")[0] for text in warned if "a created target uses the default collation" in text
+    ]
     assert sorted_by == ["column 'c' is sorted by ods.own", "column 'e' is sorted by ods.folds"]
     mirror.source(f"INSERT INTO {TABLE} (id, a, c, n, w) VALUES (1, 'a', 'c', 'n', 'w')")
     mirror.start().wait_running()

@@ -232,7 +232,7 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
     grant(warehouse)
     refused(3, "or name one with --probe-schema: probe", words=("--probe-schema", "nowhere"))
     facts.say(warehouse, "enable_hstore_binlog_table", "off")
-    refused(3, "no new table can have a binlog", "an administrator turns it on")
+    refused(3, "no new table can have a binlog", "ask an administrator to set it to on")
     _written(tmp_path, warehouse.server.endpoint("postgres"))
     refused(3, "is not a GaussDB(DWS): it has no binlog function")
     _written(tmp_path, replace(warehouse.endpoint(), port=1))
@@ -278,7 +278,7 @@ def test_a_group_that_fails_leaves_the_others(place: Place, capsys: pytest.Captu
         ("cursor_timestamp_inclusive", "does not exist"),
         ("full_sync", "no pgxc_register_full_sync_point"),
         ("clear_clears", "no pgxc_binlog_clear_target_slot"),
-        ("refresh_same_point", "does not tell when"),
+        ("refresh_same_point", "does not report when"),
     ):
         assert answers[name]["answer"] is None and because in answers[name]["because"], answers[name]
     assert answers["auto_create"]["answer"] == "yes" and answers["reader_exact"]["answer"] == "yes"

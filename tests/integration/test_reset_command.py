@@ -155,7 +155,7 @@ def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
     refused(shell.call("slots", "reset", *shell.place, "--execute"), "--execute needs --plan")
     refused(shell.call("slots", "reset", "--resume"), "no reset is unfinished here")
     refused(shell.call("slots", "reset", *shell.place, "--resume"), "no unfinished reset")
-    refused(shell.call("slots", "undo", "20260101T000000-abcdef"), "there is no backup")
+    refused(shell.call("slots", "undo", "20260101T000000-abcdef"), "unknown backup")
     file = shell.state_dir / "plans" / f"{plan}.json"
     file.write_text(
         file.read_text("utf-8").replace('"skipped"', '"skipped" ', 1).replace("earliest", "latest", 1), "utf-8"

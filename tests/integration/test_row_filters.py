@@ -109,7 +109,7 @@ def _rows(cursor: pg.Cursor, condition: str) -> list[tuple[object, ...]] | None:
         ("ctid IS NOT NULL", "names column 'ctid': unknown in the source table"),
         ("name = 'x'", "uses column 'name' uncast: its type ext.citext has its own operators"),
         ("v::date > '2020-01-01'", "casts column 'v' from text to a time"),
-        ("v > 5", "where cannot be read"),
+        ("v > 5", "cannot parse where"),
     ],
 )
 def test_a_filter_that_a_table_cannot_serve_is_refused_by_name(

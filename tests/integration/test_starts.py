@@ -277,7 +277,7 @@ def test_a_time_needs_the_system_column_that_carries_it(make_warehouse: MakeWare
     mirror.job = replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=False))
     _recorded(mirror.warehouse, ["a"])
     error = _refused(mirror, datetime.now(timezone.utc).isoformat())
-    assert "under the new system columns only" in error.message and "new_system_value" in error.hint
+    assert "only the new system columns" in error.message and "new_system_value" in error.hint
 
 
 def test_points_take_what_lies_behind_each(warehouse: Warehouse, make_mirror: MakeMirror) -> None:

@@ -64,7 +64,7 @@ def test_a_certificate_of_the_authority_for_the_host_is_let_in_by_every_mode(
     assert found.protocol == "TLSv1.3"
     assert found.cipher
     assert front.plain == 0
-    assert f"the line is TLSv1.3 with {found.cipher}" in line_finding("sink m", endpoint, found).text
+    assert f"the connection uses TLSv1.3 with {found.cipher}" in line_finding("sink m", endpoint, found).text
 
 
 def test_require_without_an_authority_takes_any_certificate(front: Seen, pg_server: Server) -> None:

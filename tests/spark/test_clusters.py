@@ -167,7 +167,7 @@ def test_a_password_that_workers_do_not_have_is_one_line_with_their_name(
             f"on the worker {socket.gethostname()}, as {getpass.getuser()}:"
             " the variable MART_PASSWORD (password_env) is not set"
         )
-        assert "give each of them the same file, variable or command" in view.safe
+        assert "provide each worker with the same file, variable or command" in view.safe
         assert "Traceback" not in job.log()
         until(lambda: job.left() == [], 30, "its driver to end: it is not tried again and again")
 

@@ -43,7 +43,7 @@ PRESENT = re.compile(
 """Words in the present tense about a job, its lanes and its figures."""
 _ALLOWED = re.compile(
     r"wanted:? +running|last known[^|]*|(nobody|no job) reads|mean [\d.k]+ events/s"
-    r"|blocked until read: .*|no session of ours waits for a lock"
+    r"|blocked until read: .*|no session of a job waits for a lock"
 )
 """What they are allowed in: the desired state, what says itself that it is the last known, means over a recorded time,
 and what others do."""
