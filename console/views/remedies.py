@@ -224,7 +224,7 @@ _THEN = dict.fromkeys(("SK-11", "SK-15", "SK-16", "SK-18"), _START)
 _CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
-    (r"driver ended", _CRASH),
+    (r"driver ended: ", _CRASH),
     (r"waiting for (an unlisted transaction|a transaction|transactions) that|open transaction may exist", _OPEN),
     (r"cannot see all sessions", _OPEN),
     (r"row(-level)? security|redaction policy", _MASKED),

@@ -66,15 +66,17 @@ def for_job(text: str, job: str) -> str:
 def until_started(text: str, job: str) -> str:
     """Return the act for a job that has ended: the act that its end named, then its start.
 
-    The start comes last: the same cause would end the job again.
+    The start comes last: the same cause would end the job again. That a retry needs nothing is of no use to it.
 
     >>> until_started("check user and password", "a")
     'check user and password; then `slotkeeper jobs start a`'
+    >>> until_started("", "a") == until_started(f"{NOTHING}: it retries automatically", "a")
+    True
     >>> until_started("", "a")
     "`slotkeeper jobs start a` resumes from the sink's progress rows"
     """
     said = for_job(text, job)
-    if not said:
+    if not said or said.startswith(f"{NOTHING}:"):
         return resume(job)
     if "slotkeeper jobs start" in said or is_nothing(said):
         return said

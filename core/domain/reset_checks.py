@@ -195,7 +195,7 @@ def time_check(left: float | None) -> Check:
     return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
 
 
-def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int | None]]) -> Check:
+def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
     """Check that no start followed since the now empty rows were those of a stream: it may have rebuilt the target.
 
     `ended` are the resets that have ended, the newest first, each with the epoch that it raised; any other epoch behind

@@ -258,8 +258,8 @@ class ResetStore(Store, Protocol):
     def target_changed(self) -> str:
         """Return the recorded change of the target as the end of a sentence; "" if there is none."""
 
-    def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
-        """Return the plans of ended resets, the newest first, and the epoch that each raised, if known."""
+    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
+        """Return the plans of ended resets that raised an epoch, and that epoch, the newest first."""
 
 
 class TaskRunner(Protocol):

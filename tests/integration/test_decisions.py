@@ -162,3 +162,15 @@ def test_a_reset_gives_up_what_is_decided_and_counts_it(target: Target, store: P
     row = store.read_row(target.lane)
     assert row is not None
     assert (row.position, row.decided, row.repeats) == (LATER, None, RANGE.rows)
+
+
+def test_a_reset_that_raised_no_epoch_is_told_from_one_that_did_whatever_words_it_ended_with(target: Target) -> None:
+    """An earlier version has stored other words."""
+    resets = PostgresResets(target.session, POSITIONS, target.lane, Runner("job", "run", "host", "user", 1))
+    resets.make_table()
+    place = (target.lane.source, target.lane.source_table, target.lane.slot, "public.t")
+    for id in ("begun", "never"):
+        resets.insert_reset(ResetEntry(id, "job", *place, f"plan of {id}", "backed up", "me", "why", "{}", "{}"))
+        resets.step(id, "rolled back", "it had not begun: nothing had been written")
+    resets.note_epoch("begun", 7)
+    assert [raised for _, raised in resets.ended()] == [7]

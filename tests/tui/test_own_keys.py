@@ -137,8 +137,8 @@ def test_contexts_are_found_in_the_usual_places_and_those_of_the_file_win(
     assert own.contexts(made.app)["prod"].config == Path("/mine.toml")
     monkeypatch.setattr(own, "SHARED", tmp_path / "absent")
     (state / "slotkeeper").chmod(0o777)
-    assert "can be written by others" in own.fault_of(own.contexts(made.app)["local"])
-    assert own.fault_of(Context("x", state_dir=tmp_path / "absent")).startswith("there is no folder")
+    assert "is writable by other users" in own.fault_of(own.contexts(made.app)["local"])
+    assert own.fault_of(Context("x", state_dir=tmp_path / "absent")).endswith("does not exist")
     assert own.fault_of(Context("x", config=tmp_path / "absent.toml"))
 
 

@@ -194,6 +194,32 @@ async def test_esc_leaves_a_plan_that_does_not_come_and_drops_what_waits_for_it(
     assert "reset: plan first" in screen(made.app), "the next key acts at once"
 
 
+@driven(lambda folder: made_with(folder, lambda order: None))
+async def test_a_click_on_back_drops_what_waits_for_the_plan_as_esc_does(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app, "INC-1")
+    await press(pilot, "3", "r", "g", "a", "r", "e", "enter", "p", "y")
+    row = next(line for line in screen(made.app).splitlines() if "Esc" in line)
+    await pilot.click("#keys", offset=(row.index("Esc") + 1, 0))
+    await until_asked(pilot, lambda: not isinstance(made.app.screen, SlotPlan))
+    await press(pilot, "j")
+    assert not made.app._keys and not runs.done, "what was typed for the plan acts on no other screen"
+    assert len(made.app.screen_stack) == 1
+
+
+@driven(lambda folder: made_with(folder, lambda order: None))
+async def test_a_value_that_is_left_before_it_was_taken_plans_nothing(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await press(pilot, "3", "r", "g", "a", "r", "p", "1")
+    for key in ("enter", "escape", "escape"):
+        made.app.post_message(events.Key(key, None))
+    await until_asked(pilot, lambda: not isinstance(made.app.screen, TargetForm))
+    await press(pilot, "j")
+    assert len(made.app.screen_stack) == 1 and not runs.orders
+
+
 def test_however_the_keys_come_they_say_the_same(tmp_path: Path, seed: int) -> None:
     """In pieces of any size, at any moment of what the screens do meanwhile."""
     print(f"seed {seed}")

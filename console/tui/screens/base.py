@@ -312,6 +312,8 @@ class Frame(Screen[None]):
         if len(app.screen_stack) < 2:
             self.console.say(OUTERMOST)
             return False
+        if self.awaits:
+            self.console.drop_keys()  # a click comes before the keys that wait: they are for no other screen
         app.pop_screen()
         return True
 

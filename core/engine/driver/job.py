@@ -206,7 +206,7 @@ class Streaming:
         for row in begun.rows:
             status = statuses.get(row.key.shard)
             if status is None:
-                raise Busy(f"{row.key.shard} no longer answers: the DN set may have changed", where="source")
+                raise Busy(f"{row.key.shard} does not answer: the DN set may have changed", where="source")
             refuse(compare(row, status))
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name

@@ -130,7 +130,7 @@ class TargetForm(ActScreen):
         """What stands in the field is where to; without any the field stays."""
         self.taking = False
         value = self.query_one(Value).value.strip()
-        if value:
+        if value and self.wanted and self.is_current:  # it may have been left meanwhile
             self._plan(Target(self.wanted, value))
         self.console.release_keys()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slotkeeper.core.domain.progress import ProgressRow
-from slotkeeper.core.domain.reset import DONE, NEVER_BEGUN, ROLLED_BACK, ResetEntry, Swap
+from slotkeeper.core.domain.reset import DONE, ROLLED_BACK, ResetEntry, Swap
 from slotkeeper.core.domain.reset_checks import moved_from
 from slotkeeper.core.domain.watch import trouble
 from slotkeeper.core.drivers import pg
@@ -121,11 +121,11 @@ class PostgresResets(PostgresProgress):
     def note_epoch(self, reset: str, epoch: int) -> None:
         self.session.changed("note_epoch", {"id": reset, "epoch": epoch}, _SQL)
 
-    def ended(self, limit: int = 100) -> list[tuple[str, int | None]]:
+    def ended(self, limit: int = 100) -> list[tuple[str, int]]:
         with self.session.transaction() as cursor:
             if not all(self.session.has(cursor, name, _SQL) for name in ("exists", "has_epoch")):
                 return []
-            which = {**self._all, "never_begun": NEVER_BEGUN, "limit": limit}
+            which = {**self._all, "limit": limit}
             return [(plan, epoch) for plan, epoch in self.session.run(cursor, "ended", which, _SQL).fetchall()]
 
     def target_changed(self) -> str:

@@ -69,13 +69,13 @@ WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)
 ORDER BY begun_at DESC, id DESC LIMIT %(limit)s
 
 -- name: ended
--- The plans of a slot's resets that have ended, and the epoch that each raised, the newest first: epochs only grow, a
--- clock may be set back.
+-- The plans of a slot's ended resets that raised an epoch, and that epoch, the newest first: epochs only grow, a clock
+-- may be set back.
 SELECT plan, epoch
 FROM {schema}.slotkeeper_resets
 WHERE source = %(source)s AND source_table = %(source_table)s AND slot = %(slot)s
-  AND ended_at IS NOT NULL AND outcome <> %(never_begun)s
-ORDER BY coalesce(epoch, 0) DESC, begun_at DESC, id DESC LIMIT %(limit)s
+  AND ended_at IS NOT NULL AND epoch IS NOT NULL
+ORDER BY epoch DESC, begun_at DESC, id DESC LIMIT %(limit)s
 
 -- name: writable
 -- Whether this session may change the progress rows now.
