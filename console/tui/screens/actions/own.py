@@ -76,7 +76,7 @@ class OwnConfirm(Confirm):
     def begin(self, typed: dict[Part, str]) -> None:
         pairs = [f"{key}={self._row.get(key, '')}" for key in ROW]
         folder = str(Path(self.console.services.folder).resolve())
-        words = (folder, str(self._file), self._command.name, typed.get(Part.REASON, ""), *pairs)
+        words = (folder, str(self._file), self._command.name, self._command.mark, typed.get(Part.REASON, ""), *pairs)
         what = f"run {self._command.name} {self._row.get('JOB', '')}".rstrip()
         id = self.set_going(Order(words, what, self._row.get("JOB", ""), program=OWN, shown=self._command.run))
         if id is not None:
