@@ -10,7 +10,8 @@ from textual.pilot import Pilot
 from slotkeeper.console.actions.own import Context, Own
 from slotkeeper.console.actions.record import Said
 from slotkeeper.console.actions.runner import OWN
-from slotkeeper.console.tui import own
+from slotkeeper.console.cli.context import NOTE, Invocation
+from slotkeeper.console.tui import app, own
 from slotkeeper.console.tui.screens.actions.base import Sheet
 from slotkeeper.console.tui.screens.actions.menu import JobMenu
 from slotkeeper.console.tui.screens.actions.own import OwnConfirm, OwnProgress
@@ -187,3 +188,15 @@ async def test_the_output_of_a_program_that_wrote_hundreds_of_thousands_of_lines
     assert "stdout   last" in screen(made.app) and "298,001 lines before these" not in shown
     sheet = made.app.screen.query_one(Sheet)
     assert len(sheet._lines) < 3 * MOST_LINES
+
+
+def test_what_one_place_says_to_do_is_not_said_in_the_context_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str | None] = []
+
+    def opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | None]:
+        said.append(shared.env.get(NOTE))
+        return 0, Context("prod", Path("/prod.toml")) if len(said) == 1 else None
+
+    monkeypatch.setattr(app, "_opened", opened)
+    assert app.open_console(Invocation(env={NOTE: "Demo\nslotkeeper slots reset t s", "HOME": "/h"})) == 0
+    assert said == ["Demo\nslotkeeper slots reset t s", None]

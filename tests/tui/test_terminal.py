@@ -45,7 +45,7 @@ def _goes_on(writer: Writer) -> bool:
     return writer.process.poll() is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_ends_the_console_and_puts_the_terminal_back(number: signal.Signals, writer: Writer) -> None:
     with Terminal(console(writer.config)) as terminal:
         terminal.shows("Overview", JOB)
