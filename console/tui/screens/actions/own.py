@@ -23,7 +23,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 MOST_SHOWN = 200
-"""The last lines of the output on this screen; `:actions` and Enter show all that is kept."""
+"""The last lines of the output on this screen; `:actions` and Enter show more."""
 
 
 class OwnProgress(Progress):
