@@ -12,6 +12,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ class OwnCommand:
     def text(self) -> str:
         """The argument list for people."""
         return shlex.join(self.run)
+
+    @property
+    def mark(self) -> str:
+        """What another argument list does not have; no word of one has a NUL."""
+        return sha256("\0".join(self.run).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ def _each(reading: _Reading, found: object, take: Callable[[dict[str, Any]], Non
     for one in found:
         try:
             take(one if isinstance(one, dict) else {})
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:  # a user without a home has no ~
             name = one.get("name") if isinstance(one, dict) else None
             reading.faults.append(f"{FILE}: {safe(name, 40) if name else 'one without a name'}: {error}; left out")
 

@@ -1,8 +1,9 @@
 """Runs one own command for the console: without a shell, in a session of its own, with two lines in the audit.
 
-`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME REASON KEY=VALUE...`. The file is read again, by the
-same rules. What the program writes is passed on up to a limit, so that none fills the disk. SIGINT or SIGTERM ends the
-program and what it has started in its session: SIGTERM first, after some seconds SIGKILL.
+`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME MARK REASON KEY=VALUE...`. The file is read again, by
+the same rules, and an argument list without the MARK of the one that was shown is not run. What the program writes is
+passed on up to a limit, so that none fills the disk. SIGINT or SIGTERM ends the program and what it has started in its
+session: SIGTERM first, after some seconds SIGKILL.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _signals: list[int] = []
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the program's exit code, 128 and the signal where one ended it, 3 where it was refused."""
-    folder, file, name, reason, *pairs = sys.argv[1:] if argv is None else argv
+    folder, file, name, mark, reason, *pairs = sys.argv[1:] if argv is None else argv
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: _signals.append(number))
     try:
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = found.command(name)
         if command is None:
             raise Refused(f"no own command {safe(name, 40)}", next(iter(found.faults), f"it is not in {own.FILE}"))
+        if command.mark != mark:
+            raise Refused(f"own command {name} is not as it was shown: {safe(command.text, 200)}", "ask for it again")
         row = dict(pair.split("=", 1) for pair in pairs)
         return _run(Audit(StateFolder.open(Path(folder))), command, row, reason)
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from slotkeeper.console.cli.context import Invocation
+from slotkeeper.console.cli.context import NOTE, Invocation
 from slotkeeper.console.monitor.poller import EVERY, LocalSeen, SlotsSeen
 from slotkeeper.console.monitor.sink_pollers import SinkPolled
 from slotkeeper.console.monitor.snapshot import Level, Local, MonitorState, Tables
@@ -444,7 +444,8 @@ def open_console(shared: Invocation) -> int:
         code, context = _opened(shared, state_dir)
         if context is None:
             return terminal.followed(code, shared.env)
-        shared, state_dir = replace(shared, config=context.config), context.state_dir
+        env = {name: value for name, value in shared.env.items() if name != NOTE}  # it is of the place that is left
+        shared, state_dir = replace(shared, config=context.config, env=env), context.state_dir
 
 
 def _opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | None]:

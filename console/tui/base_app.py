@@ -119,6 +119,8 @@ def _collect_garbage() -> None:
 
 
 MESSAGE_SECONDS = 8.0
+MOST_KEYS = 500
+"""Keys that wait at most, more than a field takes; what a terminal pastes as keys beyond them is dropped."""
 
 
 class Shell(PatchedApp):
@@ -247,7 +249,8 @@ class Shell(PatchedApp):
             return False
         if awaits is None and not self._keys:
             return False
-        self._keys.append((event, bool(awaits)))
+        if len(self._keys) < MOST_KEYS:
+            self._keys.append((event, bool(awaits)))
         if awaits is None:
             self.release_keys()
         return True
@@ -391,14 +394,20 @@ class Shell(PatchedApp):
 
     def turn_mouse(self, on: bool) -> bool:
         """Mouse on or off; whether this terminal has one. A move without a button is never asked for: it is traffic."""
+        if not self._told_mouse(on):
+            return False
+        if self.is_running and isinstance(self.screen, Frame):
+            self.screen.draw_crumb()
+        return True
+
+    def _told_mouse(self, on: bool) -> bool:
+        """Tell the terminal, and draw nothing: a defect may be in what draws."""
         driver = self._driver
         if driver is None or not hasattr(driver, "_disable_mouse_support"):
             return False
         driver.write("".join(f"\x1b[?{mode}{'h' if on else 'l'}" for mode in _MOUSE_MODES))
         driver.flush()
-        self.mouse_on = driver._mouse = on  # what ends by a defect gives it back as Textual does
-        if self.is_running and isinstance(self.screen, Frame):
-            self.screen.draw_crumb()
+        self.mouse_on = driver._mouse = on
         return True
 
     def exit(self, result: int | None = None, return_code: int = 0, message: object = None) -> None:
@@ -458,6 +467,8 @@ class Shell(PatchedApp):
             self._exception = error
             self._exception_event.set()
         self.defect = self.defect or error
+        if self.mouse_on:
+            self._told_mouse(False)
         self._close_messages_no_wait()
 
     def now_real(self) -> datetime:

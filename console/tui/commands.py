@@ -25,6 +25,7 @@ from slotkeeper.console.tui.theme import THEMES, style_of
 from slotkeeper.console.tui.widgets.line import Line, catch
 from slotkeeper.console.views.rows import plain
 from slotkeeper.console.views.slots import SlotFacts, all_slots
+from slotkeeper.core.domain.text import safe
 
 if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
@@ -363,9 +364,11 @@ class PaletteScreen(ModalScreen[str]):
         theme, ascii_only = self.app.theme, self._owner.ascii_only
         lines = []
         for place, (typed, does) in enumerate(offered[first : first + _MOST], first):
-            words = Text(plain(f" :{typed:<16}", ascii_only), style="reverse" if place == self._chosen else "", end="")
+            words = Text(
+                plain(f" :{safe(typed, 200):<16}", ascii_only), style="reverse" if place == self._chosen else "", end=""
+            )
             lines.append(words.append(f"  {does}", style_of(theme, "dim")))
         said = said or ("" if lines else "nothing begins so; Esc closes")
-        lines += [Text(plain(f" {said}", ascii_only), style=style_of(theme, "warn"), end="")] if said else []
+        lines += [Text(plain(f" {safe(said, 300)}", ascii_only), style=style_of(theme, "warn"), end="")] if said else []
         text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
         self.query_one("#offered", Line).say(text, layout=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import Console
 from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, LayoutUpdate
@@ -48,7 +49,7 @@ class Sparing(CompositorUpdate):
                 if not text:
                     continue
                 codes = style._make_ansi_codes(system) if style is not None else ""
-                found.append(turn(pen, codes) + text)
+                found.append(turn(pen, codes) + (text if text.isprintable() else harmless(text)))
                 pen = codes
             here = x + strip.cell_length, y
         return "".join([*found, turn(pen, "")])
@@ -68,6 +69,15 @@ class Sparing(CompositorUpdate):
                 if chop is not None and x < last and first < end:
                     start = max(x, first)
                     yield start, y, chop.crop(start - x, min(end, last) - x)
+
+
+def harmless(text: str) -> str:
+    """As many cells of what can be printed: whatever a screen has let through, no control reaches the terminal.
+
+    >>> harmless("a\\x1b[2J\\u202eb\\u3000c")
+    'a[2Jb  c'
+    """
+    return "".join(one if one.isprintable() else " " * cell_len(one) for one in text)
 
 
 @lru_cache(1024)

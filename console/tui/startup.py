@@ -60,10 +60,15 @@ def open_console(shared: Invocation) -> int:
 
 
 SECONDS = 0.3
+PART_SECONDS = 0.5
+"""So long the rest of an answer is waited for: left to Textual, it would be keys."""
 SIGNS = "\u25cf\u25b2\u25d0\u2714\u2716\u2013\u2192\u00b7\u2500\u2588"
 """Of each kind that a terminal or its font may draw two cells wide: signs, dashes, arrows, lines and blocks."""
 _QUESTION = f"\r{SIGNS}\x1b[6n\r\x1b[K".encode()
 _ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
+_PART = re.compile(rb"\x1b(\[[\d;]*)?\Z")
+_MOST_BYTES = 4_096
+"""Whatever writes more into a terminal than somebody types before an answer is no terminal that gives one."""
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 _NARROW = len(SIGNS) + 1
 """The column behind them where each takes one cell, counted from 1."""
@@ -93,13 +98,15 @@ class Question:
     def wide(self) -> bool:
         """Whether a sign takes two cells; a terminal that does not answer in time draws as most do."""
         seen = b""
-        while (left := self._until - time.monotonic()) > 0 or select.select([self._keyboard], [], [], 0)[0]:
-            if select.select([self._keyboard], [], [], max(0.0, left))[0]:
-                got = os.read(self._keyboard, 64)
-                seen += got
-                found = _ANSWER.search(seen)
-                if found or not got:
-                    return found is not None and int(found[1]) > _NARROW
+        while len(seen) < _MOST_BYTES:
+            left = PART_SECONDS if _PART.search(seen) else 0.0
+            if not select.select([self._keyboard], [], [], max(left, self._until - time.monotonic()))[0]:
+                break
+            got = os.read(self._keyboard, 64)
+            seen += got
+            found = _ANSWER.search(seen)
+            if found or not got:
+                return found is not None and int(found[1]) > _NARROW
         return False
 
 

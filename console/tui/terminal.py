@@ -27,9 +27,9 @@ for _name, _value in _SETTINGS.items():
 
 
 def end_on_signals(leave: Callable[[], object]) -> None:
-    """SIGTERM and SIGHUP leave the console in order, so that the terminal is put back."""
+    """What ends a program leaves the console in order, so that the terminal is put back; Ctrl-C is a key here."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, leave)
 
 

@@ -135,6 +135,8 @@ def _walk(walk: Walk) -> None:
     walk.open("slots", "3", wait=TABLE.partition(".")[2])
     walk.page_down("slots")
     walk.below("slots")
+    walk.open("palette", ":", "slot ", "\x1b[A", "\t", wait=":slot ")
+    walk.open("palette", ESCAPE, wait="? help")
     walk.open("binlog", "5", wait="READ BY")
     walk.open("binlog", "\r", wait=f"> {TABLE}")
     walk.open("binlog", wait=" I  ")

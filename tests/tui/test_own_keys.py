@@ -10,9 +10,12 @@ from textual.pilot import Pilot
 from slotkeeper.console.actions.own import Context, Own
 from slotkeeper.console.actions.record import Said
 from slotkeeper.console.actions.runner import OWN
-from slotkeeper.console.tui import own
+from slotkeeper.console.cli.context import NOTE, Invocation
+from slotkeeper.console.tui import app, own
+from slotkeeper.console.tui.screens.actions.base import Sheet
 from slotkeeper.console.tui.screens.actions.menu import JobMenu
 from slotkeeper.console.tui.screens.actions.own import OwnConfirm, OwnProgress
+from slotkeeper.console.tui.screens.actions.progress import MOST_LINES, OutputScreen
 from tests.tui.filled import Filled, console, drive, driven, press, screen
 from tests.tui.planted import arm, plant, typed, until, until_asked
 
@@ -60,7 +63,8 @@ async def test_a_key_asks_first_and_runs_the_list_for_the_row_only_while_armed(m
     await press(pilot, "f5", "y")
     (order,) = runs.orders
     assert order.program == OWN and order.shown == ("/usr/bin/printenv", "JOB", "a b") and order.key == "stock_rt"
-    assert order.words[2:5] == ("show", "INC-2304", "JOB=stock_rt") and order.words[-1] == "DN="
+    assert made.app.own is not None and (shown_one := made.app.own.command("show")) is not None
+    assert order.words[2:6] == ("show", shown_one.mark, "INC-2304", "JOB=stock_rt") and order.words[-1] == "DN="
     assert isinstance(made.app.screen, OwnProgress)
     id = list(runs.actions)[-1]
     runs.outputs[id] = Said("first \x1b[31mred\x1b]0;title\x07\nsecond\n", "")
@@ -138,7 +142,7 @@ def test_contexts_are_found_in_the_usual_places_and_those_of_the_file_win(
     monkeypatch.setattr(own, "SHARED", tmp_path / "absent")
     (state / "slotkeeper").chmod(0o777)
     assert "is writable by other users" in own.fault_of(own.contexts(made.app)["local"])
-    assert own.fault_of(Context("x", state_dir=tmp_path / "absent")).endswith("does not exist")
+    assert own.fault_of(Context("x", state_dir=tmp_path / "absent")).endswith("absent does not exist")
     assert own.fault_of(Context("x", config=tmp_path / "absent.toml"))
 
 
@@ -165,3 +169,34 @@ def test_another_context_is_opened_after_forms_are_closed_and_is_read_only(tmp_p
 
     drive(made, do)
     assert chosen() == Context("lab", state_dir=other)
+
+
+@driven(with_file)
+async def test_the_output_of_a_program_that_wrote_hundreds_of_thousands_of_lines_shows_the_last_ones(
+    made: Filled, pilot: Pilot[int]
+) -> None:
+    runs = plant(made)
+    await loaded(made, pilot)
+    await arm(pilot, made.app)
+    await press(pilot, "f5", "y")
+    id = list(runs.actions)[-1]
+    runs.end(id, 0, None, "\n" * 3_000)
+    runs.outputs[id] = Said("\n" * 300_000 + "last\n", "\n" * 3_000)
+    made.app.push_screen(OutputScreen(id))
+    shown = await until(pilot, made.app, "1,000 lines before these", f"{id}.err")
+    await press(pilot, "end")
+    assert "stdout   last" in screen(made.app) and "298,001 lines before these" not in shown
+    sheet = made.app.screen.query_one(Sheet)
+    assert len(sheet._lines) < 3 * MOST_LINES
+
+
+def test_what_one_place_says_to_do_is_not_said_in_the_context_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str | None] = []
+
+    def opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | None]:
+        said.append(shared.env.get(NOTE))
+        return 0, Context("prod", Path("/prod.toml")) if len(said) == 1 else None
+
+    monkeypatch.setattr(app, "_opened", opened)
+    assert app.open_console(Invocation(env={NOTE: "Demo\nslotkeeper slots reset t s", "HOME": "/h"})) == 0
+    assert said == ["Demo\nslotkeeper slots reset t s", None]

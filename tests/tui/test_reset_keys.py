@@ -18,6 +18,7 @@ from textual.pilot import Pilot
 
 from slotkeeper.console.actions.runner import Order
 from slotkeeper.console.tui.app import ConsoleApp
+from slotkeeper.console.tui.base_app import MOST_KEYS as MOST_WAITING
 from slotkeeper.console.tui.screens.actions.menu import TargetForm
 from slotkeeper.console.tui.screens.actions.preview import SlotConfirm, SlotPlan
 from slotkeeper.core.domain.job import JobState
@@ -244,3 +245,19 @@ def test_however_the_keys_come_they_say_the_same(tmp_path: Path, seed: int) -> N
             assert "--point=dn_1=10500" in runs.orders[0].words
 
         drive(made, do)
+
+
+@driven(lambda folder: made_with(folder, lambda order: None))
+async def test_a_paste_that_comes_as_keys_while_a_plan_is_made_does_not_grow_without_end(
+    made: Filled, runs: Planted, pilot: Pilot[int]
+) -> None:
+    await arm(pilot, made.app, "INC-1")
+    await press(pilot, "3", "r", "g")
+    line = SlowLine(made.app)
+    line.press("a", "r", "e", "enter")
+    await until_asked(pilot, lambda: len(runs.orders) == 1)
+    line.type("x" * (3 * MOST_WAITING))
+    await until_asked(pilot, lambda: len(made.app._keys) == MOST_WAITING)
+    line.press("escape")
+    await until_asked(pilot, lambda: not made.app._keys)
+    assert not runs.done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -19,7 +21,9 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 
+from slotkeeper.console.tui.commands import COMMANDS
 from slotkeeper.console.tui.output import Sparing
+from slotkeeper.console.tui.widgets.line import Line
 from tests.support.terminal import _PLACE, _TOKEN, plain
 from tests.tui.filled import LARGE, Filled, console, drive, driven, press
 
@@ -186,3 +190,24 @@ def test_what_was_sent_adds_up_to_what_is_shown(tmp_path: Path, sent: list[str])
             assert terminal == _whole(made.app), key
 
     drive(made, do, LARGE)
+
+
+@given(st.text(max_size=40))
+def test_whatever_a_widget_draws_no_control_reaches_the_terminal_and_no_cell_moves(text: str) -> None:
+    strip = Strip([Segment(text)])
+    sent = Sparing(LayoutUpdate([[strip]], Region(0, 0, WIDTH, 1))).render_segments(Console())
+    body = sent.removeprefix("\x1b[1;1H")
+    assert body.isprintable() and cell_len(body) == strip.cell_length
+
+
+@driven()
+async def test_hostile_names_among_the_completions_of_the_palette_are_visible_text(
+    made: Filled, pilot: Pilot[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = "x\x1b]0;t\x07\x1b[2J\u202e"
+    monkeypatch.setattr("slotkeeper.console.tui.commands.slots_known", lambda app: {hostile: None})
+    monkeypatch.setitem(COMMANDS, "slot", replace(COMMANDS["slot"], values=lambda app: [hostile]))
+    await press(pilot, "colon", *"slot", "space", "down")
+    shown = made.app.screen.query_one("#offered", Line)._strips
+    text = "".join(one.text for one in shown)
+    assert "x\\x1b]0;t\\x07" in text and text.isprintable()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
+import struct
 import subprocess
 import sys
 import termios
+import threading
+import tty
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +29,7 @@ from slotkeeper.core.state.sqlite import Store
 from tests.support.printed import bare
 from tests.support.terminal import Terminal as drawn_by
 from tests.support.terminal import console as console_at
+from tests.support.waiting import until as until_true
 from tests.tui.filled import console, drive, on_screen, press, screen
 from tests.tui.planted import until
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, QUESTION, ROOT, Terminal, ignore_hangup
@@ -289,3 +296,52 @@ def test_the_status_elsewhere_loads_no_screen() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert ran.stdout.strip().endswith("loaded []"), ran.stderr
+
+
+class Keyboard:
+    """A terminal that answers in pieces, each once what came before was read."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.master, self.slave = os.openpty()
+        tty.setraw(self.slave)
+        self._pieces = pieces
+        self.question = startup.Question(self.slave, self.slave)
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        with suppress(OSError):
+            for piece in self._pieces:
+                os.write(self.master, piece)
+                until_true(lambda: _unread(self.slave) == 0, 30, "it to be read")
+
+    def close(self) -> int:
+        """How many bytes are left for whoever reads next."""
+        left = _unread(self.slave)
+        os.close(self.slave)
+        os.close(self.master)
+        self._thread.join(30)
+        return left
+
+
+def _unread(descriptor: int) -> int:
+    return struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
+
+
+@pytest.mark.parametrize("late", [b"\x1b", b"\x1b[", b"\x1b[24", b"\x1b[24;"])
+def test_an_answer_of_which_only_a_part_is_there_in_time_leaves_no_keys_behind(
+    late: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(startup, "SECONDS", 0.0)
+    monkeypatch.setattr(startup, "PART_SECONDS", 30.0)
+    keyboard = Keyboard(late, b"\x1b[24;11R".removeprefix(late))
+    until_true(lambda: _unread(keyboard.slave) == len(late), 30, "a part of the answer")
+    assert keyboard.question.wide() is False
+    assert keyboard.close() == 0
+
+
+def test_a_terminal_that_writes_without_end_holds_up_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(startup, "SECONDS", 3_600.0)
+    keyboard = Keyboard(*[b"j" * 512] * 1_000)
+    assert keyboard.question.wide() is False
+    keyboard.close()

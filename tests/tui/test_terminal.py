@@ -45,7 +45,7 @@ def _goes_on(writer: Writer) -> bool:
     return writer.process.poll() is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_ends_the_console_and_puts_the_terminal_back(number: signal.Signals, writer: Writer) -> None:
     with Terminal(console(writer.config)) as terminal:
         terminal.shows("Overview", JOB)
@@ -55,6 +55,19 @@ def test_a_signal_ends_the_console_and_puts_the_terminal_back(number: signal.Sig
         assert terminal.screen.foreign == []
         assert seconds < WATCH
     assert _goes_on(writer)
+
+
+def test_a_defect_puts_the_terminal_back_with_every_mode_of_the_mouse(writer: Writer) -> None:
+    broken = (
+        "import sys; from slotkeeper.console.tui.screens.help import HelpScreen; HelpScreen.draw = lambda self: 1/0"
+    )
+    runs = "from slotkeeper.console.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    with Terminal([sys.executable, "-c", f"{broken}; {runs}", *console(writer.config)[3:]]) as terminal:
+        terminal.shows("Overview", JOB)
+        terminal.until(lambda: terminal.screen.modes.get("1002", False), "the mouse to be on")
+        terminal.send("?")
+        assert terminal.gone() != 0
+        assert terminal.screen.modes == PUT_BACK
 
 
 def test_a_signal_while_something_lies_over_the_screen_puts_it_back_too(writer: Writer) -> None:

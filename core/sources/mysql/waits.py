@@ -35,7 +35,7 @@ _PROCESS = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
 _LIMIT = "SELECT @@GLOBAL.lock_wait_timeout"
 _BY_SCHEMA = (
     "SELECT DISTINCT CONCAT(g.object_schema, '.', g.object_name), h.processlist_id, h.processlist_user, a.attr_value,"
-    " h.processlist_command, h.processlist_time, h.processlist_info"
+    " h.processlist_command, h.processlist_time, LEFT(h.processlist_info, 4096)"
     " FROM performance_schema.metadata_locks g"
     " JOIN performance_schema.threads h ON h.thread_id = g.owner_thread_id"
     " LEFT JOIN performance_schema.session_account_connect_attrs a"
@@ -43,18 +43,19 @@ _BY_SCHEMA = (
     " WHERE g.object_type = 'TABLE' AND g.lock_status = 'GRANTED' AND h.processlist_id <> CONNECTION_ID()"
 )
 _BY_PLUGIN = (
-    "SELECT DISTINCT CONCAT(g.table_schema, '.', g.table_name), p.id, p.user, NULL, p.command, p.time, p.info"
-    " FROM information_schema.metadata_lock_info g JOIN information_schema.processlist p ON p.id = g.thread_id"
+    "SELECT DISTINCT CONCAT(g.table_schema, '.', g.table_name), p.id, p.user, NULL, p.command, p.time,"
+    " LEFT(p.info, 4096) FROM information_schema.metadata_lock_info g"
+    " JOIN information_schema.processlist p ON p.id = g.thread_id"
     " WHERE g.lock_type = 'Table metadata lock' AND p.id <> CONNECTION_ID()"
 )
 _BY_TRANSACTION = (
-    "SELECT '', p.id, p.user, NULL, p.command, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), p.info"
+    "SELECT '', p.id, p.user, NULL, p.command, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), LEFT(p.info, 4096)"
     " FROM information_schema.innodb_trx t JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id"
     " WHERE p.id <> CONNECTION_ID()"
 )
 _THERE = "SELECT COUNT(*) FROM information_schema.processlist WHERE id = %s"
 _OURS = (
-    "SELECT id, user, db, info, {time} FROM information_schema.processlist"
+    "SELECT id, user, db, LEFT(info, 4096), {time} FROM information_schema.processlist"
     " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY id"
 )
 _MILLISECONDS, _SECONDS = "time_ms", "time * 1000"

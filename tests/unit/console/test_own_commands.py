@@ -132,7 +132,8 @@ def run(file: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[b
 
     def go(code: str, *pairs: str, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
         written(file, f'[[command]]\nname = "it"\nrun = [{json.dumps(sys.executable)}, "-c", {json.dumps(code)}]\n')
-        words = [*OWN, str(tmp_path / "state"), str(file), "it", "INC-7", *pairs]
+        mark = OwnCommand("it", "", (sys.executable, "-c", code)).mark
+        words = [*OWN, str(tmp_path / "state"), str(file), "it", mark, "INC-7", *pairs]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(words, stdout=pipe, stderr=pipe, env={**os.environ, **(environment or {})}))
         return started[-1]
@@ -254,9 +255,33 @@ def test_a_command_that_has_gone_or_a_file_that_was_opened_meanwhile_runs_nothin
         str(file),
         "it",
         "",
+        "",
     ]
     ended = subprocess.run(words, capture_output=True, check=False, timeout=60)
     assert ended.returncode == 3 and b"no own command it" in ended.stderr and not ended.stdout
+
+
+def test_an_argument_list_that_was_changed_after_it_was_shown_is_not_run(file: Path, tmp_path: Path) -> None:
+    shown = OwnCommand("it", "", ("true", "a"))
+    assert shown.mark != OwnCommand("it", "", ("true a",)).mark != OwnCommand("it", "", ("true", "b")).mark
+    touched = tmp_path / "ran"
+    written(file, f'[[command]]\nname = "it"\nrun = ["touch", {json.dumps(str(touched))}]\n')
+    words = [*OWN, str(tmp_path / "state"), str(file), "it", shown.mark, "INC-7"]
+    ended = subprocess.run(words, capture_output=True, check=False, timeout=60)
+    assert ended.returncode == 3 and b"own command it is not as it was shown: touch" in ended.stderr
+    assert not touched.exists() and not (tmp_path / "state").exists()
+
+
+def test_a_path_from_the_home_of_a_user_without_one_is_a_fault_and_the_rest_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody(uid: int) -> object:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    found = own.read_text((TAIL + '[contexts]\nx = {config = "~/a"}\n').encode(), {})
+    assert found.command("tail") is not None and found.faults[0].startswith("console.toml: x: Could not determine home")
 
 
 def test_the_console_s_runner_starts_it_shows_what_it_writes_and_ends_one_that_hangs(
@@ -265,7 +290,8 @@ def test_the_console_s_runner_starts_it_shows_what_it_writes_and_ends_one_that_h
     code = "import os, signal; print(os.environ['JOB'], '\\x1b[31m', flush=True)\nwhile True: signal.pause()"
     written(file, f'[[command]]\nname = "it"\nrun = [{json.dumps(sys.executable)}, "-c", {json.dumps(code)}]\n')
     runs = Runner(tmp_path / "state", SystemClock())
-    words = (str(tmp_path / "state"), str(file), "it", "INC-7", f"JOB={HOSTILE}", "TABLE=", "SLOT=", "DN=")
+    mark = OwnCommand("it", "", (sys.executable, "-c", code)).mark
+    words = (str(tmp_path / "state"), str(file), "it", mark, "INC-7", f"JOB={HOSTILE}", "TABLE=", "SLOT=", "DN=")
     id = runs.start(Order(words, "run it", HOSTILE, program=OWN, shown=(sys.executable, "-c", code)))
     until(lambda: runs.said(id).out.count("\x1b[31m") == 2, 60, "it to write")
     assert runs.said(id).out.startswith(HOSTILE) and runs.cancel(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -98,3 +99,12 @@ def test_where_only_transactions_are_told_a_job_is_not_blamed_while_another_logi
     assert doubtful.hidden.startswith("hidden: pid 4") and "for pid 99 of a job or for pid 7 of another login" in (
         doubtful.hidden
     )
+
+
+def test_no_statement_asks_for_all_of_what_another_session_runs_which_may_be_a_gigabyte() -> None:
+    asked = (of_mysql._WAITING, of_mysql._OURS, of_mysql._BY_SCHEMA, of_mysql._BY_PLUGIN, of_mysql._BY_TRANSACTION)
+    for statement in asked:
+        assert (
+            re.findall(r"\w*info\b(?!\w)", re.sub(r"LEFT\([a-z_.]*info, 4096\)|metadata_lock_info", "", statement))
+            == []
+        )

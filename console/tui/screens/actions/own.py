@@ -23,7 +23,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 MOST_SHOWN = 200
-"""The last lines of the output on this screen; `:actions` and Enter show all that is kept."""
+"""The last lines of the output on this screen; `:actions` and Enter show more."""
 
 
 class OwnProgress(Progress):
@@ -76,7 +76,7 @@ class OwnConfirm(Confirm):
     def begin(self, typed: dict[Part, str]) -> None:
         pairs = [f"{key}={self._row.get(key, '')}" for key in ROW]
         folder = str(Path(self.console.services.folder).resolve())
-        words = (folder, str(self._file), self._command.name, typed.get(Part.REASON, ""), *pairs)
+        words = (folder, str(self._file), self._command.name, self._command.mark, typed.get(Part.REASON, ""), *pairs)
         what = f"run {self._command.name} {self._row.get('JOB', '')}".rstrip()
         id = self.set_going(Order(words, what, self._row.get("JOB", ""), program=OWN, shown=self._command.run))
         if id is not None:

@@ -27,7 +27,7 @@ from slotkeeper.console.actions.outcome import (
 )
 from slotkeeper.console.actions.preview import Preview
 from slotkeeper.console.actions.record import Action, Said
-from slotkeeper.console.actions.runner import Order
+from slotkeeper.console.actions.runner import KIND, Order
 from slotkeeper.console.actions.verbs import JobVerb, SlotVerb
 from slotkeeper.console.monitor.snapshot import Level
 from slotkeeper.console.tui.screens.actions.base import ActScreen
@@ -39,6 +39,8 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 POLL_SECONDS = 0.1
+MOST_LINES = 2_000
+"""Of each stream of an action's output on its screen."""
 UNREAD = "no record of it can be read"
 CONTINUES = "it continues without this screen; `:actions` shows it"
 
@@ -303,7 +305,7 @@ class ActionsScreen(TableScreen):
 
 
 class OutputScreen(ActScreen):
-    """What an action wrote, in full."""
+    """What an action wrote: all of it, or the last lines of very much."""
 
     its_place = "Actions > output"
 
@@ -325,8 +327,17 @@ class OutputScreen(ActScreen):
             (level, text),
             (Level.FINE, f"command  {safe(record.text, 1_000)}"),
             (Level.FINE, f"by {safe(record.by, 120)}, {pid}, asked for {clock(record.started_at)} UTC, exit {code}"),
-            *((Level.FINE, f"stderr   {safe(each, 2_000)}") for each in said.err.splitlines()),
-            *((Level.FINE, f"stdout   {safe(each, 20_000)}") for each in said.out.splitlines()),
+            *self._written("err", said.err, 2_000),
+            *self._written("out", said.out, 20_000),
         ]
         self.headline(f"{safe(record.what, 80)}   {one.stage.value}")
         self.sheet.fill(self.key, self.wrapped(lines))
+
+    def _written(self, name: str, text: str, limit: int) -> Lines:
+        """The last lines of a stream: hundreds of thousands of short ones would take seconds at each drawing."""
+        lines = text.splitlines()
+        if len(lines) > MOST_LINES:
+            kept = self.console.services.folder / KIND / f"{self.key}.{name}"
+            yield Level.REST, f"std{name}   {len(lines) - MOST_LINES:,} lines before these: {safe(kept, 200)}"
+        for each in lines[-MOST_LINES:]:
+            yield Level.FINE, f"std{name}   {safe(each, limit)}"
