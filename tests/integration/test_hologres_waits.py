@@ -44,7 +44,7 @@ def test_a_ddl_that_waits_for_a_job_s_session_is_told_until_that_ends(hologres: 
         stack.callback(session.close)
         reader = session.waits(WaitsAsked({TABLE: {"orders_slot": "orders"}}))
         assert reader is not None and not reader.read(time.time())
-        assert reader.hidden.startswith("hidden: other users' queries")
+        assert reader.hidden.startswith("hidden: this login cannot see other users' queries")
         thread = threading.Thread(target=alter)
         thread.start()
         try:

@@ -116,7 +116,7 @@ def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     try:
         assert main(["init", *options, *pair.words, "--table", TABLE, "--start"]) == 1
         said = capsys.readouterr()
-        assert "not started yet: job orders: start was asked for" in said.err and "see it: slotkeeper" in said.out
+        assert "not started yet: job orders: start was requested" in said.err and "see it: slotkeeper" in said.out
         assert main(["jobs", "show", "orders", *options]) == 0
     finally:
         assert main(["jobs", "stop", "orders", *options]) == 0

@@ -117,7 +117,7 @@ def test_what_is_stopped_paused_or_has_failed_between_the_look_and_the_start_sta
 
     before = jobs.view_of_job("orders").run
     (outcome,) = ensure(jobs.store, late)
-    assert outcome.what is Ensured.STAYS and "by now" in outcome.why
+    assert outcome.what is Ensured.STAYS and "already" in outcome.why
     assert jobs.view_of_job("orders").run == before and not jobs.view_of_job("orders").lives
 
 
