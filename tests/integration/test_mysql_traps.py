@@ -95,7 +95,7 @@ def test_without_full_metadata_signs_names_and_labels_come_from_information_sche
         names = [one.name for one in columns_of(event.table, described, read_charsets(maria.session))]
         assert names == ["id", "i", "e", "s", "t", "l", "b"]
         maria.run("ALTER TABLE f MODIFY i BIGINT UNSIGNED")
-        with pytest.raises(Unsupported, match=r"column i is bigint.* now"):
+        with pytest.raises(Unsupported, match=r"column i is now bigint"):
             maria.inserted()
     finally:
         maria.run("SET GLOBAL binlog_row_metadata = FULL")

@@ -78,18 +78,18 @@ CASES = {
         (MADE, f"{ALTER} ADD COLUMN loaded timestamptz NOT NULL DEFAULT now()"),
     ),
     "the source's old columns are not known": Case(
-        (ID, V, Column("x", "date", number=4)), (f"{ALTER} ADD COLUMN x date",), old=None
+        (ID, V, Column("x", "date", number=4)), (f"{ALTER} ADD COLUMN IF NOT EXISTS x date",), old=None
     ),
     "names that want quotes": Case(
         (ID, replace(V, name='a "b" c'), W, Column("Order", "numeric(9,1)", number=5)),
-        (f'{ALTER} RENAME COLUMN v TO "a ""b"" c"', f'{ALTER} ADD COLUMN "Order" numeric(9,1)'),
+        (f'{ALTER} RENAME COLUMN v TO "a ""b"" c"', f'{ALTER} ADD COLUMN IF NOT EXISTS "Order" numeric(9,1)'),
     ),
     "a collation": Case(
         (*OLD, Column("x", "text", collation='pg_catalog."C"', number=4)),
-        (f'{ALTER} ADD COLUMN x text COLLATE pg_catalog."C"',),
+        (f'{ALTER} ADD COLUMN IF NOT EXISTS x text COLLATE pg_catalog."C"',),
     ),
     "types that only a DWS has": Case(
-        (*OLD, Column("x", "nvarchar2(7)", number=4)), (f"{ALTER} ADD COLUMN x character varying(7)",)
+        (*OLD, Column("x", "nvarchar2(7)", number=4)), (f"{ALTER} ADD COLUMN IF NOT EXISTS x character varying(7)",)
     ),
     "a name that moved on": Case(
         (ID, replace(V, name="w"), replace(W, name="u")),
@@ -97,7 +97,7 @@ CASES = {
     ),
     "a type that the sink lacks": Case(
         (*OLD, Column("x", "kinds.mood", number=4)),
-        ("CREATE TYPE kinds.mood AS ENUM ('sad', 'o''k')", f"{ALTER} ADD COLUMN x kinds.mood"),
+        ("CREATE TYPE kinds.mood AS ENUM ('sad', 'o''k')", f"{ALTER} ADD COLUMN IF NOT EXISTS x kinds.mood"),
         (MADE, "CREATE SCHEMA kinds"),
         by_itself=False,
     ),

@@ -141,9 +141,8 @@ def test_a_cast_by_somebodys_function_is_not_called(warehouse: Warehouse, make_m
     cast = "CREATE CAST (ods.mood AS text) WITH FUNCTION public.effect(ods.mood)"
     run(warehouse, "CREATE ROLE stranger", effect, owner, cast)
     error = mirror.start().wait_error()
-    assert isinstance(error, Refused) and "runs effect(ods.mood) as the job's login" in error.message.replace(
-        "public.", ""
-    )
+    assert isinstance(error, Refused)
+    assert "runs effect(ods.mood) as the job's login" in error.message.replace("public.", "")
 
 
 def _names(mirror: Mirror) -> list[str]:

@@ -149,7 +149,7 @@ def test_a_created_slot_is_what_the_first_start_of_its_job_expects(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--reason", "r", "--confirm", "other"), "the name typed"),
+        (("--reason", "r", "--confirm", "other"), "the typed name is not"),
         (("--confirm", FOREIGN), "needs a reason"),
         (("--reason", "r", "--confirm", FOREIGN), "no configured job owns it"),
         (("--reason", "r", "--confirm", FOREIGN, "--confirm-table", TABLE), "are 40 now"),
