@@ -13,6 +13,7 @@ from slotkeeper.console.actions.runner import OWN
 from slotkeeper.console.tui import own
 from slotkeeper.console.tui.screens.actions.menu import JobMenu
 from slotkeeper.console.tui.screens.actions.own import OwnConfirm, OwnProgress
+from slotkeeper.core.domain.text import safe
 from tests.tui.filled import Filled, console, drive, driven, press, screen
 from tests.tui.planted import arm, plant, typed, until, until_asked
 
@@ -137,8 +138,9 @@ def test_contexts_are_found_in_the_usual_places_and_those_of_the_file_win(
     assert own.contexts(made.app)["prod"].config == Path("/mine.toml")
     monkeypatch.setattr(own, "SHARED", tmp_path / "absent")
     (state / "slotkeeper").chmod(0o777)
-    assert "can be written by others" in own.fault_of(own.contexts(made.app)["local"])
-    assert own.fault_of(Context("x", state_dir=tmp_path / "absent")).startswith("there is no folder")
+    assert own.fault_of(own.contexts(made.app)["local"]).endswith(" is writable by other users (mode 0777)")
+    absent = tmp_path / "absent"
+    assert own.fault_of(Context("x", state_dir=absent)) == f"folder {safe(absent, 120)} does not exist"
     assert own.fault_of(Context("x", config=tmp_path / "absent.toml"))
 
 
