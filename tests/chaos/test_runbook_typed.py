@@ -39,7 +39,8 @@ NAMED_ONLY = (
 the steps of an upgrade, which `tests/integration/test_upgrade.py` takes; then comes one for an audit of an earlier
 version, which `tests/unit/console/test_audit_command.py` has; two end a session in front of a job's, which
 `tests/integration/test_ended_blockers.py` types as `slotkeeper locks` prints it;
-`tests/unit/console/test_docs_command.py` opens pages. The last is for the day after a reset, which `tests/integration/test_awaits_copy.py` waits for."""
+`tests/unit/console/test_docs_command.py` opens pages. The last is for the day after a reset, which
+`tests/integration/test_awaits_copy.py` waits for."""
 WITHIN = 90.0
 
 Act = Callable[[World], None]
