@@ -369,7 +369,7 @@ async def test_what_fails_is_the_first_of_all_words(made: Filled, _: object, pil
 async def test_no_letter_is_listed_while_a_value_is_typed(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "t")
     shown = screen(made.app)
-    assert "> time" in shown and "Esc  the other targets" in shown and " snapshot  the table" not in shown
+    assert "> time" in shown and "Esc  the other targets" in shown and " snapshot  the next start" not in shown
     await typed(pilot, "es")
     assert made.app.screen.query_one(Input).value == "es"
     await press(pilot, "escape")
