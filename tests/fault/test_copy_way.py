@@ -169,7 +169,7 @@ def test_a_half_done_copy_that_does_not_tell_how_it_goes_in_is_refused_by_name(m
     mirror.at_sink("DROP TABLE slotkeeper_versions")
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "is not recorded" in error.message
+    assert "unknown mode of the unfinished copy" in error.message
     assert "--to snapshot" in error.hint
 
 
@@ -183,7 +183,7 @@ def test_a_half_done_copy_that_an_undo_brings_back_is_refused_by_name(mirror: Mi
     assert resetting.undo(backup).outcome == DONE
     error = mirror.start().wait_error()
     assert isinstance(error, Refused)
-    assert "is not recorded" in error.message
+    assert "unknown mode of the unfinished copy" in error.message
 
 
 @pytest.mark.chaos

@@ -306,7 +306,7 @@ def test_another_table_of_the_same_name_and_another_key_are_a_persons(
     run(warehouse, f"DROP TABLE {TABLE}")
     warehouse.create_table(TABLE, "id bigint NOT NULL, v text", ("id",))
     error = mirror.start().wait_error()
-    assert isinstance(error, Trouble) and "made again" in error.message
+    assert isinstance(error, Trouble) and "created again" in error.message
     assert not audit_of(mirror).lines and "type at the sink" not in error.hint
     assert Resetting(mirror, tmp_path / "state").reset(SNAPSHOT).outcome == DONE
     mirror.at_sink(f"ALTER TABLE {TARGET} DROP COLUMN w, DROP COLUMN n")

@@ -152,10 +152,10 @@ def test_row_security_that_comes_later_is_refused_by_the_next_start_and_by_verif
     mirror.start().wait_running()
     mirror.stop()
     mirror.source(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY few ON {TABLE} USING (id < 6)")
-    with pytest.raises(Refused, match="row security"):
+    with pytest.raises(Refused, match="row-level security"):
         verify(mirror.job, runs=False, on_rows=lambda done, planned: None)
     error = mirror.start().wait_error()
-    assert isinstance(error, Refused) and "row security" in error.message
+    assert isinstance(error, Refused) and "row-level security" in error.message
     mirror.source(f"ALTER TABLE {TABLE} DISABLE ROW LEVEL SECURITY")
     mirror.start().wait_running()
     mirror.wait_equal()
