@@ -158,7 +158,7 @@ class Screen:
                 self.foreign.append(f"{character!a} in {text[:40]!a}")
                 continue
             wide = get_character_cell_size(character)
-            if unicodedata.east_asian_width(character) == "A":
+            if wide and unicodedata.east_asian_width(character) == "A":  # so are marks, which take no cell
                 wide = self.ambiguous
             if not wide:
                 self._cells[self._row][max(0, self._column - 1)] += character

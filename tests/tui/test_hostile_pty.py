@@ -35,6 +35,8 @@ ESCAPE = "\x1b[27u"
 """As terminals of the kitty protocol send it: an Esc alone waits for what may follow it."""
 DOWN = "\x1b[6~"
 PAGES = 30
+PLACE = re.compile(r"\b(\d+) of (\d+)\b")
+"""Where the cursor or the last line is, of how many."""
 RAW = [one.encode() for one in tagged()[: len(TERMINAL)]]
 OPEN = dict.fromkeys(("1049", "1004", "2004", "1000", "1002", "1006"), True) | {"25": False, "7": False}
 """The modes that the console sets, and no others."""
@@ -89,17 +91,20 @@ class Walk:
         self.shown[name] = self.shown.get(name, "") + "\n" + self.terminal.screen.text
 
     def page_down(self, name: str) -> None:
-        """Page to the end, until a page more changes nothing, or as far as this walk goes."""
+        """To the last row where the screen numbers rows, else until a page more changes nothing; at most `pages`."""
         for _ in range(self.pages):
             before = _body(self.terminal.screen)
+            at = PLACE.search("\n".join(before))
+            if at and at[1] == at[2]:
+                return
             self.terminal.send(DOWN)
-            if not self._changed(before):
+            if not self._changed(before, 10.0 if at else 0.7):
                 return
             self.terminal.quiet(0.05)
             self.note(name)
 
-    def _changed(self, before: list[str]) -> bool:
-        deadline = time.monotonic() + 0.7
+    def _changed(self, before: list[str], within: float) -> bool:
+        deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             if _body(self.terminal.screen) != before:
                 return True
