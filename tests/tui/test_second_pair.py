@@ -223,7 +223,7 @@ def test_a_reset_looks_like_its_goldens(made: Filled) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app, "INC-1")
         await press(pilot, "3", "r", "a", "r", "e")
-        await until(pilot, made.app, "Checks")
+        await until(pilot, made.app, " LANE ", "10 of 10")
         drawn["reset_preview"] = lines(made.app)
         await press(pilot, "v")
         drawn["reset_words"] = lines(made.app)
