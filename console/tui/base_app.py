@@ -394,13 +394,13 @@ class Shell(PatchedApp):
 
     def turn_mouse(self, on: bool) -> bool:
         """Mouse on or off; whether this terminal has one. A move without a button is never asked for: it is traffic."""
-        if not self._told_mouse(on):
+        if not self._send_mouse(on):
             return False
         if self.is_running and isinstance(self.screen, Frame):
             self.screen.draw_crumb()
         return True
 
-    def _told_mouse(self, on: bool) -> bool:
+    def _send_mouse(self, on: bool) -> bool:
         """Tell the terminal, and draw nothing: a defect may be in what draws."""
         driver = self._driver
         if driver is None or not hasattr(driver, "_disable_mouse_support"):
@@ -468,7 +468,7 @@ class Shell(PatchedApp):
             self._exception_event.set()
         self.defect = self.defect or error
         if self.mouse_on:
-            self._told_mouse(False)
+            self._send_mouse(False)
         self._close_messages_no_wait()
 
     def now_real(self) -> datetime:

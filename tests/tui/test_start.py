@@ -325,7 +325,7 @@ class Keyboard:
 
 
 def _unread(descriptor: int) -> int:
-    return struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
+    return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0])
 
 
 @pytest.mark.parametrize("late", [b"\x1b", b"\x1b[", b"\x1b[24", b"\x1b[24;"])
