@@ -72,7 +72,7 @@ class Sparing(CompositorUpdate):
 
 
 def harmless(text: str) -> str:
-    """As many cells of what can be printed: whatever a screen has let through, no control reaches the terminal.
+    """The printable text, in as many cells: a control that a screen did not escape does not reach the terminal.
 
     >>> harmless("a\\x1b[2J\\u202eb\\u3000c")
     'a[2Jb  c'

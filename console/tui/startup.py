@@ -61,14 +61,18 @@ def open_console(shared: Invocation) -> int:
 
 SECONDS = 0.3
 PART_SECONDS = 0.5
-"""So long the rest of an answer is waited for: left to Textual, it would be keys."""
+"""Limit for the rest of an answer: Textual would take it for keys."""
 SIGNS = "\u25cf\u25b2\u25d0\u2714\u2716\u2013\u2192\u00b7\u2500\u2588"
 """Of each kind that a terminal or its font may draw two cells wide: signs, dashes, arrows, lines and blocks."""
 _QUESTION = f"\r{SIGNS}\x1b[6n\r\x1b[K".encode()
 _ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
 _PART = re.compile(rb"\x1b(\[[\d;]*)?\Z")
 _MOST_BYTES = 4_096
+<<<<<<< HEAD
 """Bytes after which a terminal is taken to give no answer: more than a person types before one."""
+=======
+"""Bytes before an answer at most, more than a user types: a terminal that sends more gives no answer."""
+>>>>>>> getin
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 _NARROW = len(SIGNS) + 1
 """The column behind them where each takes one cell, counted from 1."""

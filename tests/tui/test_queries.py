@@ -160,7 +160,7 @@ def test_a_query_that_does_not_live_and_one_whose_rows_are_gone(tmp_path: Path) 
         assert "second - STOPPED" in flowing(shown)
         assert "start it in its Spark program" in shown and "stop and start it" not in shown
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "STOPPED" in line]
-        assert row.count("-") > 2 and "59" not in row, "what it is behind by now is unknown: a dash besides the two signs"
+        assert row.count("-") > 2 and "59" not in row, "what it is behind by now: a dash besides two signs"
         stores.answer = None
         shown = await stores.read(pilot)
         assert "never started" in shown and "DataFrame query" not in shown, shown
