@@ -394,21 +394,13 @@ class Shell(PatchedApp):
 
     def turn_mouse(self, on: bool) -> bool:
         """Mouse on or off; whether this terminal has one. A move without a button is never asked for: it is traffic."""
-<<<<<<< HEAD
         if not self._set_mouse(on):
-=======
-        if not self._send_mouse(on):
->>>>>>> getin
             return False
         if self.is_running and isinstance(self.screen, Frame):
             self.screen.draw_crumb()
         return True
 
-<<<<<<< HEAD
     def _set_mouse(self, on: bool) -> bool:
-=======
-    def _send_mouse(self, on: bool) -> bool:
->>>>>>> getin
         """Tell the terminal, and draw nothing: a defect may be in what draws."""
         driver = self._driver
         if driver is None or not hasattr(driver, "_disable_mouse_support"):
@@ -476,11 +468,7 @@ class Shell(PatchedApp):
             self._exception_event.set()
         self.defect = self.defect or error
         if self.mouse_on:
-<<<<<<< HEAD
             self._set_mouse(False)
-=======
-            self._send_mouse(False)
->>>>>>> getin
         self._close_messages_no_wait()
 
     def now_real(self) -> datetime:

@@ -68,11 +68,7 @@ _QUESTION = f"\r{SIGNS}\x1b[6n\r\x1b[K".encode()
 _ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
 _PART = re.compile(rb"\x1b(\[[\d;]*)?\Z")
 _MOST_BYTES = 4_096
-<<<<<<< HEAD
 """Bytes after which a terminal is taken to give no answer: more than a person types before one."""
-=======
-"""Bytes before an answer at most, more than a user types: a terminal that sends more gives no answer."""
->>>>>>> getin
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 _NARROW = len(SIGNS) + 1
 """The column behind them where each takes one cell, counted from 1."""
