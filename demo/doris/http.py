@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from slotkeeper.demo.doris.faults import Faults
 
 LOOPBACK = "127.0.0.1"
-STANDIN = "slotkeeper-standin (no Apache Doris)"
+STANDIN = "slotkeeper-standin (not Apache Doris)"
 """The `Server` header of every answer."""
 
 

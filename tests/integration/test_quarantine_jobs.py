@@ -179,7 +179,7 @@ def test_a_replay_beside_a_running_job_and_what_later_changes_leave_of_it(
     mirror.stop()
     with pytest.raises(Refused, match="needs a reason"):
         replay(mirror.job, folder, [by_key["3"].id], " ")
-    with pytest.raises(Refused, match="no entry 999 of job"):
+    with pytest.raises(Refused, match="unknown entry 999 of job"):
         discard(mirror.job, folder, [999], "typo")
 
 
@@ -191,7 +191,7 @@ def test_a_job_that_no_longer_holds_rows_does_not_start_while_some_are_held(
     mirror.stop()
     quarantining, options = mirror.job, replace(mirror.job.sink_options, on_bad_row="stop")
     mirror.job = replace(mirror.job, sink_options=options)
-    assert "holds 1 rows in quarantine" in str(mirror.start().wait_error())
+    assert "has 1 rows in quarantine, but" in str(mirror.start().wait_error())
     done = discard(quarantining, StateFolder.open(tmp_path), [entries(mirror)[0].id], "not wanted")
     assert done[0].state is EntryState.DISCARDED
     mirror.start().wait_running()

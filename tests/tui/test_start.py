@@ -305,6 +305,8 @@ class Keyboard:
         self.master, self.slave = os.openpty()
         tty.setraw(self.slave)
         self._pieces = pieces
+        self.is_read = threading.Event()
+        """Set once the other end reads: before, what was written and is not there yet looks like what was read."""
         self.question = startup.Question(self.slave, self.slave)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
@@ -313,6 +315,7 @@ class Keyboard:
         with suppress(OSError):
             for piece in self._pieces:
                 os.write(self.master, piece)
+                self.is_read.wait(30)
                 until_true(lambda: _unread(self.slave) == 0, 30, "it to be read")
 
     def close(self) -> int:
@@ -336,6 +339,7 @@ def test_an_answer_of_which_only_a_part_is_there_in_time_leaves_no_keys_behind(
     monkeypatch.setattr(startup, "PART_SECONDS", 30.0)
     keyboard = Keyboard(late, b"\x1b[24;11R".removeprefix(late))
     until_true(lambda: _unread(keyboard.slave) == len(late), 30, "a part of the answer")
+    keyboard.is_read.set()
     assert keyboard.question.wide() is False
     assert keyboard.close() == 0
 
@@ -343,5 +347,6 @@ def test_an_answer_of_which_only_a_part_is_there_in_time_leaves_no_keys_behind(
 def test_a_terminal_that_writes_without_end_holds_up_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "SECONDS", 3_600.0)
     keyboard = Keyboard(*[b"j" * 512] * 1_000)
+    keyboard.is_read.set()
     assert keyboard.question.wide() is False
     keyboard.close()
