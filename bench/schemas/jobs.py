@@ -109,13 +109,13 @@ _OF_LOCKS: dict[str, Schema] = {
         },
     ),
     "locks end": thing(
-        "a session that was told to end",
+        "a session whose end was requested",
         {
             "server": text("the sink or source and its name in the configuration"),
             "pid": {"type": "integer", "description": "its pid at the server"},
             "began": text("when it began, to the microsecond (RFC 3339, UTC)"),
-            "user": maybe(text("its login"), "hidden from our login"),
-            "application": maybe(text("its name"), "hidden from our login"),
+            "user": maybe(text("its login"), "hidden from this login"),
+            "application": maybe(text("its name"), "hidden from this login"),
             "ended": flag("whether it is gone"),
             "outcome": text("the same in words"),
         },

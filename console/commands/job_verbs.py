@@ -276,10 +276,11 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
                 progress.at(most - left.rows, most)
             if shown != (shown := left.text if left.rows is None else ", ".join(left.by_lane)):
                 diagnostics.note(f"{spec.name}: {left.text}")
-            now = SystemClock().utc()
-            fault = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
-            if known != (known := fault.key if fault else ""):
-                diagnostics.note(fault.said(now) if fault else f"{spec.name}: no problem left")
+            else:  # nothing has moved since
+                now = SystemClock().utc()
+                fault = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
+                if known != (known := fault.key if fault else ""):
+                    diagnostics.note(fault.said(now) if fault else f"{spec.name}: no problem left")
             time.sleep(POLL_SECONDS)
             view = _streaming(store, spec.name, exit_code=True)
     _tell(ctx, spec, left, view, as_json)

@@ -105,7 +105,7 @@ def end(
 ) -> None:
     """End a session that is in front of a session of a job: the one of that pid that began then, no other.
 
-    0: it has ended; 1: it was told to and is still there; 3: it was not ended.
+    0: it has ended; 1: it is still there after the request; 3: it was not ended.
     """
     from slotkeeper.core.services import ending  # `locks list` needs no audit
 

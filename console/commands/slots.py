@@ -101,7 +101,7 @@ def list_slots(
         for one in left:
             place = typed(one["table"], one["slot"])
             what = f"slot {one['slot']} of {one['source']} {one['table']} keeps its changes until its TTL ends"
-            cure = f"job {one['job']} has that table no more: restored, it resumes at its position"
+            cure = f"job {one['job']} no longer has that table: restored, it resumes at its position"
             drop = f"`slotkeeper slots drop {place} --source {typed(one['source'])}` lets the changes go"
             output.paragraph("taken out", f"{what}; {cure}; {drop}", select.ascii_only(ctx))
     for place, reason in failed:

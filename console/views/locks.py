@@ -195,7 +195,7 @@ def why_not(one: Blocker) -> str:
         return "it calls itself a job's session: pause that job"
     if one.node or one.query:
         return "the server ends a session at the coordinator that has it"
-    return "" if one.began is not None else "when it began is hidden from our login (pg_read_all_stats shows it)"
+    return "" if one.began is not None else "when it began is hidden from this login (pg_read_all_stats shows it)"
 
 
 def end_command(name: str, wait: AnyWait) -> str:
@@ -252,12 +252,12 @@ def source_line(one: ServerWaits) -> tuple[Level, str]:
 
 
 def shown(text: str | None) -> str:
-    """The text, or that it is not shown to our login."""
+    """The text, or that it is not shown to this login."""
     return HIDDEN if text is None else safe(text, 63)
 
 
 def values(wait: LockWait, now: float) -> dict[str, object]:
-    """A wait as JSON; null is what our login is not shown."""
+    """A wait as JSON; null is what this login is not shown."""
     return {
         "pid": wait.pid,
         "session": wait.session,
@@ -275,7 +275,7 @@ def values(wait: LockWait, now: float) -> dict[str, object]:
 
 
 def source_values(wait: SourceWait, now: float) -> dict[str, object]:
-    """A wait at a source as JSON; null is what our login is not shown."""
+    """A wait at a source as JSON; null is what this login is not shown."""
     return {
         "what": wait.what,
         "table": wait.table,

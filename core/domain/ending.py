@@ -21,7 +21,7 @@ NOTHING = "nothing was ended"
 
 @dataclass(frozen=True, slots=True)
 class InFront:
-    """A session that was in front of a job's when the server was asked, and whether our login may end it.
+    """A session that was in front of a job's when the server was asked, and whether this login may end it.
 
     `client` is false for a process of the server's own; `right` names what allows it, "" where nothing does; `guarded`
     is true for a superuser's session; `sent` says whether the server has told it to end. `kills` is the statement of a
@@ -68,7 +68,7 @@ def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> 
     if one.began is None:
         shows = f"GRANT pg_read_all_stats TO {named_in_act(safe(found.login, 80))}"
         raise Refused(
-            f"the login's time of pid {pid} is hidden from our login: {NOTHING}",
+            f"the login's time of pid {pid} is hidden from this login: {NOTHING}",
             f"a superuser of {where} types `{shows}`, or ends it: `{ending(pid, None)}`",
         )
     if began is None or abs(one.began - began) > found.same:

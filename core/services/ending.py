@@ -45,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The session that was told to end, what was seen then, and whether it is gone."""
+    """The session whose end was requested, what was seen then, and whether it is gone."""
 
     found: InFront
     outcome: str
@@ -94,7 +94,7 @@ def _ended(audit: Audit, asked: Asked, reader: SessionEnder, found: InFront, now
         while (there := reader.is_there(asked.pid, began)) and time.monotonic() < until:
             time.sleep(_POLL)
         gone.append(not there)
-        said = "it has ended" if not there else f"it was told to end and is still there after {GONE_SECONDS:g} s"
+        said = "it has ended" if not there else f"it is still there {GONE_SECONDS:g} s after the request"
         return Done(said, {"pid": str(asked.pid)})
 
     shown = {

@@ -31,6 +31,8 @@ LOOPS = 20
 """For each CPU."""
 WITHIN = 120.0
 STAYS = 15.0
+BACKLOG = 200_000
+"""Inserts that the job is late with: it keeps up with all that starved writers commit."""
 
 
 @pytest.fixture
@@ -103,7 +105,10 @@ def rules(faults: tuple[Fault, ...]) -> list[str]:
 @pytest.mark.timeout(900)
 def test_a_starved_host_is_named_first_and_the_sink_is_not_until_the_load_ends(judged: Judged) -> None:
     judged.product.write(rate=60.0)
+    judged.job.pause()
+    judged.product.burst(BACKLOG)
     with busy(LOOPS * len(os.sched_getaffinity(0))):
+        judged.job.resume()
         until(lambda: "host_starved" in rules(judged.look()), WITHIN, "this host is named")
         found = judged.during(STAYS)
     told = [look for look in found if look]  # a job that is late by less than ten seconds keeps up

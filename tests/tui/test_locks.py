@@ -261,7 +261,7 @@ async def test_what_cannot_be_ended_from_here_says_why_and_asks_nothing(
     await press(pilot, "1", "L")
     await until(pilot, made.app, "4711")
     for blocker, why in {
-        replace(EVE, began=None): "when it began is hidden from our login",
+        replace(EVE, began=None): "when it began is hidden from this login",
         replace(EVE, began=BEGAN, user=""): "it is a process of the server",
         replace(EVE, began=BEGAN, pid=None, gid="left"): "it is a prepared transaction",
         replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "it calls itself a job's session",

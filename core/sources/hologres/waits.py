@@ -1,4 +1,4 @@
-"""Who waits at a Hologres for a table lock of a job's session, as far as our login is shown it.
+"""Who waits at a Hologres for a table lock of a job's session, as far as this login is shown it.
 
 Hologres, "Locks: types, behavior, and troubleshooting": its front end has PostgreSQL's table locks (pg_locks). From 2.0
 on a statement that meets a DDL fails at once unless hg_experimental_disable_pg_locks is off, so that few sessions wait.

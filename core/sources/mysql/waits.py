@@ -215,7 +215,7 @@ class MysqlWaits:
         return []
 
     def _is_own(self, one: Blocker) -> bool:
-        """Whether it is of our login, where the server does not tell its name (MariaDB)."""
+        """Whether it is of this login, where the server does not tell its name (MariaDB)."""
         return one.application is None and one.user == self._user
 
 

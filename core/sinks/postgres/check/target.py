@@ -337,9 +337,9 @@ class _Reshaping:
             elif one.act is Act.NULLABLE:
                 yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
             elif one.act is Act.ADD:
-                # an act may be typed twice; the vendor's page of DWS has no IF NOT EXISTS here
-                twice = "" if self._session.dialect.plain else " IF NOT EXISTS"
-                yield f"{alter} ADD COLUMN{twice} {name} {self._spelled(one, known)}"
+                # an act can be typed twice; DWS, ALTER TABLE has IF EXISTS with DROP, and nothing with ADD COLUMN
+                unless = "" if self._session.dialect.plain else " IF NOT EXISTS"
+                yield f"{alter} ADD COLUMN{unless} {name} {self._spelled(one, known)}"
             else:  # USING NULL where old values may not become ones of the new type: none outlives the copy
                 using = self._using(one, made, blanks)
                 if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
