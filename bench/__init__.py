@@ -1,1 +1,1 @@
-"""The benchmark: what Slotkeeper does in a second, as ratios to PostgreSQL's own means beside it in the same run."""
+"""The benchmark: Slotkeeper's throughput as ratios to PostgreSQL's own replication, measured in the same run."""

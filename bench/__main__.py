@@ -1,6 +1,6 @@
-"""`python -m bench`: ours beside everyone else, on the same changes, in one run; then what a user's own job costs.
+"""`python -m bench`: Slotkeeper and its peers on the same changes in one run; then the cost of a user's own job.
 
-What is in and out of the timings, and what the peers are, stands in `bench/README.md`.
+`bench/README.md` describes what the timings include and exclude, and the peers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MYSQL_ROWS = 100_000
 
 
 def say(text: str) -> None:
-    """Tell how far it is; standard output belongs to the tables."""
+    """Report progress on standard error; standard output is for the tables."""
     sys.stderr.write(f"bench: {text}\n")
     sys.stderr.flush()
 
@@ -55,7 +55,7 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run, print, write."""
+    """Run the benchmark, print its results, and write the result file."""
     options = _options()
     began, machine = time.monotonic(), report.machine()
     say("two servers, their databases, the first rows")
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _live(values: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
-    """The figures of a user's own job; where they cannot be had the rounds are worth as much, and it is named."""
+    """Return the figures of a user's own job; if measuring them fails, record why and keep the rounds."""
     try:
         return [] if options.no_live else live.figures(options.seconds, options.seed, say)
     except Exception as why:
@@ -92,7 +92,7 @@ def _live(values: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
 
 
 def _from_mariadb() -> dict[str, Any]:
-    """A job from MariaDB against MariaDB's own replica, where the machine has one."""
+    """Compare a job from MariaDB with MariaDB's own replica, if MariaDB is installed on this host."""
     say("a job from MariaDB beside MariaDB's own replica")
     try:
         return mysql_job.compared(MYSQL_ROWS, 1)

@@ -1,6 +1,6 @@
-"""The README's picture: how many times as fast as each peer the stream is, as an SVG of bars on a logarithmic scale.
+"""The README's speed chart: Slotkeeper's throughput relative to each peer, as an SVG of bars on a logarithmic scale.
 
-`python -m bench.chart` draws the stored result again, and links the picture in the README where it is not yet.
+`python -m bench.chart` redraws the stored result, and adds the image to the README if it is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.report import KEPT
 FILE = Path(__file__).parents[1] / "docs" / "pictures" / "speed.svg"
 README = Path(__file__).parents[1] / "README.md"
 MARK = "<!-- speed -->\n"
-"""The line of the README behind which the picture stands once there is one."""
+"""The image line that is inserted into the README after `MARK`."""
 LINK = "![How many times as fast as each other way](docs/pictures/speed.svg)\n"
 TITLE = "Times as fast as the other: same changes, same run"
 WIDTH, LEFT, ROW, TOP, END = 860, 16, 44, 76, 40
@@ -25,7 +25,7 @@ INK, PALE, BAR, BEHIND = "#24292f", "#8c959f", "#2f6f9f", "#b0703c"
 
 
 def drawn(values: Mapping[str, Any]) -> str:
-    """The picture of a result: one bar for each ratio in which more is better."""
+    """Return the SVG of a result: one bar for each ratio for which more is better."""
     ratios = [one for one in values["ratios"] if one["better"] == "more"]
     most = max([*(max(one["rounds"]) for one in ratios), 2.0])
     least = min([*(min(one["rounds"]) for one in ratios), 0.5])
@@ -74,14 +74,14 @@ def _where(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def write(values: Mapping[str, Any]) -> None:
-    """Draw a result into the pictures' folder, and link it in the README."""
+    """Draw the SVG of a result into `docs/pictures`, and add the image to the README."""
     FILE.parent.mkdir(parents=True, exist_ok=True)
     FILE.write_text(drawn(values), encoding="utf-8")
     README.write_text(linked(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def linked(text: str) -> str:
-    """The README's text with the picture behind its mark; twice is as once."""
+    """Return the README's text with the image after its marker; unchanged if the image is already there."""
     return text if LINK in text else text.replace(MARK, MARK + LINK)
 
 

@@ -1,4 +1,4 @@
-"""Generated Markdown in at most 100 columns: paragraphs and items of lists are filled, all else stays."""
+"""Wraps generated Markdown at 100 columns: paragraphs and list items are filled, everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLANK = "\0"
 
 
 def wrapped(page: str) -> str:
-    """The page with each wide paragraph or item filled; rows of tables and code spans stay whole.
+    """Return the page with each wide paragraph or list item filled; table rows and code spans are not broken.
 
     >>> made = wrapped("# A\\n\\n- " + "word " * 20 + "`a b`\\n- b\\n| " + "cell " * 30 + "|\\n")
     >>> [len(line) for line in made.splitlines()]

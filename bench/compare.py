@@ -1,6 +1,7 @@
-"""`python -m bench.compare NEW [OLD]`: which ratios of one result fell by more than a fifth against another.
+"""`python -m bench.compare NEW [OLD]`: lists the ratios that fell by more than a fifth from one result to another.
 
-Without OLD, the kept result. Only ratios are compared: times of two runs say more about the machine than about us.
+Without OLD, NEW is compared with the stored result. Only ratios are compared: absolute times of two runs depend
+more on the host than on Slotkeeper.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FIFTH = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Fallen:
-    """A ratio that is worse than it was."""
+    """A ratio that became worse."""
 
     label: str
     before: float
@@ -28,12 +29,12 @@ class Fallen:
 
     @property
     def line(self) -> str:
-        """For people."""
+        """The ratio before and after, as a line for the output."""
         return f"{self.label}: {self.before:.2f} -> {self.after:.2f}"
 
 
 def fallen(new: Mapping[str, Any], old: Mapping[str, Any], by: float = FIFTH) -> tuple[list[Fallen], list[str]]:
-    """Ratios that are worse by more than that share, and the labels of those that only one of the two has.
+    """Return the ratios that are worse by more than that share, and the labels of those in only one of the results.
 
     >>> one = {"name": "a", "label": "A", "ratio": 1.0, "better": "more"}
     >>> fallen({"ratios": [{**one, "ratio": 0.7}]}, {"ratios": [one]})
@@ -53,7 +54,7 @@ def fallen(new: Mapping[str, Any], old: Mapping[str, Any], by: float = FIFTH) ->
 
 
 def against_kept(new: Mapping[str, Any]) -> int:
-    """Say what fell against the kept result; 1 where something did, 0 where not or where none is kept."""
+    """Print the ratios that fell from the stored result; return 1 if any did, 0 if none did or no result is stored."""
     if not report.KEPT.exists():
         print(f"no result is kept: {report.KEPT}; `python -m bench --keep` makes one")
         return 0
@@ -61,7 +62,7 @@ def against_kept(new: Mapping[str, Any]) -> int:
 
 
 def said(new: Mapping[str, Any], old: Mapping[str, Any]) -> int:
-    """Print what fell; 1 where something did."""
+    """Print the ratios that fell; return 1 if there are any."""
     worse, lonely = fallen(new, old)
     for label in lonely:
         print(f"in one of the two results only: {label}")

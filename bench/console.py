@@ -1,6 +1,7 @@
-"""`python -m bench.console`: what the console costs, beside an empty Textual app and other consoles in one run.
+"""`python -m bench.console`: the console's costs, compared with an empty Textual app and other consoles in one run.
 
-Rounds take turns in who starts first. Ends 0 with a bar that is not met, which it says loudly; with `--check`, 1.
+The order of the two programs alternates. Exits with 0 even if a limit is exceeded, which the output reports; with
+`--check`, exits with 1.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MB = 1_000_000
 
 @dataclass
 class Rounds:
-    """Everything that was measured, in the order in which it was."""
+    """All measurements, in the order in which they were taken."""
 
     paints: dict[str, list[Paint]] = field(default_factory=lambda: {"ours": [], "empty": []})
     seen: list[Seen] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Rounds:
     ends: list[dict[str, float]] = field(default_factory=list)
 
     def round(self, folder: Path, number: int, seconds: float, keys: int) -> None:
-        """One round: starts in turn, keys and idling of both, many rows, ends."""
+        """Measure one round: alternating starts, keys and idling of both programs, many rows, and exits."""
         first = names(JOBS)[0]
         with Writer.start(folder / f"jobs-{number}", JOBS, DNS) as writer:
             if number == 0:
@@ -65,7 +66,7 @@ class Rounds:
 
 
 def bars(rounds: Rounds) -> list[Bar]:
-    """The figures beside their bars."""
+    """Return the figures with their limits."""
     moves, empty_moves = (together(one[place] for one in rounds.moves) for place in (0, 1))
     switches, empty_switches = (together(one.switches for one in some) for some in (rounds.seen, rounds.floors))
     return [
@@ -153,12 +154,12 @@ def _raw(rounds: Rounds) -> dict[str, Any]:
 
 
 def vars_of(used: Used) -> dict[str, float]:
-    """For the JSON file."""
+    """Return the usage as values for the JSON file."""
     return {"seconds": round(used.seconds, 2), "cpu": round(used.cpu, 2), "bytes": used.count}
 
 
 def main() -> int:
-    """Run, print, write."""
+    """Run the benchmark, print its results, and write the files."""
     parser = argparse.ArgumentParser(prog="python -m bench.console", description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long idling is measured, each round")
     parser.add_argument("--rounds", type=int, default=3)

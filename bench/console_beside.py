@@ -1,7 +1,7 @@
-"""What runs beside the console in the same run: pg_activity and dolphie, installed into a folder of their own.
+"""The other consoles that are measured in the same run: pg_activity and dolphie, each in its own virtual environment.
 
-Each against a real server: pg_activity against an embedded PostgreSQL, dolphie against a MariaDB where one is
-installed. Where one cannot run, the table says why.
+Each runs against a real server: pg_activity against an embedded PostgreSQL, dolphie against a MariaDB if one is
+installed. If one of them cannot run, the table states the reason.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ INSTALL_SECONDS = 240
 
 
 _ANSWERS = {b"\x1bP+q": b"\x1bP0+r\x1b\\", b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
-"""What an emulator says at once to questions about itself; unanswered, pg_activity waits for ten seconds."""
+"""The replies of a terminal emulator to queries about itself; without them, pg_activity waits for ten seconds."""
 
 
 class NotRun(Exception):
-    """It cannot run here; the text says why."""
+    """The program cannot run on this host; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What one cost, or why it was not run."""
+    """The costs of one program, or the reason why it was not run."""
 
     name: str
     why_not: str = ""
@@ -47,7 +47,7 @@ class Beside:
 
 
 def all_beside(seconds: float, say: Callable[[str], None]) -> list[Beside]:
-    """Both, each measured or excused."""
+    """Measure both programs; a program that cannot run is listed with the reason."""
     found = []
     for name, run in (("pg_activity", _pg_activity), ("dolphie", _dolphie)):
         say(f"beside: {name}")
@@ -112,7 +112,7 @@ def _wait_for(socket: Path, running: subprocess.Popen[bytes]) -> None:
 
 
 def _installed(name: str, requirement: str) -> Path:
-    """The program in an environment of its own, installed where it is absent."""
+    """Return the program's path in its own virtual environment; install it if it is absent."""
     program = FOLDER / name / "bin" / name
     if not program.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def _version(program: Path, name: str) -> str:
 def _measured(
     name: str, program: Path, command: Sequence[str], env: Mapping[str, str], word: str, seconds: float
 ) -> Beside:
-    """Its first frame with that word, then its idling with the refresh that it has by itself."""
+    """Measure the program's first frame that contains `word`, then its idling at its default refresh interval."""
     with Terminal(command, SIZE, env, _ANSWERS) as terminal:
         terminal.until(lambda: word in plain(terminal.content), repr(word))
         paint = terminal.pieces[-1].at - terminal.began

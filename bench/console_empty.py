@@ -1,7 +1,7 @@
-"""The floors: a Textual app that shows one word and answers a key; with `--table`, one of two screens with a table.
+"""The baselines: a Textual app that shows one word; with `--table`, an app with two screens of a table each.
 
-Of the first come first paint, idling and memory; of the second what Textual itself takes for moving the cursor of its
-own table (`j`, `k`) and for going to another screen (`1`, `2`). Both with the settings that the console runs with.
+The first is the baseline for first paint, idling and memory; the second for the time that Textual itself takes to
+move the cursor of its own table (`j`, `k`) and to switch screens (`1`, `2`). Both run with the console's settings.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ROWS, COLUMNS = 12, 8
 
 
 class EmptyApp(App[None]):
-    """One word."""
+    """An app that shows one word."""
 
     def compose(self) -> ComposeResult:
         yield Static(WORD)
 
 
 class One(Screen[None]):
-    """A word and a table as large as the console's first one."""
+    """A screen with a word and a table as large as the first table of the console."""
 
     BINDINGS: ClassVar = [("j", "move(1)"), ("k", "move(-1)")]
     word = WORD
@@ -38,7 +38,7 @@ class One(Screen[None]):
         yield DataTable[str](cursor_type="row")
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Fill the table."""
         from textual.widgets import DataTable
 
         table = self.query_one(DataTable)
@@ -48,7 +48,7 @@ class One(Screen[None]):
             table.add_row(*(f"cell {row} {column}" for column in range(COLUMNS)))
 
     def action_move(self, by: int) -> None:
-        """The cursor of the table."""
+        """Move the cursor of the table."""
         from textual.widgets import DataTable
 
         table = self.query_one(DataTable)
@@ -56,13 +56,13 @@ class One(Screen[None]):
 
 
 class Two(One):
-    """The same under another word."""
+    """The same screen with another word."""
 
     word = "Another"
 
 
 class TableApp(App[None]):
-    """Two screens."""
+    """An app with two screens."""
 
     BINDINGS: ClassVar = [("1", "switch_mode('one')"), ("2", "switch_mode('two')")]
     MODES: ClassVar[dict[str, str | Callable[[], Screen[None]]]] = {"one": One, "two": Two}

@@ -1,7 +1,7 @@
-"""What the console is measured over: a real state store with living jobs whose every DN changes every two seconds.
+"""The data over which the console is measured: a state store with running jobs whose DNs all change every two seconds.
 
-`python -m bench.console_fill FOLDER --jobs 12 --dns 24 --every 2` is the writer, a process of its own as supervisors
-are; the jobs' recorded supervisor and driver are that process, so they count as alive while it lives.
+`python -m bench.console_fill FOLDER --jobs 12 --dns 24 --every 2` is the writer, a separate process as supervisors
+are. It records its own process as every job's supervisor and driver, so the jobs count as running while it runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ binlog = true
 
 
 def names(jobs: int) -> list[str]:
-    """The jobs' names.
+    """Return the names of the jobs.
 
     >>> names(2)
     ['orders_01_rt', 'orders_02_rt']
@@ -66,14 +66,14 @@ def names(jobs: int) -> list[str]:
 
 @dataclass
 class Writer:
-    """A running writer and the configuration over what it writes; `close` ends it."""
+    """A running writer and the configuration for its state store; `close` ends the writer."""
 
     config: Path
     process: subprocess.Popen[str]
 
     @classmethod
     def start(cls, folder: Path, jobs: int, dns: int, every: float = 2.0) -> Writer:
-        """Start a writer in an empty folder and wait until it has written once."""
+        """Start a writer in an empty folder and wait for its first write."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = folder / "slotkeeper.toml"
         text = _HEAD.format(state=folder / "state") + "".join(_JOB.format(job=job) for job in names(jobs))
@@ -106,7 +106,7 @@ class Writer:
 
 
 def begin(store: Store, jobs: list[str]) -> None:
-    """Every job with a run of this very process, and something that happened."""
+    """Record a run of this process and some events for every job."""
     me = identity.of(os.getpid())
     for job in jobs:
         store.register_job(job, "slotkeeper.toml")
@@ -120,7 +120,7 @@ def begin(store: Store, jobs: list[str]) -> None:
 
 
 def write(store: Store, jobs: list[str], dns: int, turn: int) -> None:
-    """The reports of one moment: every lane has moved since the last."""
+    """Write the reports of one moment: every lane has advanced since the previous one."""
     for number, job in enumerate(jobs):
         lanes = tuple(_lane(dn, turn, number) for dn in range(dns))
         report = JobReport(
@@ -151,7 +151,7 @@ def _lane(dn: int, turn: int, job: int) -> LaneReport:
 
 
 def main() -> int:
-    """The writer, until it gets the request to end."""
+    """Run the writer until the process is terminated."""
     parser = argparse.ArgumentParser(prog="python -m bench.console_fill", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--jobs", type=int, default=12)

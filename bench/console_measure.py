@@ -1,6 +1,4 @@
-"""What one program on a terminal costs: until it is seen, while no key is pressed, for a key, in memory,
-until it is gone.
-"""
+"""The costs of one program on a terminal: time to the first frame, idling, response to a key, memory, time to exit."""
 
 from __future__ import annotations
 
@@ -19,24 +17,27 @@ from tests.support.terminal import Terminal, Used, console
 SIZE = (100, 30)
 WORD = "Overview"
 SETTINGS = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "30", "TEXTUAL_SMOOTH_SCROLL": "0"}
-"""What `slotkeeper.console.tui.terminal` sets for itself, for the empty app."""
+"""The settings that `slotkeeper.console.tui.terminal` makes for the console, for the empty app."""
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "bench-console" / "bytecode")}
-"""All programs have their bytecode, as from the second start after an installation on, whatever is set around us."""
+"""Variables with which all programs use stored bytecode, as from the second start after an installation, whatever the
+caller's environment sets.
+"""
 QUIET = 0.12
 PAUSED = 15.0
-"""Paused, the store is read once in ten seconds, and the system books CPU in steps of 10 ms."""
+"""Seconds. While paused, the console reads the store once in ten seconds, and the system counts CPU in steps of 10 ms.
+"""
 EMPTY = [sys.executable, str(Path(__file__).with_name("console_empty.py"))]
 EMPTY_TABLE = [*EMPTY, "--table"]
 SCREENS = ("2", "3", "4", "5", "6", "7", "1")
 
 
 def open_terminal(argv: Sequence[str]) -> Terminal:
-    """A program on a terminal of the size that the bars are about."""
+    """Start a program on a terminal of the size for which the limits are defined."""
     return Terminal(argv, SIZE, {**SETTINGS, **BYTECODE})
 
 
 def warm(config: Path, job: str) -> None:
-    """One start of each program that is not measured, with every screen seen: it writes what is compiled."""
+    """Start each program once without measuring it and open every screen, so that the bytecode is written."""
     for argv in (EMPTY, EMPTY_TABLE):
         first_paint(argv)
     with open_terminal(console(config)) as terminal:
@@ -50,14 +51,14 @@ def warm(config: Path, job: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Seconds from the start until a frame with a word is there, and the process's own until it was seen."""
+    """Seconds from the start until a frame contains a word, and the CPU seconds of the process until then."""
 
     seconds: float
     cpu: float
 
 
 def first_paint(argv: Sequence[str], word: str = WORD) -> Paint:
-    """How long a program takes until it is seen."""
+    """Measure the time until a program shows its first frame with that word."""
     with open_terminal(argv) as terminal:
         terminal.shows(word)
         used = psutil.Process(terminal.process.pid).cpu_times()
@@ -68,13 +69,13 @@ def first_paint(argv: Sequence[str], word: str = WORD) -> Paint:
 
 @dataclass
 class Keys:
-    """Seconds from a key to the first byte, and the bytes that it made."""
+    """For each key, the seconds until the first byte of output, and the number of bytes that it produced."""
 
     seconds: list[float] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
 
     def press(self, terminal: Terminal, key: str, quiet: float = QUIET / 2) -> None:
-        """Press when all is quiet, and wait until it is quiet again."""
+        """Press a key when the terminal is quiet, and wait until it is quiet again."""
         terminal.quiet(QUIET)
         before = terminal.count
         self.seconds.append(terminal.first(key))
@@ -82,13 +83,13 @@ class Keys:
         self.counts.append(terminal.count - before)
 
     def percentile(self, part: float) -> float:
-        """Of the seconds."""
+        """Return a percentile of the seconds."""
         ranked = sorted(self.seconds)
         return ranked[min(len(ranked) - 1, int(part * len(ranked)))]
 
 
 def together(several: Iterable[Keys]) -> Keys:
-    """All of them as one."""
+    """Return all measurements as one `Keys`."""
     found = Keys()
     for one in several:
         found.seconds += one.seconds
@@ -97,13 +98,13 @@ def together(several: Iterable[Keys]) -> Keys:
 
 
 def moves_in_turns(config: Path, job: str, number: int) -> tuple[Keys, Keys]:
-    """Cursor moves of the console and of the empty app, key by key in turns: what else the machine does hits both."""
+    """Measure cursor moves of the console and the empty app, alternating per key: other load affects both."""
     ours, floor = Keys(), Keys()
     with open_terminal(console(config)) as terminal, open_terminal(EMPTY_TABLE) as empty:
         terminal.shows(WORD, job)
         empty.shows(WORD, "cell 0 7")
         terminal.during(3.0)
-        terminal.send("g")  # rows change places until a key is pressed: a move beyond the last one moves nothing
+        terminal.send("g")  # rows are reordered until a key is pressed: a move beyond the last row moves nothing
         terminal.quiet(QUIET)
         both = ((ours, terminal), (floor, empty))
         for each in range(number):
@@ -115,7 +116,7 @@ def moves_in_turns(config: Path, job: str, number: int) -> tuple[Keys, Keys]:
 
 @dataclass
 class Seen:
-    """One console, measured from start to end."""
+    """The measurements of one console from start to end."""
 
     first_data: float
     idle: Used
@@ -127,7 +128,7 @@ class Seen:
 
 
 def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
-    """A console over a store that changes: look, type, pause, end."""
+    """Measure a console over a changing store: idle, keys, paused, end."""
     with open_terminal(console(config)) as terminal:
         terminal.shows(WORD, job)
         first_data = terminal.pieces[-1].at - terminal.began
@@ -155,7 +156,7 @@ def measure(config: Path, job: str, seconds: float, keys: int) -> Seen:
 
 @dataclass
 class Floor:
-    """What Textual takes without us: idling and memory with one word, keys with two screens of one table each."""
+    """The costs of Textual itself: idling and memory with one word, keys with two screens of one table each."""
 
     idle: Used
     rss: int
@@ -163,7 +164,7 @@ class Floor:
 
 
 def floor(keys: int) -> Floor:
-    """The empty apps."""
+    """Measure the empty apps."""
     with open_terminal(EMPTY) as terminal:
         terminal.shows(WORD)
         terminal.during(1.0)
@@ -177,7 +178,7 @@ def floor(keys: int) -> Floor:
 
 
 def many_rows(config: Path, seconds: float) -> Used:
-    """One job with very many DNs, all of them changing, its detail open."""
+    """Measure the open detail of one job with a very large number of DNs that all change."""
     with open_terminal(console(config)) as terminal:
         terminal.shows(WORD, "orders_01_rt")
         terminal.send("2")
@@ -190,7 +191,7 @@ def many_rows(config: Path, seconds: float) -> Used:
 
 
 def ends(config: Path, job: str) -> dict[str, float]:
-    """Seconds until the console is gone, by what ends it."""
+    """Return the seconds until the console has exited, by what ended it."""
     found = {}
     for name in ("SIGTERM", "SIGHUP"):
         with open_terminal(console(config)) as terminal:

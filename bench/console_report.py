@@ -1,4 +1,4 @@
-"""The bars of the console, what was measured against them, and the files that keep it."""
+"""The console's limits, the values measured against them, and the files in which they are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "reports" / "console.md"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One figure; `most` is the bar, None where it is only told. `value` is None where it was not measured."""
+    """One figure. `most` is its limit, None if the figure has none; `value` is None if it was not measured."""
 
     name: str
     value: float | None
@@ -27,17 +27,17 @@ class Bar:
 
     @property
     def met(self) -> bool | None:
-        """Whether the bar is met; None where there is none or nothing was measured."""
+        """Whether the limit is met; None if the figure has no limit or was not measured."""
         return None if self.value is None or self.most is None else self.value <= self.most
 
     @property
     def word(self) -> str:
-        """Met or not, in a word."""
+        """`met`, `NOT MET`, or an empty string."""
         return {None: "", True: "met", False: "NOT MET"}[self.met]
 
 
 def rows(bars: Sequence[Bar]) -> list[tuple[str, str, str, str, str]]:
-    """(figure, measured, bar, word, basis) as text."""
+    """Return (figure, measured, bar, word, basis) as text."""
     return [(one.name, _text(one.value, one.unit), _bar(one), one.word, one.basis) for one in bars]
 
 
@@ -53,14 +53,14 @@ def _text(value: float | None, unit: str) -> str:
 
 
 def table(bars: Sequence[Bar]) -> str:
-    """The table on standard output."""
+    """Return the table for standard output."""
     lines = [f"{'figure':<44}{'measured':>14}{'bar':>16}  {'':<8} how"]
     lines += [f"{name:<44}{value:>14}{bar:>16}  {word:<8} {how}" for name, value, bar, word, how in rows(bars)]
     return "\n".join(lines)
 
 
 def beside_lines(beside: Sequence[Beside]) -> list[str]:
-    """What ran beside, a line each."""
+    """Return a line for each of the other consoles."""
     return [_beside(one) for one in beside]
 
 
@@ -74,7 +74,7 @@ def _beside(one: Beside) -> str:
 
 
 def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any], options: dict[str, Any]) -> str:
-    """The page under `reports`."""
+    """Return the page for `reports`."""
     at = datetime.now(timezone.utc)
     head = [
         "# The console's bars",
@@ -99,7 +99,7 @@ def page(bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any],
 def write(
     bars: Sequence[Bar], beside: Sequence[Beside], machine: dict[str, Any], options: dict[str, Any], raw: dict[str, Any]
 ) -> list[Path]:
-    """Write the file of this run and the page; their paths."""
+    """Write the file of this run and the page; return their paths."""
     at = datetime.now(timezone.utc)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"console-{at:%Y%m%dT%H%M%SZ}.json"

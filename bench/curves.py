@@ -1,8 +1,8 @@
-"""`python -m bench.curves`: what a change costs us as one thing grows and all others stay as they are.
+"""`python -m bench.curves`: Slotkeeper's cost per change while one factor grows and all others are constant.
 
-Backlog, DNs, width of a row, share of updates, one hot key, channels. A point of a curve is one catch-up of the job:
-CPU of both servers and of our own processes a change, and seconds. Its table has an id, a number and a text; each point
-has databases of its own, and both tables are compared at its end.
+The factors: backlog, DNs, width of a row, share of updates, one hot key, channels. A point of a curve is one catch-up
+of the job: CPU per change of both servers and of Slotkeeper's processes, and seconds. Its table has the columns id, n
+and body. Each point has its own databases, and both tables are compared at its end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROWS = "INSERT INTO {table} SELECT i, 0, " + _BODY + " FROM generate_series({fi
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the changes of a point are; `updates` is their share."""
+    """The changes of a point; `updates` is the share of updates."""
 
     curve: str
     at: str
@@ -48,7 +48,7 @@ class Shape:
     channels: int = 1
 
     def counts(self) -> tuple[int, int, int]:
-        """Inserts, updates, deletes of one channel: the rest is four inserts to a delete."""
+        """Return inserts, updates and deletes of one channel; apart from updates, there are four inserts per delete."""
         each = self.changes // self.channels
         updates = round(each * self.updates)
         deletes = (each - updates) // 5
@@ -56,7 +56,7 @@ class Shape:
 
 
 def shapes(most: int) -> Iterator[Shape]:
-    """All points; backlogs up to `most` changes."""
+    """Yield all points; backlogs have up to `most` changes."""
     for changes in (100_000, 1_000_000, 10_000_000):
         if changes <= most:
             yield Shape("backlog, changes", f"{changes:,}", changes=changes)
@@ -74,7 +74,7 @@ def shapes(most: int) -> Iterator[Shape]:
 
 @dataclass
 class Point:
-    """What one shape cost: microseconds of CPU a change by party, and seconds."""
+    """The cost of one shape: microseconds of CPU per change by party, and seconds."""
 
     shape: Shape
     cpu_us: dict[str, float]
@@ -82,18 +82,18 @@ class Point:
 
     @property
     def all_us(self) -> float:
-        """Of everyone."""
+        """The sum over all parties."""
         return sum(self.cpu_us.values())
 
     def line(self) -> str:
-        """For the table."""
+        """Return the point's line of the table."""
         cpu = "".join(f"{self.cpu_us[party]:>9.2f}" for party in report.PARTIES)
         rate = self.shape.changes / self.seconds
         return f"{self.shape.curve:<18}{self.shape.at:<26}{cpu}{self.all_us:>9.2f}{self.seconds:>9.2f}{rate:>12,.0f}"
 
 
 class Curves:
-    """Two servers, and one point after another; `close` removes everything."""
+    """Two servers on which the points are measured one after another; `close` removes everything."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="slotkeeper-bench-"))
@@ -104,7 +104,7 @@ class Curves:
         self._number = 0
 
     def measure(self, shape: Shape, runner: TaskRunner) -> Point:
-        """One point."""
+        """Measure one point."""
         self._number += 1
         with self._databases(shape.dns) as name:
             tables = [f"bench.curve_{channel}" for channel in range(shape.channels)]
@@ -143,7 +143,9 @@ class Curves:
                 cursor.execute(_filled(_ROWS, table, 1, max(1, updates + deletes), shape.width))
 
     def _change(self, table: str, shape: Shape) -> int:
-        """One channel's changes in turns of one transaction each; how many events they are (an update is two)."""
+        """Make one channel's changes in turns of one transaction per verb; return the number of events (an update has
+        two).
+        """
         inserts, updates, deletes = shape.counts()
         there = max(1, updates + deletes)
         turns = max(1, -(-(inserts + updates + deletes) // PER_TRANSACTION))
@@ -190,7 +192,7 @@ def _verb(verb: str, table: str, first: int, last: int, shape: Shape) -> str:
 
 
 def flatness(points: Sequence[Point]) -> list[str]:
-    """The dearest point of each curve by its cheapest, for people."""
+    """Return a line for each curve: its highest cost per change divided by its lowest."""
     found = []
     for curve in dict.fromkeys(point.shape.curve for point in points):
         costs = [point.all_us for point in points if point.shape.curve == curve]
@@ -199,7 +201,7 @@ def flatness(points: Sequence[Point]) -> list[str]:
 
 
 def main() -> int:
-    """Measure, print, write."""
+    """Run the measurements, print the table, and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m bench.curves", description=__doc__)
     parser.add_argument(
         "--most", type=int, default=1_000_000, help="changes of the largest backlog; 10000000 takes long"

@@ -1,9 +1,9 @@
-"""`python -m bench.dataframes`: a changelog as a DataFrame, and a query that writes it, beside a lane of the same.
+"""`python -m bench.dataframes`: a changelog read as a DataFrame, and written by a query, compared with a job's lanes.
 
-A round copies the orders, records changes for three slots, and has them read three times, in an order that turns by one
-place a round: by a job's lanes (threads of this process, as a job without Spark's own cost), by a query into Spark's
-sink `noop`, and by a query into a table of the same sink. Both tables must equal the source at the end. What is in and
-out: `bench/README.md`.
+A round copies the orders, records changes for three slots, and has the changes read three times, in an order that
+rotates by one each round: by a job's lanes (threads of this process: a job without Spark's own cost), by a query into
+Spark's sink `noop`, and by a query into a table of the same sink. Both tables must equal the source at the end.
+`bench/README.md` describes what the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tests.support.worker_memory import WorkerMemory
 
 LANE, READER, BOTH = "lane", "reader", "reader_and_writer"
 WANTED = {READER: 0.5, BOTH: 0.3}
-"""Of the lane's rate in the same round."""
+"""Minimum rates, as shares of the lane's rate in the same round."""
 WRITTEN = "mart.written"
 AS_A_USER = {"spark.driver.extraJavaOptions": ""}
-"""The JVM's own settings, not those by which tests start it quickly."""
+"""Restores the JVM's default settings, in place of those with which tests start the JVM quickly."""
 
 
 class Servers:
@@ -63,7 +63,7 @@ class Servers:
 
 
 class Round:
-    """One round in a database of its own at the sink."""
+    """One round in its own database at the sink."""
 
     def __init__(self, place: Servers, spark: Any, sizes: Sizes, number: int, points: int) -> None:
         self.place, self.spark, self.sizes, self.number, self.points = place, spark, sizes, number, points
@@ -80,11 +80,11 @@ class Round:
         self.config.chmod(0o600)
 
     def slot(self, who: str) -> str:
-        """The slot of one of the queries."""
+        """Return the slot of one of the queries."""
         return f"{who}_{self.number}"
 
     def rates(self) -> dict[str, float]:
-        """Changes recorded, then read by each; events a second."""
+        """Record changes and have each reader read them; return events per second by reader."""
         self.job.copy()
         run(self.place.sink, self.database, f"CREATE TABLE {WRITTEN} (LIKE {TARGET} INCLUDING ALL)")
         run(self.place.sink, self.database, f"INSERT INTO {WRITTEN} SELECT * FROM {TARGET}")
@@ -119,7 +119,9 @@ class Round:
         return self.job.catch_up(events) - self.job.start_seconds
 
     def _query(self, who: str, events: int) -> float:
-        """Spark's own seconds of the batches that had rows: planning, tasks, its logs, and our registrations."""
+        """Return Spark's seconds of the batches that had rows: planning, tasks, Spark's logs, and Slotkeeper's
+        confirmations.
+        """
         options = {"config": str(self.config), "job": who, "points_per_trigger": str(self.points)}
         changes = self.spark.readStream.format("slotkeeper").options(**options).load()
         sink = {"config": str(self.config), "sink": "mart", "table": WRITTEN} if who == BOTH else {}
@@ -149,7 +151,7 @@ class Round:
 
 
 def _installed(folder: Path) -> None:
-    """Python keeps what it has compiled, as it does of an installed package, where this one's folder is closed."""
+    """Let Python store bytecode, as for an installed package, even if this package's folder is read-only."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
 
@@ -180,7 +182,7 @@ def _said(rounds: list[dict[str, float]], most: dict[str, float], given: argpars
 
 
 def main(words: list[str]) -> None:
-    """Run, and print one JSON object."""
+    """Run the benchmark, and print one JSON object."""
     given = _options(words)
     sizes = Sizes(given.rows, given.changes, given.rounds + 1, given.seed)
     place = Servers(sizes)

@@ -1,6 +1,7 @@
-"""The moving picture of README.md: the console names a lock and the session that holds it; a slot is reset and undone.
+"""The animation of README.md: the console names a lock and the session that holds it; a slot is reset and the reset
+undone.
 
-A real run: what is seen is what the console has drawn; only for how long each screen is seen is set here.
+The recording is of a real run: the screens are those that the console has drawn; only their durations are set here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ASKED = re.compile(r"type (\d+) to confirm")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Keys, by tmux's names; words that are typed; what is waited for; for how many seconds that is seen."""
+    """Keys, by tmux's names; words to type; texts to wait for; seconds for which the result is shown."""
 
     keys: tuple[str, ...] = ()
     words: str = ""
@@ -65,7 +66,7 @@ UNDONE = (
 
 
 def take(run: Demo, place: Path) -> None:
-    """Film it, and write the film."""
+    """Record the animation, and write it."""
     frames: list[tuple[str, float]] = []
     names, world = names_of(run), run.world()
     with console_of(run, USUAL, Look.DARK) as tmux:
@@ -94,7 +95,7 @@ def take(run: Demo, place: Path) -> None:
 
 
 def _seen(tmux: Tmux, scenes: Sequence[Scene]) -> Iterator[tuple[str, float]]:
-    """What is seen, and for how long: each key for a moment, each word as it is typed."""
+    """Yield the screens and their durations: a moment for each key, and for each word while it is typed."""
     for scene in scenes:
         for key in scene.keys:
             tmux.send(key)

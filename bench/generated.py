@@ -1,4 +1,4 @@
-"""`python -m bench.generated`: write every page that is made from the program; says which ones changed.
+"""`python -m bench.generated`: writes every page that is generated from the program, and prints those that changed.
 
 Tests compare each page with the program. The pictures of the console need a run of the demo: `make snapshots`.
 """
@@ -37,19 +37,19 @@ PAGES: Mapping[Path, Callable[[], str]] = {
 
 
 def made() -> dict[Path, str]:
-    """The text of every generated page."""
+    """Return the text of every generated page."""
     found = {path: make() for path, make in PAGES.items()}
     return found | {SCHEMAS / name: content for name, content in schemas.pages().items()}
 
 
 def stale(pages: Mapping[Path, str]) -> list[Path]:
-    """The pages whose files differ from these, and schemas of commands that no longer exist."""
+    """Return the pages whose files differ from these texts, and schemas of commands that no longer exist."""
     differing = [path for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text]
     return sorted([*differing, *(path for path in SCHEMAS.iterdir() if path not in pages)])
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write the pages that differ."""
     pages = made()
     for path in stale(pages):
         if path in pages:

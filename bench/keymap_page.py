@@ -1,6 +1,7 @@
-"""The page of all keys and commands, and what is wrong with them.
+"""The page of all keys and commands, and the keys with two meanings.
 
-`make docs` writes the page; a test compares them. A key means the same wherever it works, except those of EXCEPTIONS.
+`make docs` writes the page; a test compares it with the program. A key has the same meaning on every screen, except
+the keys in EXCEPTIONS.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ EXCEPTIONS = {
     "y": "copies, and is the only answer to a question that means yes",
 }
 MENUS = "slotkeeper.console.tui.screens.actions."
-"""In a menu of actions, and while an action is confirmed, letters choose and mean nothing else."""
+"""In a menu of actions, and while an action is confirmed, letters select an option and have no other meaning."""
 BASES = (Frame, TableScreen)
 _FIRST = (*BASES, AckTable)
-"""What other screens are made of."""
+"""The base classes of other screens."""
 
 
 def screens() -> list[type]:
-    """Every class of a screen of the console, those first of which others are made."""
+    """Return every screen class of the console, base classes first."""
     return sorted(every_screen(), key=lambda kind: (kind not in _FIRST, kind.__module__, kind.__qualname__))
 
 
 def two_meanings() -> list[str]:
-    """Keys that do another thing on a screen than elsewhere, the documented ones left out."""
+    """Return the keys that have different actions on different screens, without the documented ones."""
     found = []
     for screen in screens():
         meant: dict[str, str] = {}
@@ -51,7 +52,7 @@ def two_meanings() -> list[str]:
 
 
 def page() -> str:
-    """`docs/keymap.md`."""
+    """Return the text of `docs/keymap.md`."""
     lines = [_INTRODUCTION]
     everywhere = [one for kind in (*reversed(_lineage(ConsoleApp)), Frame) for one in own(kind)]
     lines += _section("Everywhere", everywhere)
@@ -90,7 +91,7 @@ def _lineage(kind: type) -> list[type]:
 
 
 def _names_of(kind: type) -> list[str]:
-    """The screens of a class: those made of it, where it is only their beginning."""
+    """Return the names of a class's screens; for a base class, the names of the screens derived from it."""
     kinds: list[type] = kind.__subclasses__()
     below = [name for one in kinds for name in _names_of(one)]
     return sorted(set(below)) or [

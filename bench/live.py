@@ -1,7 +1,7 @@
-"""What a user's own job costs, on the product path: supervisor, driver, JVM, workers over two embedded servers.
+"""The cost of a user's own job on the product's path: supervisor, driver, JVM, and workers, over two embedded servers.
 
-Freshness is from COMMIT's return at the source to the first read at the sink that shows the row (markers, 20 a second,
-read every 10 ms); the writer is a process of its own. CPU is what the system booked.
+Freshness is the time from the return of COMMIT at the source to the first read at the sink that shows the row (20
+markers per second, a read every 10 ms); the writer is a separate process. CPU time is as accounted by the system.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from slotkeeper.demo.markers import Marker, MarkerReader
 from slotkeeper.demo.run import JOB, SINK_DATABASE, TARGET, Demo, DemoOptions
 
 RATES = ((200, 1), (2_000, 10), (10_000, 100))
-"""Changes a second, and changes a transaction."""
+"""Changes per second, and changes per transaction."""
 WANTED: dict[tuple[int, str], float] = {(2_000, "p50"): 50, (2_000, "p99"): 300, (10_000, "p99"): 1_000}
-"""Milliseconds of freshness at most."""
+"""Maximum freshness, in milliseconds."""
 SETTLE = 5.0
-"""Seconds at each rate before anything counts."""
+"""Seconds at each rate before the measurement starts."""
 START_WITHIN = 120.0
 WARM = 3
-"""Warm starts, of which the median counts."""
+"""Number of warm starts, whose median is reported."""
 MIB = 1024.0 * 1024.0
 SERVERS = frozenset({"source server", "sink server"})
-"""Whose CPU is not the job's."""
+"""The parties whose CPU is not counted as the job's."""
 
 
 def figures(seconds: float, seed: int, say: Callable[[str], None]) -> list[Figure]:
-    """All figures of one job; its class archive lies in a cache of its own, so that the first start is a cold one."""
+    """Return all figures of one job; a separate cache for its class archive makes the first start a cold one."""
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as cache:
         before = os.environ.get("XDG_CACHE_HOME")
         os.environ["XDG_CACHE_HOME"] = cache
@@ -70,7 +70,7 @@ def _job(seed: int, say: Callable[[str], None]) -> Iterator[LiveJob]:
 
 
 class LiveJob:
-    """The demo's job, started and stopped by the command line."""
+    """The demo's job, started and stopped with the command line."""
 
     def __init__(self, demo: Demo, say: Callable[[str], None]) -> None:
         self.demo = demo
@@ -80,10 +80,10 @@ class LiveJob:
     # -- starts
 
     def starts(self) -> list[Figure]:
-        """From the command to the first applied change: the first of all, which copies nothing any more, and warm ones.
+        """Measure the time from the command to the first applied change: a cold start without a copy, then warm starts.
 
-        The very first start makes the copy and, at its end, the archive of the JVM's classes; it is not timed. Cold is
-        a start without that archive, as after an upgrade; warm is any other.
+        The very first start makes the copy and, at its end, the archive of the JVM's classes; it is not timed. A cold
+        start has no such archive, as after an upgrade; any other start is warm.
         """
         self.demo.start_job()
         self.demo.wait_caught_up()
@@ -106,7 +106,7 @@ class LiveJob:
         ]
 
     def _without_archive(self) -> Callable[[], None]:
-        """Put the cache aside; what is returned puts it back."""
+        """Move the cache aside; return a function that restores it."""
         cache = Path(os.environ["XDG_CACHE_HOME"])
         aside = cache.with_name(cache.name + "-aside")
         cache.rename(aside)
@@ -119,7 +119,9 @@ class LiveJob:
         return back
 
     def _started(self, kind: str) -> tuple[float, float]:
-        """Seconds, and CPU seconds of the job's processes, all of which this start has made."""
+        """Return the seconds of one start, and the CPU seconds of the job's processes, all of which this start
+        created.
+        """
         self._insert()
         before = sum(self.demo.applied().values())
         with closing(self._sink()) as connection, connection.cursor() as cursor:
@@ -164,7 +166,7 @@ class LiveJob:
     # -- idle, memory
 
     def idle(self, seconds: float) -> list[Figure]:
-        """CPU of a job with nothing to do, as a share of one core; servers with it."""
+        """Measure the CPU of an idle job and of the servers, as shares of one core."""
         time.sleep(SETTLE)
         spent, taken = self._spent(lambda: time.sleep(seconds))
         self._say(f"idle: {spent}")
@@ -176,7 +178,7 @@ class LiveJob:
         return [*found, Figure("idle: CPU of the job in all, its sessions' included", sum(shares.values()), "%", 4.0)]
 
     def memory(self) -> list[Figure]:
-        """Memory that is a process's share (PSS), by process, and in all."""
+        """Return the memory by process as its proportional set size (PSS), and the total."""
         shares: dict[str, float] = {}
         for name, one in self._processes():
             shares[name] = shares.get(name, 0.0) + one.memory_full_info().pss / MIB
@@ -186,7 +188,7 @@ class LiveJob:
     # -- freshness
 
     def freshness(self, seconds: float) -> list[Figure]:
-        """At each rate: p50, p99, and the CPU that it costs."""
+        """Measure p50, p99, and the CPU cost at each rate."""
         found = []
         for rate, per_transaction in RATES:
             found += self._at(rate, per_transaction, seconds)
@@ -224,7 +226,9 @@ class LiveJob:
 
     @contextmanager
     def _written(self, rate: int, per_transaction: int) -> Iterator[list[float]]:
-        """The writer for the block; afterwards the seconds that it was behind its rate at its end."""
+        """Run the writer during the block; afterwards the list holds the seconds by which it was behind its
+        rate at its end.
+        """
         assert self.demo.warehouse is not None
         self._writes += 1
         words = ["--rate", str(rate), "--per-transaction", str(per_transaction)]
@@ -242,7 +246,7 @@ class LiveJob:
                 said, _ = writer.communicate(timeout=60)
         behind[0] = float(said.split()[1])
 
-    # -- what is there
+    # -- servers and processes
 
     def _insert(self) -> None:
         self._writes += 1
@@ -258,7 +262,7 @@ class LiveJob:
         return self.demo.sink.connect(SINK_DATABASE, autocommit=autocommit)
 
     def _processes(self) -> list[tuple[str, psutil.Process]]:
-        """The job's processes by what they are."""
+        """Return the job's processes with their roles."""
         view = self.demo.view()
         found = []
         for name, known in (("supervisor", view.supervisor), ("driver", view.driver)):
@@ -280,7 +284,7 @@ class LiveJob:
         return found
 
     def _spent(self, work: Callable[[], None]) -> tuple[dict[str, float], float]:
-        """CPU seconds by process while something runs, and how long it took."""
+        """Return the CPU seconds by process while `work` runs, and the duration."""
         before, began = self._cpu(), time.monotonic()
         work()
         taken, after = time.monotonic() - began, self._cpu()
@@ -288,7 +292,7 @@ class LiveJob:
 
 
 def _known(found: float | None) -> float:
-    """A figure; infinite where none was had, so that no reader takes it for a good one."""
+    """Return the figure, or infinity if there is none, so that a missing figure never passes for a good one."""
     return math.inf if found is None else found
 
 

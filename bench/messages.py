@@ -1,4 +1,4 @@
-"""`python -m bench.messages`: every message with its code, as `docs/messages.md` has them."""
+"""`python -m bench.messages`: prints every message with its code, as in `docs/messages.md`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _URGENCIES = {
 
 
 def page() -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     causes = [
         f"| {one.code} | {one.problem} | {' '.join(one.codes) or '-'} | {one.action} |" for one in (*CAUSES, UNKNOWN)
     ]

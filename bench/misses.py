@@ -1,9 +1,10 @@
-"""`python -m bench.misses`: what an optimistic step costs the sink that misses, beside one that hits and a general one.
+"""`python -m bench.misses`: the sink's cost of an optimistic step that misses, compared with one that hits and a
+general one.
 
-Steps made here, no source: the rounds' mix of events over `orders`, with one event that fails each check in turn, and a
-hot key; of those that hit also steps of more updates. CPU seconds of the session's own process at the sink, and of it
-and the worker's together, which another load on the machine changes little. A lane that always misses is a sink's own
-lane over many steps, with the pauses that it takes.
+The steps are generated, without a source: the rounds' mix of events over `orders`, with one event that fails each
+check in turn, and a hot key; the steps that hit also include mixes with more updates. Costs are CPU seconds of the
+session's own process at the sink, and of that process and the worker together; other load on the host changes them
+little. A lane that always misses is one sink's lane over many steps, including the pauses it makes between attempts.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from slotkeeper.demo.postgres import Server
 
 DATABASE = "misses"
 MISSED, LANE = 1.3, 1.1
-"""What a missed step may cost of a general one, and a lane that always misses of one that never tries."""
+"""Maximum cost of a missed step relative to a general one, and of a lane that always misses to one that never tries."""
 _TAIL = b'\tnew\t1.50\tnote of a row\t2026-01-01 00:00:00+00\tt\t{"n": 1, "tags": ["a", 3]}\n'
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of step: the changes that it repeats (I, U, d), and by its name what is put at its end."""
+    """A kind of step: the sequence of changes that it repeats (I, U, d); its name selects the event at its end."""
 
     name: str
     label: str
@@ -60,7 +61,9 @@ HITS = (
     Kind("hit", "hits: 95 % updates", mix="U" * 19 + "I"),
     Kind("b", "hits: an update of a row that is not there"),
 )
-"""Steps that hold: what one of them saves by its mix is what trying is worth. The product tries the first and last."""
+"""Steps that hit: the savings of each mix show whether an attempt pays. The product tries the first and the
+last kind.
+"""
 KINDS = (
     Kind("a", "misses (a): a changed key"),
     Kind("hot", "misses (b): all updates of one key", hot=True),
@@ -70,24 +73,25 @@ KINDS = (
 )
 
 ALWAYS = tuple(kind for kind in KINDS if kind.name in ("hot", "d"))
-"""Of which a lane may be for good: a hot key, and rows that live shorter than a step."""
+"""Kinds that a lane can have permanently: a hot key, and rows that live shorter than a step."""
 LONGER = 3
-"""Times as many steps has such a lane."""
+"""Factor by which the measurement of a lane that always misses has more steps than the others."""
 
 
 THERE = {"c": 499, "c, last": 998}
-"""Rows that are loaded, by what their customers' texts are among those of all, 1 to 1,000: a COPY by the order of keys
-finds them when half of the inserts, or nearly all, have been written."""
+"""Loaded rows by the rank of their customer's text among 1 to 1,000: a COPY in key order finds them when half of the
+inserts, or nearly all, have been written.
+"""
 
 
 def customer(key: int) -> int:
-    """The first column of a key."""
+    """Return the first column of a key."""
     return key % 1_000 + 1
 
 
 @dataclass
 class Feeder:
-    """Makes steps, each of new inserts, updates of rows in turn and deletes of rows that no step has touched."""
+    """Makes steps, each of new inserts, updates of rows in turn, and deletes of rows that no step has touched."""
 
     changes: int
     loaded: int
@@ -97,7 +101,7 @@ class Feeder:
         self._point = count(1)
 
     def step(self, kind: Kind) -> tuple[bytes, int]:
-        """COPY text of one step and the point at which it ends."""
+        """Return the COPY text of one step and the point at which it ends."""
         point, lines = next(self._point), []
         sequence = count()
 
@@ -158,7 +162,7 @@ class Sinks:
 
     @contextmanager
     def sink(self, optimistic: bool) -> Iterator[PostgresSink]:
-        """A worker's side, with a lane that has missed nothing yet."""
+        """Yield a worker's sink, with a lane that has not missed yet."""
         spec = self._spec(optimistic)
         session = session_of(spec)
         plain = TargetTable(TABLE, tuple(name for name, _ in COLUMNS), KEY)
@@ -169,7 +173,7 @@ class Sinks:
             made.close()
 
     def take(self, sink: PostgresSink, text: bytes, point: int) -> None:
-        """One step."""
+        """Apply one step."""
         new = DwsPosition(point)
         rows = sink.stage(io.BytesIO(text))
         sink.top(new)
@@ -184,7 +188,7 @@ class Sinks:
 
 @dataclass
 class Cost:
-    """CPU seconds of `steps` steps, of the session at the sink and of the worker, and how the steps went."""
+    """CPU seconds of steps, of the session at the sink and of the worker, and the outcomes of the steps."""
 
     sink: float = 0.0
     worker: float = 0.0
@@ -192,7 +196,7 @@ class Cost:
 
     @contextmanager
     def of(self, sink: PostgresSink) -> Iterator[None]:
-        """Add what is spent meanwhile, by a sink that was not used before."""
+        """Add the CPU spent during the block by a sink that was not used before."""
         session, worker = _cpu(sink), time.process_time()
         yield
         self.sink += _cpu(sink) - session
@@ -201,12 +205,12 @@ class Cost:
 
 
 def _cost(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> Cost:
-    """Steps of which each is taken by a lane of its own that was not yet tried."""
+    """Measure steps, each applied by its own lane that has not been tried before."""
     spent = Cost()
     for _ in range(steps):
         text, point = feeder.step(kind)
         with sinks.sink(optimistic) as sink:
-            sink.stage(io.BytesIO(b""))  # the staging table is made
+            sink.stage(io.BytesIO(b""))  # creates the staging table
             sink.abandon()
             with spent.of(sink):
                 sinks.take(sink, text, point)
@@ -214,7 +218,7 @@ def _cost(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool
 
 
 def _lane(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool) -> Cost:
-    """More steps, by one lane."""
+    """Measure more steps, all applied by one lane."""
     spent, texts = Cost(), [feeder.step(kind) for _ in range(LONGER * steps)]
     with sinks.sink(optimistic) as sink, spent.of(sink):
         for text, point in texts:
@@ -223,16 +227,19 @@ def _lane(sinks: Sinks, feeder: Feeder, kind: Kind, steps: int, optimistic: bool
 
 
 def _cpu(sink: PostgresSink) -> float:
-    """CPU seconds of the session's own process at the server, exactly (proc(5): schedstat, the first number is in ns).
+    """Return the exact CPU seconds of the session's own process at the server (proc(5): schedstat, first number, in
+    ns).
 
-    What the server does beside it (vacuum, checkpoints) falls into any step's time by chance.
+    The server's other work (vacuum, checkpoints) is left out, because it falls into the time of any step at random.
     """
     pid = sink.session.ready().info.backend_pid
     return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
 
 
 def measure(sinks: Sinks, feeder: Feeder, steps: int, rounds: int, hits: bool) -> dict[str, dict[str, Any]]:
-    """By kind: the rounds' ratios of a tried step to a general one of the same events, without and with the worker."""
+    """Return, by kind, the rounds' ratios of a tried step to a general one of the same events, without and
+    with the worker.
+    """
     found: dict[str, dict[str, Any]] = {}
     for _ in range(rounds):
         for name, one, cost in [
@@ -252,7 +259,7 @@ def measure(sinks: Sinks, feeder: Feeder, steps: int, rounds: int, hits: bool) -
 
 
 def main() -> int:
-    """Measure, print, write."""
+    """Run the measurements, print the table, and write the result file."""
     parser = argparse.ArgumentParser(prog="python -m bench.misses", description=__doc__)
     parser.add_argument(
         "--changes", type=int, default=17_500, help="of a step; by default 4/7 inserts, 2/7 updates, 1/7 deletes"
@@ -263,7 +270,7 @@ def main() -> int:
     options = parser.parse_args()
     kinds = len(HITS) if options.hits else len(HITS) + len(KINDS) + LONGER * len(ALWAYS)
     in_all = options.repeat * options.steps * 2 * kinds * (options.changes // 7 + 1)
-    routing.SHARE = 1_000_000  # of what is not tried it is to be seen why
+    routing.SHARE = 1_000_000  # every kind is tried, to show why the product does not try some of them
     sinks = Sinks(2 * in_all)
     before = report.machine()
     try:

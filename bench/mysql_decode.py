@@ -1,8 +1,10 @@
-"""`python -m bench.mysql_decode`: our decoder of a MySQL binlog against mysql-replication's, on the same binlog.
+"""`python -m bench.mysql_decode`: Slotkeeper's decoder of a MySQL binlog against mysql-replication's, on the same
+binlog.
 
-A MariaDB of its own gets a table of eight mixed columns, a share of whose values are NULL. Each side reads the whole
-binlog over its own connection and makes every value of every row; turns change who comes first. Wall and CPU seconds of
-this process are taken; the ratio is the median of the pairs'. What is in and out of the timings: `bench/README.md`.
+A separate MariaDB gets a table of eight columns of mixed types, a share of whose values are NULL. Each side reads the
+whole binlog over its own connection and creates every value of every row; the order of the sides alternates. Wall and
+CPU seconds of this process are measured; the ratio is the median of the pairs' ratios. `bench/README.md` describes
+what the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ _SECONDS = 60.0
 
 
 def fill(session: my.Session, rows: int, nulls: float) -> None:
-    """The table, in transactions of a thousand rows; each value is NULL with that share, by the row's own number."""
+    """Fill the table in transactions of a thousand rows; that share of the values is NULL, chosen by the row's
+    number.
+    """
     definition = ", ".join(f"{name} {kind}" for name, kind, _ in _COLUMNS)
     session.rows(f"CREATE DATABASE {SCHEMA}")
     session.rows(f"USE {SCHEMA}")
@@ -57,7 +61,7 @@ def fill(session: my.Session, rows: int, nulls: float) -> None:
 
 
 def read_ours(endpoint: Endpoint, start: MysqlPosition) -> int:
-    """All rows by our stream and decoder."""
+    """Read all rows with Slotkeeper's stream and decoder; return their number."""
     connect = partial(my.connect, endpoint, "", "slotkeeper/bench", _SECONDS)
     session = connect()
     described, charsets = read_described(session, SCHEMA, TABLE), read_charsets(session)
@@ -75,7 +79,7 @@ def read_ours(endpoint: Endpoint, start: MysqlPosition) -> int:
 
 
 def read_theirs(endpoint: Endpoint, start: MysqlPosition) -> int:
-    """All rows by mysql-replication's reader, from the same place."""
+    """Read all rows from the same position with mysql-replication's reader; return their number."""
     from pymysqlreplication import BinLogStreamReader
     from pymysqlreplication.row_event import WriteRowsEvent
 
@@ -95,7 +99,7 @@ def read_theirs(endpoint: Endpoint, start: MysqlPosition) -> int:
 
 
 def timed(read: Callable[[], int], rows: int) -> tuple[float, float]:
-    """Wall and CPU seconds; raises RuntimeError where not all rows came."""
+    """Return wall and CPU seconds; raises RuntimeError if rows are missing."""
     wall, cpu = time.perf_counter(), time.process_time()
     count = read()
     taken = time.perf_counter() - wall, time.process_time() - cpu
@@ -105,7 +109,7 @@ def timed(read: Callable[[], int], rows: int) -> tuple[float, float]:
 
 
 def measure(endpoint: Endpoint, rows: int, nulls: float, repeat: int) -> dict[str, Any]:
-    """Pairs of readings of one binlog, each side first in turn."""
+    """Measure pairs of readings of one binlog; the order of the sides alternates."""
     session = my.connect(endpoint, "", "slotkeeper/bench", _SECONDS)
     file, offset = session.rows("SHOW MASTER STATUS")[0][:2]
     gtids = str(session.rows("SELECT @@gtid_binlog_pos")[0][0] or "")
@@ -134,7 +138,7 @@ def measure(endpoint: Endpoint, rows: int, nulls: float, repeat: int) -> dict[st
 
 
 def main() -> int:
-    """Run and print JSON."""
+    """Run the benchmark and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.mysql_decode", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--nulls", type=float, default=0.2, help="share of values that are NULL")

@@ -1,8 +1,9 @@
-"""`python -m bench.mysql_job`: a job from MariaDB into PostgreSQL against MariaDB's own replica, of the same binlog.
+"""`python -m bench.mysql_job`: a job from MariaDB into PostgreSQL against MariaDB's own replica, on the same binlog.
 
-Three servers of this machine: a source, its replica, a PostgreSQL. Rows are written while no one applies; then each
-side, in turn, applies all of them alone, from its start until the last row is seen there. The job has the local runner,
-so Spark's own start is in neither. What is in and out of the timings: `bench/README.md`.
+It starts three servers on this host: a source, its replica, and a PostgreSQL. Rows are written while neither side
+applies them; then each side in turn applies all of them alone, timed from its start until the last row is visible
+there. The job uses the local runner, so neither timing includes Spark's own start. `bench/README.md` describes what
+the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SECONDS = 600.0
 
 @dataclass
 class Told:
-    """What the job says; implements `slotkeeper.core.engine.driver.context.Narrator`."""
+    """The job's reports; implements `slotkeeper.core.engine.driver.context.Narrator`."""
 
     state: LaneState | None = None
     retries: list[str] = field(default_factory=list)
@@ -75,25 +76,25 @@ class Job:
         context = JobContext(self._job, sessions, LocalRunner(2), ENTRIES, self.told, lambda: self._wanted, time.sleep)
         try:
             run_job(context)
-        except BaseException as error:  # carried to `wait`: a thread has no caller
+        except BaseException as error:  # raised in `wait`: a thread has no caller
             self._error = error
         finally:
             sessions.close()
 
     def wait(self, condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
-        """Until it holds; raises what ended the job."""
+        """Wait until the condition is true; raises the error that ended the job."""
         wait(lambda: condition() or self._error is not None, seconds)
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the job."""
         self._wanted = WantedState.STOP
         self._thread.join(_SECONDS)
 
 
 def wait(condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
-    """Until it holds; TimeoutError where it does not."""
+    """Wait until the condition is true; raises TimeoutError if it does not become true in time."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -102,17 +103,17 @@ def wait(condition: Callable[[], bool], seconds: float = _SECONDS) -> None:
 
 
 def endpoint(server: MariaServer, name: str) -> Endpoint:
-    """Where a server is."""
+    """Return the server's endpoint."""
     return Endpoint(name, mariadb.HOST, server.port, "", mariadb.SUPERUSER, sslmode="disable")
 
 
 def seen(session: my.Session) -> int:
-    """Rows of the table at a MariaDB."""
+    """Return the number of the table's rows in a MariaDB."""
     return int(session.rows(f"SELECT count(*) FROM {TABLE}")[0][0])
 
 
 def replicated(replica: my.Session, rows: int) -> float:
-    """Seconds until the replica has all rows."""
+    """Return the seconds until the replica has all rows."""
     began = time.perf_counter()
     replica.rows("START SLAVE")
     wait(lambda: seen(replica) >= rows)
@@ -122,7 +123,7 @@ def replicated(replica: my.Session, rows: int) -> float:
 
 
 def mirrored(job: JobSpec, sink: Server, rows: int, target: str = TARGET, seconds: float = _SECONDS) -> float:
-    """Seconds until the target has all rows."""
+    """Return the seconds until the target has all rows."""
     began = time.perf_counter()
     run = Job(job)
     with closing(sink.connect("mart")) as connection, connection.cursor() as cursor:
@@ -138,7 +139,7 @@ def mirrored(job: JobSpec, sink: Server, rows: int, target: str = TARGET, second
 
 
 def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, repeat: int) -> dict[str, Any]:
-    """Rounds of the same rows, each side first in turn."""
+    """Measure rounds of the same rows; the order of the sides alternates."""
     first, second = (my.connect(endpoint(one, "b"), "", "slotkeeper/bench", _SECONDS) for one in (source, replica))
     fill(first, 0, 0.2)
     follow = "CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='{}', MASTER_USE_GTID=slave_pos"
@@ -177,7 +178,7 @@ def measure(source: MariaServer, replica: MariaServer, sink: Server, rows: int, 
 
 
 def insert(session: my.Session, begin: int, end: int) -> None:
-    """More rows, in transactions of a thousand."""
+    """Insert more rows, in transactions of a thousand."""
     values = "seq, seq % 100, seq * 1.2345, seq / 3, concat('name ', seq), now(6), repeat('text ', 4), seq % 100"
     for first in range(begin, end, 1000):
         session.rows(f"INSERT INTO {TABLE} SELECT seq, {values} FROM {SCHEMA}.seq_{first + 1}_to_{first + 1000}")
@@ -185,7 +186,7 @@ def insert(session: my.Session, begin: int, end: int) -> None:
 
 @contextmanager
 def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Server]]:
-    """MariaDBs, each with an id of its own, and a PostgreSQL; ConfigError without MariaDB."""
+    """Yield MariaDB servers, each with its own server id, and a PostgreSQL; raises ConfigError without MariaDB."""
     mariadb.find_programs()
     made: list[MariaServer] = []
     sink = postgres.start(folder / "sink", "sink", {"shared_buffers": "256MB"})
@@ -200,7 +201,7 @@ def sides(folder: Path, servers: int) -> Iterator[tuple[list[MariaServer], Serve
 
 
 def compared(rows: int, repeat: int) -> dict[str, Any]:
-    """The job and the replica over the same rows; ConfigError without MariaDB."""
+    """Compare the job and the replica over the same rows; raises ConfigError without MariaDB."""
     with tempfile.TemporaryDirectory(prefix="slotkeeper-bench-") as folder, sides(Path(folder), 2) as (servers, sink):
         with closing(sink.connect("postgres")) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE mart")
@@ -208,7 +209,7 @@ def compared(rows: int, repeat: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run and print JSON."""
+    """Run the benchmark and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.mysql_job", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--repeat", type=int, default=3, help="rounds")

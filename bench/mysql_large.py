@@ -1,8 +1,8 @@
-"""`python -m bench.mysql_large`: a job from MariaDB over a large binlog with one huge transaction: memory and seconds.
+"""`python -m bench.mysql_large`: memory and time of a job from MariaDB over a large binlog with one huge transaction.
 
-The huge transaction's rows come first, then rows of a thousand a transaction until the binlog is as long as asked for;
-none is applied meanwhile. Then the job applies all of it, with driver and workers in this process, whose resident
-memory is sampled; the servers are processes of their own.
+The huge transaction is written first, then transactions of a thousand rows until the binlog has the requested size;
+no row is applied meanwhile. Then the job applies all of it, with driver and workers in this process, whose resident
+memory is sampled; the servers are separate processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slotkeeper.demo.postgres import Server
 SCHEMA, TABLE, TARGET = "bench", "bench.large", "mart.large"
 MIB = 1 << 20
 WIDE, A_TRANSACTION = 4_000, 1_000
-"""Characters of a row of the many transactions, and rows of each."""
+"""Characters per row of the small transactions, and rows per transaction."""
 _EVERY = 0.2
 _SECONDS = 3600.0
 
@@ -43,12 +43,12 @@ class Memory:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> Memory:
-        """Take them in a thread."""
+        """Sample the memory in a thread."""
         threading.Thread(target=self._run, daemon=True).start()
         return self
 
     def stop(self) -> None:
-        """No more."""
+        """Stop sampling."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -58,12 +58,12 @@ class Memory:
 
 
 def written(session: my.Session) -> int:
-    """Bytes of all binlogs."""
+    """Return the size of all binlogs in bytes."""
     return sum(int(row[1]) for row in session.rows("SHOW BINARY LOGS"))
 
 
 def fill(session: my.Session, huge: int, size: int) -> int:
-    """One transaction of `huge` rows, then others until the binlog has `size` bytes; returns the rows."""
+    """Write one transaction of `huge` rows, then others until the binlog has grown by `size` bytes; return the rows."""
     begun = written(session)
     insert = f"INSERT INTO {TABLE} SELECT seq, seq, repeat('x', {{}}) FROM {SCHEMA}.seq_{{}}_to_{{}}"
     session.rows(insert.format(200, 1, huge))
@@ -75,7 +75,7 @@ def fill(session: my.Session, huge: int, size: int) -> int:
 
 
 def measure(source: MariaServer, sink: Server, huge: int, size: int) -> dict[str, Any]:
-    """Write, then apply."""
+    """Write the rows, then apply them."""
     session = my.connect(endpoint(source, "b"), "", "slotkeeper/bench", _SECONDS)
     session.rows(f"CREATE DATABASE {SCHEMA}")
     session.rows(f"USE {SCHEMA}")
@@ -107,7 +107,7 @@ def measure(source: MariaServer, sink: Server, huge: int, size: int) -> dict[str
 
 
 def main() -> int:
-    """Run and print JSON."""
+    """Run the benchmark and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.mysql_large", description=__doc__)
     parser.add_argument("--huge", type=int, default=500_000, help="rows of the one transaction")
     parser.add_argument("--mib", type=int, default=2_048, help="MiB of binlog")

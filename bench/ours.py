@@ -1,7 +1,7 @@
-"""Our side: a job of the product's engine, driven from this process, on Spark or on the local runner.
+"""Slotkeeper's side: a job of the product's engine, driven from this process, on Spark or on the local runner.
 
-Timed: the copy, from the event that it begins to the event that it is done; and the catch-up, from the start of the
-job to the moment at which the progress rows hold every event of the round.
+Timed: the copy, from the event of its start to the event of its end; and the catch-up, from the start of the job
+until the progress rows include every event of the round.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POLL = 0.01
 
 
 class Place(Protocol):
-    """Where a job works."""
+    """The folder and servers that a job uses."""
 
     @property
     def folder(self) -> Path: ...
@@ -51,7 +51,7 @@ class Place(Protocol):
 
 @dataclass
 class Heard:
-    """When what was told; implements `slotkeeper.core.engine.driver.context.Narrator`."""
+    """The times of the job's events, and its retries; implements `slotkeeper.core.engine.driver.context.Narrator`."""
 
     at: dict[JobEvent, float] = field(default_factory=dict)
     retries: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Heard:
 
 
 class Recorder:
-    """A task runner that keeps what the tasks of another report; closing it does not close the other."""
+    """A task runner that records the outcomes of another runner's tasks; closing it does not close the other runner."""
 
     def __init__(self, inner: TaskRunner) -> None:
         self._inner = inner
@@ -125,7 +125,7 @@ class Recorder:
 
 
 def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
-    """The runner with its workers warm, and the seconds that this took (never part of a timing)."""
+    """Return the runner with warm workers, and the seconds that this took (never part of a timing)."""
     began = time.monotonic()
     runner: TaskRunner
     if kind == "local":
@@ -141,7 +141,9 @@ def open_runner(kind: str, place: Place) -> tuple[TaskRunner, float]:
 
 
 def warm(runner: TaskRunner, place: Place) -> None:
-    """Have every worker there: Spark ends those that had no task for a minute, which no busy job has."""
+    """Have every worker running: Spark ends workers that had no task for a minute, which does not occur in a
+    busy job.
+    """
     spec = job_of(place, "warm")
     warming = [runner.submit(stream_task.close_kept, spec, f"warm-{n}") for n in range(runner.capacity)]
     for one in warming:
@@ -149,7 +151,7 @@ def warm(runner: TaskRunner, place: Place) -> None:
 
 
 class OurJob:
-    """One job over a warehouse and a sink database, by default of the orders; each start is one life of its driver."""
+    """One job over a warehouse and a sink database, by default of the orders; each start is one run of its driver."""
 
     def __init__(self, place: Place, database: str, runner: TaskRunner, spec: JobSpec | None = None) -> None:
         self.place = place
@@ -158,19 +160,22 @@ class OurJob:
         self.heard = Heard()
         self.spec = spec or job_of(place, database)
         self.start_seconds = 0.0
-        """Of the last catch-up: from the job's start to its first task; part of the timing."""
+        """Seconds of the last catch-up from the job's start to its first task; part of the timing."""
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def copy(self) -> float:
-        """The first start: slot, copy, and the end when caught up; seconds of the copy alone."""
+        """Start for the first time: create the slot, copy, and end when caught up; return the seconds of the
+        copy alone.
+        """
         self._start()
         self._join()
         return self.heard.at[JobEvent.COPY_DONE] - self.heard.at[JobEvent.COPY_BEGAN]
 
     def catch_up(self, expected: int) -> float:
-        """Start again, `expected` events in all having been recorded so far; seconds until the progress rows hold them
-        all."""
+        """Start again after `expected` events in total have been recorded; return the seconds until the progress rows
+        include all of them.
+        """
         self.recorder = Recorder(self.recorder._inner)
         connection = self.place.sink.connect(self.database)
         began = time.monotonic()
@@ -189,7 +194,7 @@ class OurJob:
         return seconds
 
     def drop(self) -> None:
-        """End what this process keeps open, and the slot, so that the warehouse can purge."""
+        """Close the connections that this process keeps open, and drop the slot, so that the warehouse can purge."""
         stream_task.close_kept(self.spec)
         connection = self.place.warehouse.connect()
         with connection.cursor() as cursor:
@@ -236,8 +241,9 @@ class OurJob:
 
 
 def job_of(place: Place, database: str, *tables: str) -> JobSpec:
-    """The job with the settings of `config.example.toml`, and the demo's shorter sleeps: of the orders, or of these
-    tables, each into one of its name."""
+    """Return the job with the settings of `config.example.toml` and the demo's shorter sleeps: of the orders, or of
+    these tables, each into a target of the same name.
+    """
     channels = [ChannelSpec(table, table, create_target=True) for table in tables]
     return JobSpec(
         name=f"bench_{database}",

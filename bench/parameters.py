@@ -1,4 +1,4 @@
-"""`docs/parameters.md` from the model, so that the page cannot say anything else than the program does."""
+"""`docs/parameters.md`, generated from the model, so that the page always agrees with the program."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ TESTED: Mapping[str, str] = {
     **{name: f"tests/integration/test_sink_options.py::test_{name}" for name in SINK_OPTIONS},
     **{name: test for test, names in _OF_TEST.items() for name in names.split()},
 }
-"""Where the effect of a key is tested, by its name; how every one is read, and its limits, in `READING`."""
+"""The test of each key's effect, by the key's name; `READING` tests how every key is read, and its limits."""
 READING = "tests/unit/config"
 
 _INTRODUCTION = """\
@@ -125,7 +125,7 @@ _HOLOGRES = (
 
 
 def _more() -> Mapping[str, tuple[str, ...]]:
-    """What follows a table."""
+    """Return the texts that follow a table of the page, by the table's title."""
     return {
         "[sinks.X]": (
             _DORIS
@@ -154,7 +154,7 @@ def _more() -> Mapping[str, tuple[str, ...]]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts, more = [_INTRODUCTION], _more()
     for title, section in TABLES:
         parts.append(f"## `{title}`\n")
@@ -184,18 +184,18 @@ def _row(key: Key) -> str:
 
 
 def meaning(key: Key) -> str:
-    """What a key says, by the text below it."""
+    """Return the meaning of a key: the attribute docstring below its field."""
     texts = attribute_texts(key.table)
     return texts.get(key.name) or texts[f"{key.name}_"]
 
 
 def its_test(key: Key) -> str:
-    """Where is tested what a key does, or how it is read; empty for one that cannot be set."""
+    """Return the test of a key's effect, or of how it is read; empty for a key that cannot be set."""
     return "" if key.because else TESTED.get(key.name, READING)
 
 
 def spelled_default(key: Key) -> str:
-    """The default as one would write it in the file; in the vendor's unit where it is the vendor's."""
+    """Return the default as written in the file; in the vendor's unit if the key is the vendor's."""
     if key.default is REQUIRED:
         return "required"
     if key.default is None:

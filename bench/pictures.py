@@ -1,5 +1,5 @@
-"""A picture of a screen: what is wrong with it, the names of this machine taken out, and it as text
-and as SVG. Pure.
+"""Pictures of console screens as text and SVG: their errors, and the replacement of this host's names. Pure
+functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 _WIDE, _HIGH, _EDGE = 8.43, 17, 8
-"""A cell, and what is left blank around a screen, in pixels."""
+"""The size of a cell and the margin around a screen, in pixels."""
 _FONTS = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace"
 _CUT_HEADER = re.compile(r"\b[A-Z]{2,}\.\.")
 _HEADER = re.compile(r"^[ A-Z0-9./()%#]+$")
@@ -29,14 +29,16 @@ _BRIGHT = [(98, 98, 98), (255, 135, 135), (175, 215, 135), (255, 215, 135), (135
 _THEME = TerminalTheme(
     (18, 18, 18), (198, 198, 198), [*_PLAIN, (198, 198, 198)], [*_BRIGHT, (135, 215, 215), (255, 255, 255)]
 )
-"""Black, and the eight colours plain and bright; the console itself uses those of 256 that every terminal has."""
+"""Black, and eight colors, normal and bright; the console itself uses those of the 256 colors that every
+terminal has.
+"""
 
 
 _CONSOLE = Console(color_system="truecolor", force_terminal=True)
 
 
 def wrong(text: str, size: tuple[int, int]) -> list[str]:
-    """What a picture of that size must not hold.
+    """Return the errors of a picture of that size.
 
     >>> wrong(" x  read-only \\n  JOB        STA..", (15, 2))
     ['wider than 15: JOB        STA..', 'a cut header: JOB        STA..']
@@ -58,7 +60,8 @@ def wrong(text: str, size: tuple[int, int]) -> list[str]:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """The text with names of this machine replaced, each by as many characters, so that nothing moves.
+    """Return the text with this host's names replaced by names padded or cut to the same length, so that nothing
+    shifts.
 
     >>> renamed("on anna@build-7 now", {"anna@build-7": "dba@ops"})
     'on dba@ops      now'
@@ -70,7 +73,7 @@ def renamed(text: str, names: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Characters of one style in a row of a screen: from which column on, over how many cells, on which ground."""
+    """Characters of one style in a row of a screen: first column, number of cells, text, and colors."""
 
     column: int
     cells: int
@@ -81,7 +84,7 @@ class Run:
 
 
 def rows_of(screen: str) -> list[tuple[Run, ...]]:
-    """The runs of each row, as a terminal has coloured them; a colour lasts over the end of a row.
+    """Return the runs of each row as a terminal colors them; a color continues past the end of a row.
 
     >>> [[(one.column, one.text, one.bold) for one in row] for row in rows_of("a\\x1b[1mb\\nc")]
     [[(0, 'a', False), (1, 'b', True)], [(0, 'c', True)]]
@@ -106,9 +109,9 @@ def _runs(line: Text) -> list[Run]:
 
 
 def svg(frames: Sequence[tuple[str, float]], size: tuple[int, int], title: str) -> str:
-    """Coloured screens and for how many seconds each is seen, as an SVG that moves where there are several.
+    """Return an SVG of colored screens, each shown for its number of seconds; animated if there are several.
 
-    A row that several screens have is in it once. Fonts are those of the reader's machine; nothing is fetched.
+    A row that occurs in several screens is stored once. Fonts are those of the reader's host; nothing is downloaded.
     """
     rows = [rows_of(screen) for screen, _ in frames]
     grounds = Counter(run.ground for row in rows[0] for run in row for _ in range(run.cells))
@@ -135,7 +138,9 @@ def svg(frames: Sequence[tuple[str, float]], size: tuple[int, int], title: str) 
 
 
 def _timing(seconds: Sequence[float]) -> str:
-    """When each screen is seen; the first one alone where a reader wants nothing that moves."""
+    """Return the CSS rules that show each screen in its time; only the first one for readers who prefer
+    reduced motion.
+    """
     if len(seconds) == 1:
         return ""
     whole, at, rules = sum(seconds), 0.0, [".f{visibility:hidden}.f0{visibility:visible}"]

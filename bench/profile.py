@@ -1,6 +1,6 @@
-"""Where time goes: CPU by group of processes, statements by both servers' account, one step of a job taken apart.
+"""Profiles of a run: CPU by group of processes, statements by both servers' statistics, one step of a job by parts.
 
-Nothing here is inside a timing but the servers' `pg_stat_statements`, which both sides carry.
+No timing includes any of this except the servers' `pg_stat_statements`, which is loaded for both sides.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, SETTINGS, TIMING OFF) "
 
 
 def cpu(source: Server, sink: Server) -> dict[str, float]:
-    """CPU seconds so far by group; differences of two calls are what counts."""
+    """Return the CPU seconds so far by group; only differences between two calls are meaningful."""
     me = psutil.Process()
     found = {"source server": server_cpu(source), "sink server": server_cpu(sink)}
     times = me.cpu_times()
@@ -54,7 +54,7 @@ def cpu(source: Server, sink: Server) -> dict[str, float]:
 
 
 def server_cpu(server: Server) -> float:
-    """CPU of a server: its processes that live, and what it has reaped."""
+    """Return the CPU seconds of a server: its running processes, and those that it has reaped."""
     root = psutil.Process(server.pid)
     times = root.cpu_times()
     total = times.user + times.system + times.children_user + times.children_system
@@ -68,29 +68,33 @@ def server_cpu(server: Server) -> float:
 
 
 def by_party(spent: dict[str, float], programs: float | None = None) -> dict[str, float]:
-    """The same as the tables have it; `programs` is what a peer's programs say of themselves, None: what has ended."""
+    """Return the CPU by party as in the tables; `programs` is the CPU that a peer's programs report, None: that of
+    ended child processes.
+    """
     own = spent["ended"] if programs is None else programs
     return {"source": spent["source server"], "sink": spent["sink server"], "programs": own}
 
 
 def of_ours(spent: dict[str, float]) -> dict[str, float]:
-    """The same of our job: workers, JVM and the driver, in whose process the bench polls."""
+    """Return the CPU by party of Slotkeeper's job: workers, JVM and the driver, in whose process the benchmark
+    polls.
+    """
     return by_party(spent, spent["driver"] + spent["jvm"] + spent["workers"])
 
 
 def spent(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """Differences."""
+    """Return the differences by group."""
     return {group: after[group] - before[group] for group in after}
 
 
 def forget_statements(rig: Rig) -> None:
-    """Reset both servers' account."""
+    """Reset the statement statistics of both servers."""
     for server in (rig.source, rig.sink):
         run(server, "postgres", "SELECT pg_stat_statements_reset()")
 
 
 def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
-    """The statements that took longest, with their share of all statements' time in that database."""
+    """Return the statements with the longest total time, with their share of all statements' time in that database."""
     found = run(server, "postgres", _TOP.format(database))
     total = sum(seconds for _, _, seconds, _ in found) or 1.0
     return [
@@ -100,7 +104,7 @@ def top_statements(server: Server, database: str) -> list[dict[str, Any]]:
 
 
 def steps(recorder: Recorder) -> dict[str, Any]:
-    """Sums over all tasks: lanes run beside each other, so the seconds are more than the wall's."""
+    """Return sums over all tasks: lanes run concurrently, so the sum of seconds exceeds the wall-clock time."""
     lanes = recorder.lanes
     count = sum(one.steps for one in lanes)
     return {
@@ -116,7 +120,7 @@ def steps(recorder: Recorder) -> dict[str, Any]:
 
 @dataclass
 class Anatomy:
-    """One step of one lane taken apart: seconds by part, and the plan of the statement that applies it."""
+    """One step of one lane by parts: seconds of each part, and the plan of the statement that applies the step."""
 
     events: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -124,7 +128,7 @@ class Anatomy:
 
 
 def anatomy(job: OurJob) -> Anatomy:
-    """Read a range that waits, stage it, time and explain each part, and roll all of it back."""
+    """Read a pending range, stage it, time and explain each part, and roll all of it back."""
     found, spec = Anatomy(), job.spec
     source = worker.open_source(spec, "bench")
     store = worker.store_session(spec, "bench")
@@ -147,7 +151,7 @@ def anatomy(job: OurJob) -> Anatomy:
 
 
 def _read(job: OurJob, source: DwsSource, found: Anatomy) -> tuple[bytes, DwsPosition]:
-    """About one step's rows of the first DN after its progress row."""
+    """Read about one step's rows of the first DN after its progress row."""
     progress = worker.open_progress(job.spec, "bench", worker.who(job.spec, "bench"))
     row = progress.rows()[0]
     progress.close()

@@ -1,9 +1,11 @@
-"""`python -m bench.query_writer`: a Spark query that writes a changelog into a table, beside COPY of the same rows.
+"""`python -m bench.query_writer`: a Spark query that writes a changelog into a table, compared with COPY of the same
+rows.
 
-A round has a stream of Parquet files of inserts, one a batch, which a query writes (`slotkeeper_postgres`) into an
-empty table; Spark alone, which reads these files into its sink `noop`; one COPY of the same rows into an equal table.
-Turns change who comes first. A batch's time is Spark's own (`triggerExecution`); the first is left out, it starts the
-workers. Rows of all tables are counted. What is in and out: `bench/README.md`.
+A round uses a stream of Parquet files of inserts, one batch at a time: a query that writes them
+(`slotkeeper_postgres`) into an empty table; Spark alone, which reads these files into its sink `noop`; and one COPY of
+the same rows into an equal table. The order of the two queries alternates. A batch's time is Spark's own
+(`triggerExecution`); the first batch is left out, because it starts the workers. Rows of all tables are counted.
+`bench/README.md` describes what the timings include and exclude.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _OURS = (
 
 
 def made(spark: Any, folder: Path, rows: int, batches: int) -> Path:
-    """Parquet files of `rows` inserts each, one a batch."""
+    """Write Parquet files of `rows` inserts each, one per batch."""
     for number in range(batches):
         part = spark.range(number * rows, (number + 1) * rows, 1, 2).selectExpr(*_OURS, *_VALUES)
         part.coalesce(2).write.parquet(str(folder / f"n={number}"))
@@ -58,7 +60,7 @@ def made(spark: Any, folder: Path, rows: int, batches: int) -> Path:
 
 
 def query_seconds(spark: Any, folder: Path, checkpoint: Path, sink: dict[str, str]) -> list[float]:
-    """Seconds of each batch but the first."""
+    """Return the seconds of each batch except the first."""
     ours = ", ".join(f"{name} {type_}" for name, type_ in changelog.COLUMNS)
     files = spark.readStream.schema(f"{ours}, {_COLUMNS}").option("maxFilesPerTrigger", 2).parquet(f"{folder}/*")
     rows = files.drop("n")
@@ -70,7 +72,7 @@ def query_seconds(spark: Any, folder: Path, checkpoint: Path, sink: dict[str, st
 
 
 def copy_seconds(server: Server, table: str, text: bytes) -> float:
-    """Seconds of one COPY and its COMMIT."""
+    """Return the seconds of one COPY and its COMMIT."""
     connection = server.connect(DATABASE, autocommit=False)
     begun = time.perf_counter()
     with connection.cursor() as cursor:
@@ -82,7 +84,7 @@ def copy_seconds(server: Server, table: str, text: bytes) -> float:
 
 
 def text_of(server: Server, table: str) -> bytes:
-    """The rows of a table as COPY text."""
+    """Return the rows of a table as COPY text."""
     out = io.BytesIO()
     connection = server.connect(DATABASE)
     with connection.cursor() as cursor:
@@ -92,7 +94,7 @@ def text_of(server: Server, table: str) -> bytes:
 
 
 class Rounds:
-    """What the rounds gave, in rows a second."""
+    """The results of the rounds, in rows per second."""
 
     def __init__(self, server: Server, spark: Any, folder: Path, rows: int, batches: int) -> None:
         self._server, self._spark, self._folder = server, spark, folder
@@ -102,7 +104,7 @@ class Rounds:
         self.rates: dict[str, list[float]] = {"writer": [], "noop": [], "copy": []}
 
     def round(self, number: int) -> None:
-        """One round; all tables must have the same rows behind it."""
+        """Run one round; at its end, all tables must have the same rows."""
         ours, theirs = f"mart.ours_{number}", f"mart.theirs_{number}"
         for table in (ours, theirs):
             self._asked(f"CREATE TABLE {table} ({_TABLE})")
@@ -129,7 +131,7 @@ class Rounds:
 
 
 def main(words: list[str]) -> None:
-    """Run, and print one JSON object."""
+    """Run the benchmark, and print one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m bench.query_writer", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000, help="rows of a batch")
     parser.add_argument("--batches", type=int, default=5, help="batches of a round; the first is not counted")

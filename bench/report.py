@@ -1,6 +1,7 @@
-"""From timings to ratios: sides, medians, spreads, the table on standard output and the JSON file.
+"""Turns timings into ratios: sides, medians, ranges, the table on standard output, and the JSON file.
 
-A ratio is taken within its round, ours by the other's, so that both had the same minutes; the median is over rounds.
+A ratio compares Slotkeeper with a peer within one round, so that both ran under the same load; the median is over
+rounds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
 KEPT = RESULTS / "kept.json"
-"""The result that `make bench-check` compares with and the README's picture shows."""
+"""The result with which `make bench-check` compares, and which the README's chart shows."""
 PARTIES = ("source", "sink", "programs")
-"""Whose CPU is counted: both servers, and whatever else took part (workers, JVM, driver, psql, other programs)."""
+"""The parties whose CPU is counted: both servers, and all other processes (workers, JVM, driver, psql, other
+programs).
+"""
 
 
 @dataclass
 class Side:
-    """What one participant did: a round's seconds and CPU seconds by party, for a number of changes (or rows)."""
+    """The results of one participant: per round, a number of changes (or rows), seconds, and CPU seconds by party."""
 
     name: str
     label: str
@@ -35,24 +38,24 @@ class Side:
     cpu: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, rows: int, seconds: float, cpu: Mapping[str, float]) -> None:
-        """One round."""
+        """Add one round."""
         self.rows.append(rows)
         self.seconds.append(seconds)
         self.cpu.append({party: cpu[party] for party in PARTIES})
 
     @property
     def rates(self) -> list[float]:
-        """Rows a second, per round."""
+        """Rows per second, per round."""
         return [rows / seconds for rows, seconds in zip(self.rows, self.seconds, strict=True)]
 
     def per_row(self, *parties: str) -> list[float]:
-        """Microseconds of CPU a row of these parties together, per round."""
+        """Return the microseconds of CPU per row of these parties together, per round."""
         return [
             sum(cpu[party] for party in parties) / rows * 1e6 for rows, cpu in zip(self.rows, self.cpu, strict=True)
         ]
 
     def values(self) -> dict[str, Any]:
-        """For the JSON file."""
+        """Return the values for the JSON file."""
         return {
             "label": self.label,
             "unit": self.unit,
@@ -62,14 +65,14 @@ class Side:
         }
 
     def line(self) -> str:
-        """For the table."""
+        """Return the line of the table."""
         cpu = "".join(f"{median(self.per_row(party)):>9.2f}" for party in PARTIES)
         return f"{self.label:<46}{median(self.rates):>12,.0f}{cpu}"
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio per round; `wanted` at least, or at most where `more` is not better; `bound` says what bounds it."""
+    """A ratio per round. `wanted` is its minimum, or its maximum if `more` is false; `bound` names what limits it."""
 
     name: str
     label: str
@@ -85,13 +88,13 @@ class Ratio:
 
     @property
     def met(self) -> bool | None:
-        """Whether what is wanted is reached; None where nothing is."""
+        """Whether the ratio meets `wanted`; None without `wanted`."""
         if self.wanted is None:
             return None
         return self.ratio >= self.wanted if self.more else self.ratio <= self.wanted
 
     def values(self) -> dict[str, Any]:
-        """For the JSON file."""
+        """Return the values for the JSON file."""
         return {
             "name": self.name,
             "label": self.label,
@@ -104,7 +107,7 @@ class Ratio:
         }
 
     def line(self) -> str:
-        """For the table."""
+        """Return the line of the table."""
         spread = f"{min(self.rounds):.2f} to {max(self.rounds):.2f}"
         sign = "" if self.wanted is None else f"{'>=' if self.more else '<='} {self.wanted:g}"
         return f"{self.label:<58}{self.ratio:>8.2f}   {spread:<16}{sign:<10}{_said(self.met)}"
@@ -112,7 +115,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that is not a ratio; `wanted` at most."""
+    """A figure that is not a ratio; `wanted` is its maximum."""
 
     name: str
     value: float
@@ -121,16 +124,16 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether what is wanted is reached; None where nothing is."""
+        """Whether the figure meets `wanted`; None without `wanted`."""
         return None if self.wanted is None else self.value <= self.wanted
 
     def values(self) -> dict[str, Any]:
-        """For the JSON file."""
+        """Return the values for the JSON file."""
         value = round(self.value, 3) if math.isfinite(self.value) else None
         return {"name": self.name, "value": value, "unit": self.unit, "wanted": self.wanted, "met": self.met}
 
     def line(self) -> str:
-        """For the table."""
+        """Return the line of the table."""
         sign = "" if self.wanted is None else f"<= {self.wanted:g}"
         return f"{self.name:<74}{self.value:>10,.4g} {self.unit:<8}{sign:<10}{_said(self.met)}"
 
@@ -140,18 +143,18 @@ def _said(met: bool | None) -> str:
 
 
 def faster(name: str, label: str, ours: Side, other: Side, wanted: float | None, bound: str = "") -> Ratio:
-    """How many times as fast ours is."""
+    """Return the ratio of Slotkeeper's rate to the other's."""
     return Ratio(name, label, [a / b for a, b in zip(ours.rates, other.rates, strict=True)], wanted, bound=bound)
 
 
 def cheaper(name: str, label: str, ours: Side, other: Side, parties: Sequence[str], wanted: float | None) -> Ratio:
-    """The CPU a row that ours costs there, by the other's."""
+    """Return the ratio of Slotkeeper's CPU per row, in these parties, to the other's."""
     both = zip(ours.per_row(*parties), other.per_row(*parties), strict=True)
     return Ratio(name, label, [a / b for a, b in both], wanted, more=False)
 
 
 def machine() -> dict[str, Any]:
-    """What ran this, for a reader who compares two files."""
+    """Return facts about this host, for a reader who compares two files."""
     return {
         "cpus": os.cpu_count(),
         "load": [round(one, 2) for one in os.getloadavg()],
@@ -161,7 +164,7 @@ def machine() -> dict[str, Any]:
 
 
 def table(ratios: Iterable[Ratio], sides: Iterable[Side], figures: Iterable[Figure], rounds: int) -> str:
-    """The tables for people, ratios first."""
+    """Return the tables for standard output, ratios first."""
     head = f"{'ratio':<58}{'median':>8}   {f'of {rounds} rounds':<16}{'wanted':<10}"
     cpu = "".join(f"{party:>9}" for party in PARTIES)
     lines = [head, *(one.line() for one in ratios), ""]
@@ -170,7 +173,7 @@ def table(ratios: Iterable[Ratio], sides: Iterable[Side], figures: Iterable[Figu
 
 
 def profile_text(found: Mapping[str, Any]) -> str:
-    """The profile for people."""
+    """Return the profile as text for standard output."""
     steps, cpu = found["steps"], found["cpu_seconds"]
     lines = [
         f"our catch-up of the last round: {steps['steps']} steps of {steps['events_per_step']:,} events on average",
@@ -187,7 +190,7 @@ def profile_text(found: Mapping[str, Any]) -> str:
 
 
 def write(values: Mapping[str, Any], name: str = "") -> Path:
-    """Write the file of this run; returns its path."""
+    """Write the file of this run; return its path."""
     at = datetime.now(timezone.utc)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{name}{at:%Y%m%dT%H%M%SZ}.json"

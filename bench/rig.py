@@ -1,8 +1,8 @@
-"""Two servers with the same settings, and in them the four databases of a round.
+"""Two servers with the same settings, and the four databases of a round in them.
 
-source server: `warehouse` (the stand-in for DWS, which records changes by triggers) and `publisher` (the same table
-and the same changes, plain). sink server: `ours_<n>` and `base_<n>`, new in every round; each peer works in a copy of
-the latter, made just before its turn.
+Source server: `warehouse` (the stand-in for DWS, which records changes with triggers) and `publisher` (the same table
+and the same changes, without triggers). Sink server: `ours_<n>` and `base_<n>`, new in every round; each peer works in
+a copy of the latter, created just before its turn.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ SETTINGS = {
     "wal_level": "logical",
     "shared_preload_libraries": "pg_stat_statements",
 }
-"""On top of `slotkeeper.demo.postgres.SETTINGS`, for both servers; fsync and synchronous_commit stay on."""
+"""Settings for both servers, added to `slotkeeper.demo.postgres.SETTINGS`; fsync and synchronous_commit stay on."""
 WAREHOUSE, PUBLISHER = "warehouse", "publisher"
 TARGET = "mart.orders"
 MARKERS = (-7, -8)
 """The customers of the rows that end a round's changes at the publisher, one in each half of the filtered publications:
-once they are there, everything before them is too."""
+after they have arrived, all earlier changes have arrived too.
+"""
 PUBLICATIONS = ("bench", "bench_even", "bench_odd")
-"""The whole table, and its halves by a filter over the key."""
+"""The whole table, and its halves by a filter on the key."""
 RESERVED = "bench_peers"
-"""The slot that makes the stand-in keep a round's changes for what reads them after us."""
+"""The slot for which the stand-in retains a round's changes for the peers, which read them after Slotkeeper."""
 PER_TRANSACTION = 4_000
 
 _PLACEMENT = """
@@ -48,12 +49,12 @@ CREATE TABLE dws.node (ord smallint, node_name text);
 INSERT INTO dws.node VALUES (0, 'one');
 CREATE FUNCTION dws.dn_expression(regclass, text) RETURNS text LANGUAGE sql AS $$ SELECT '0::smallint' $$
 """
-"""What the workload asks of a warehouse before it writes, for a database that is none: all rows are of one node."""
+"""The objects that the workload expects in a warehouse, for a database that is not one: all rows are on one node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many rows the table has before the first round, and what a round changes."""
+    """The number of rows in the table before the first round, and the number of changes per round."""
 
     rows: int
     changes: int
@@ -74,15 +75,16 @@ class Sizes:
 
     @property
     def loaded(self) -> int:
-        """Enough that every round updates and deletes rows that it has not inserted itself."""
+        """The number of rows to load: every round updates and deletes only rows that it has not inserted itself."""
         return max(self.rows, self.updates + (self.rounds + 1) * self.deletes)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a round has changed on one DN: sync points from `after` on and up to `latest`.
+    """The changes of a round on one DN: sync points from `after` up to `latest`, both included.
 
-    The stand-in's newest point is the first that no transaction has yet, so the round's first one has `after` itself.
+    The stand-in's newest point is the first one that no transaction has used yet, so the round's first point is
+    `after`.
     """
 
     name: str
@@ -102,18 +104,18 @@ class Publisher:
     def create_table(
         self, sql_name: str, ddl_columns: str, primary_key: Any, distribute_by: Any = None, ttl_s: int = 0
     ) -> None:
-        """The table, its key, and the publications of it."""
+        """Create the table, its key, and its publications."""
         create_plain(self.server, PUBLISHER, sql_name, ddl_columns, primary_key)
         for name, where in zip(PUBLICATIONS, ("", " WHERE ((cust & 1) = 0)", " WHERE ((cust & 1) = 1)"), strict=True):
             run(self.server, PUBLISHER, f"CREATE PUBLICATION {name} FOR TABLE {sql_name}{where}")
 
     def connect(self) -> pg.Connection:
-        """A superuser session."""
+        """Open a superuser session."""
         return self.server.connect(PUBLISHER)
 
 
 class Rig:
-    """The servers and what is in them; `close` removes everything."""
+    """The servers and their databases; `close` removes everything."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
@@ -132,8 +134,9 @@ class Rig:
             connection.close()
 
     def new_sinks(self, round_: int) -> tuple[str, str]:
-        """Empty databases for a round: ours (which makes its own table) and the peers' base, with the table and its
-        key."""
+        """Create the databases of a round: an empty one for Slotkeeper (which creates its own table), and the peers'
+        base, with the table and its key.
+        """
         ours, base = f"ours_{round_}", f"base_{round_}"
         for name in (ours, base):
             run(self.sink, "postgres", f"CREATE DATABASE {name}")
@@ -141,7 +144,7 @@ class Rig:
         return ours, base
 
     def copy_of(self, base: str, name: str) -> str:
-        """A database with the same files as another, to which no session may be connected."""
+        """Create a database with the same files as another, to which no session can be connected."""
         run(self.sink, "postgres", f"CREATE DATABASE {name} TEMPLATE {base} STRATEGY file_copy")
         return name
 
@@ -151,7 +154,9 @@ class Rig:
             run(self.sink, "postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def settle(self, *sinks: str) -> None:
-        """Vacuum, analyze and checkpoint, so that no timing pays for what went before it and each finds warm pages."""
+        """Vacuum, analyze and checkpoint, so that no timing includes the cost of earlier work, and each starts
+        with warm pages.
+        """
         for database in (WAREHOUSE, PUBLISHER):
             run(self.source, database, "VACUUM ANALYZE")
         for database in sinks:
@@ -159,11 +164,13 @@ class Rig:
         self.checkpoint()
 
     def reserve(self) -> None:
-        """Register the peers' slot up to now: what is changed from here on is kept until the next time."""
+        """Confirm the current position for the peers' slot: the stand-in retains changes from here until the
+        next call.
+        """
         run(self.source, WAREHOUSE, f"SELECT pgxc_register_full_sync_point('{TABLE}', '{RESERVED}')")
 
     def spans(self) -> list[Span]:
-        """What was changed since `reserve`, per DN."""
+        """Return the ranges of changes since `reserve`, per DN."""
         statement = "SELECT node_name::text, node_id, last_sync_point, latest_sync_point FROM"
         found = run(self.source, WAREHOUSE, f"{statement} pgxc_get_binlog_sync_point('{TABLE}', '{RESERVED}', true, 0)")
         return [Span(*row) for row in found]
@@ -174,17 +181,19 @@ class Rig:
             run(server, "postgres", "CHECKPOINT")
 
     def change_warehouse(self, round_: int) -> int:
-        """One round's changes at the stand-in; events by the generator's account."""
+        """Make one round's changes at the stand-in; return the number of events that the generator counted."""
         return sum(events.total for events in self._change(self.warehouse.connect, round_).values())
 
     def change_publisher(self, round_: int) -> None:
-        """The same changes at the publisher, and the markers."""
+        """Make the same changes at the publisher, and insert the markers."""
         self._change(self.publisher.connect, round_)
         rows = ", ".join(f"({cust}, {round_})" for cust in MARKERS)
         run(self.source, PUBLISHER, f"INSERT INTO {TABLE} (cust, order_no) VALUES {rows}")
 
     def _change(self, connect: Callable[[], pg.Connection], round_: int) -> Tally:
-        """Inserts, updates and deletes in turn, a few thousand rows a transaction, no row twice within a round."""
+        """Alternate inserts, updates and deletes, up to `PER_TRANSACTION` rows each; no row changes twice
+        within a round.
+        """
         sizes, total = self.sizes, Tally()
         connection = connect()
         turns = max(1, -(-sizes.inserts // PER_TRANSACTION))
@@ -194,7 +203,7 @@ class Rig:
         return total
 
     def fingerprint(self, server: Server, database: str, table: str) -> tuple[int, int]:
-        """(rows, a sum of hashes over all rows without the markers): equal tables have equal ones."""
+        """Return (rows, a sum of hashes over all rows without the markers); equal tables have equal fingerprints."""
         without = f"cust NOT IN ({', '.join(map(str, MARKERS))})"
         statement = f"SELECT count(*), sum(hashtextextended(t::text, 0)) FROM {table} t WHERE {without}"
         rows, hashes = run(server, database, statement)[0]
@@ -208,7 +217,7 @@ class Rig:
 
 
 def turns_of(sizes: Sizes, round_: int, turns: int) -> list[tuple[str, int, int]]:
-    """(verb, first order, rows) of each transaction group of a round, in order."""
+    """Return (verb, first order, rows) of each transaction group of a round, in order."""
     starts = {
         "insert": BULK_FIRST + round_ * sizes.inserts,
         "update": 1,
@@ -225,14 +234,14 @@ def turns_of(sizes: Sizes, round_: int, turns: int) -> list[tuple[str, int, int]
 
 
 def create_plain(server: Server, database: str, table: str, columns: str, key: Any) -> None:
-    """A table with its schema and primary key."""
+    """Create a table with its schema and primary key."""
     schema = table.split(".", 1)[0]
     run(server, database, f"CREATE SCHEMA IF NOT EXISTS {schema}")
     run(server, database, f"CREATE TABLE {table} ({columns}, PRIMARY KEY ({', '.join(key)}))")
 
 
 def run(server: Server, database: str, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement as the superuser in a session of its own; its rows, where it has any."""
+    """Run a statement as the superuser in a separate session; return its rows, if it has any."""
     connection = server.connect(database)
     try:
         with connection.cursor() as cursor:

@@ -1,7 +1,7 @@
-"""The rounds: the same changes through ours, the peers and the sink alone, each beside the others in one run.
+"""The rounds: the same changes through Slotkeeper, the peers, and the sink alone, in one run.
 
-A round: ours copies, COPY | COPY copies; changes are recorded for both; then everyone catches up, in an order that
-turns by one place a round, each into a table with the same files.
+In a round, Slotkeeper copies, then COPY | COPY copies, or the reverse; changes are recorded for both; then every
+participant catches up, in an order that rotates by one each round, each into a table with the same files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LABELS = {
     ALONE_2: "our sink alone, two sessions",
 }
 NOT_RUN = 500
-"""Characters of the reason why a peer was not run."""
+"""Maximum characters of the reason why a peer was not run."""
 BOUND = {
     PLAIN.name: "both cores: ours needs as much CPU as one walsender and one apply worker, in more processes",
     STRONGEST.name: "both cores: two apply workers fill them, at less CPU of the source than reading a binlog",
@@ -43,16 +43,16 @@ BOUND = {
     COPY: "the sink's COPY: both do the same there, ours by several chunks at once",
     "sink_alone": "the sink's index inserts and its WAL",
 }
-"""What bounds each ratio, in words."""
+"""The limiting factor of each ratio."""
 
 
 def all_peers() -> tuple[Peer, ...]:
-    """Everyone, the fast ones first."""
+    """Return all peers, the fast ones first."""
     return PLAIN, STRONGEST, MergePipes(), VALUES, PREPARED, Debezium()
 
 
 class Rounds:
-    """All rounds of one run, and what they gave."""
+    """All rounds of one run, and their results."""
 
     def __init__(self, rig: Rig, runner: TaskRunner, peers: Sequence[Peer], say: Callable[[str], None]) -> None:
         self.rig = rig
@@ -65,7 +65,7 @@ class Rounds:
         self._say = say
 
     def run(self, number: int) -> None:
-        """One round; the last one is profiled."""
+        """Run one round; the last one is profiled."""
         sinks = self.rig.new_sinks(number)
         job = OurJob(self.rig, sinks[0], self.runner)
         self._snapshots(job, sinks, number)
@@ -110,7 +110,7 @@ class Rounds:
             self._without(peer, why)
 
     def _without(self, peer: Peer, why: Exception) -> None:
-        """Go on without a peer, whatever is the matter with it: the others' rounds are worth as much."""
+        """Continue without a peer, whatever its error: the rounds of the others remain valid."""
         self.peers.remove(peer)
         del self.sides[peer.name]
         said = str(why) if isinstance(why, NotHere) else f"{type(why).__name__}: {why}"
@@ -149,7 +149,7 @@ class Rounds:
                 self._without(peer, why)
                 with suppress(Exception):
                     peer.release(self.rig, database, number)
-                return  # what is left of it may still use the database
+                return  # leftovers of the failed peer may still use the database
             self._note(peer.name, caught.seconds, profile.by_party(spent, caught.program_cpu))
             self.rig.drop(database)
 
@@ -176,7 +176,7 @@ class Rounds:
         return profile.cpu(self.rig.source, self.rig.sink)
 
     def _truth(self) -> tuple[int, int]:
-        """What every target is to hold; both sources do, or the run is worth nothing."""
+        """Return the fingerprint that every target must have; raises SystemExit if the two sources differ."""
         one = self.rig.fingerprint(self.rig.source, WAREHOUSE, TABLE)
         other = self.rig.fingerprint(self.rig.source, PUBLISHER, TABLE)
         if one != other:
@@ -184,13 +184,15 @@ class Rounds:
         return one
 
     def _check(self, who: str, database: str, table: str, truth: tuple[int, int]) -> None:
-        """Raises RuntimeError where a table differs: ours ends the run, a peer's that peer's part in it."""
+        """Raise RuntimeError if a table differs: for Slotkeeper this ends the run, for a peer it only excludes
+        the peer.
+        """
         found = self.rig.fingerprint(self.rig.sink, database, table)
         if found != truth:
             raise RuntimeError(f"{who}: the target differs from its source: {found}, not {truth}")
 
     def ratios(self) -> list[Ratio]:
-        """Ours by each, in the order in which the table shows them."""
+        """Return the ratios of Slotkeeper to each peer, in the order of the table."""
         sides, ours = self.sides, self.sides[OURS]
         found = [
             faster(peer.name, f"stream / {peer.label}", ours, sides[peer.name], peer.wanted, BOUND[peer.name])

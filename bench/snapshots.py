@@ -1,9 +1,9 @@
-"""`python -m bench.snapshots`: the pictures of the console under `docs/pictures`, from a real run in tmux.
+"""`python -m bench.snapshots`: takes the pictures of the console under `docs/pictures`, from a real run in tmux.
 
-The demo's servers, its job and its writers run; a second slot is made, the job is paused and resumed, a DN fails for a
-while; meanwhile the console is walked screen by screen at every size, and at the usual one in a light theme and in
-ASCII. At the end a film is made: a lock is named, a slot is reset, and the reset is undone. Every picture is looked at
-before it is kept, and everything that was started is ended.
+The demo's servers, its job and its writers run; a second slot is created, the job is paused and resumed, and a DN fails
+for a while. Meanwhile every screen of the console is opened at every size, and at the usual size also in a light theme
+and in ASCII. At the end an animation is recorded: a lock is named, a slot is reset, and the reset is undone. Every
+picture is checked before it is stored, and everything that was started is stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ USER = "dba"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A picture: its name, the keys that lead there, what is waited for, and the keys that lead back."""
+    """A picture: its name, the keys that open the screen, the texts to wait for, and the keys that return."""
 
     name: str
     keys: tuple[str, ...]
@@ -69,11 +69,11 @@ AT_THE_END = (
     Stop("14-overview-well", ("1",), ("[1 ", JOB)),
     Stop("13-graphs", ("2", "h"), ("> graphs", "lag", "rate", "UTC"), ("Escape",)),
 )
-"""When there is some past to be drawn, the failing DN's too, and the target was verified."""
+"""Pictures taken last: the graphs then have a history, including the failing DN, and the target was verified."""
 
 
 class Look(Enum):
-    """How the console is drawn; the value ends the name of its folder."""
+    """The console's theme; the value is the suffix of its folder's name."""
 
     DARK = ""
     LIGHT = "-light"
@@ -84,7 +84,7 @@ VIEWS = [*((size, Look.DARK) for size in SIZES), (USUAL, Look.LIGHT), (USUAL, Lo
 
 
 class Photographer:
-    """Walks a console and keeps what it sees."""
+    """Opens screens of a console and stores their pictures."""
 
     def __init__(self, tmux: Tmux, folder: Path, names: dict[str, str], look: Look = Look.DARK) -> None:
         self._tmux = tmux
@@ -94,7 +94,7 @@ class Photographer:
         self.wrong: list[str] = []
 
     def walk(self, stops: Sequence[Stop]) -> None:
-        """One stop after the other."""
+        """Take the pictures one after another."""
         for stop in stops:
             for key in stop.keys:
                 self._tmux.send(key)
@@ -122,17 +122,17 @@ class Photographer:
 
 
 def names_of(run: Demo) -> dict[str, str]:
-    """What this machine is called, and what the pictures call it."""
+    """Return this host's names, with the names that replace them in the pictures."""
     host = socket.gethostname()
     shown = "ops" if len(host.partition(".")[0]) > 2 else "h1"
     found = {f"{USER}@{name}": f"{USER}@{shown}" for name in (host, host.partition(".")[0])}
     folder = str(run.folder)
-    # As long as it is: blanks in its place would stand in the middle of a command.
+    # Same length as the original: padding with blanks would leave a gap inside a command.
     return {**found, folder: "/srv/slotkeeper-demo-".ljust(len(folder), "0"), tempfile.gettempdir(): "/tmp"}
 
 
 def _prepare(run: Demo) -> None:
-    """A job that runs, a second slot, and something in the audit."""
+    """Start a job, create a second slot, and add entries to the audit."""
     run.prepare()
     run.start_job()
     run.start_writers()
@@ -182,7 +182,7 @@ def _both(run: Demo, folder: Path) -> list[str]:
 
 @contextmanager
 def console_of(run: Demo, size: tuple[int, int], look: Look) -> Iterator[Tmux]:
-    """A console of that size, on its first screen."""
+    """Yield a console of that size, on its first screen."""
     command = [sys.executable, "-m", "slotkeeper.console.__main__", "--config", str(run.config)]
     command += ["--ascii"] if look is Look.ASCII else []
     with Tmux(["env", f"LOGNAME={USER}", *command], size, {"COLORTERM": "truecolor"}) as tmux:
@@ -205,7 +205,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Take the pictures; 1 where one of them is not as it should be, 2 without tmux."""
+    """Take the pictures; return 1 if one of them has an error, 2 without tmux."""
     parser = argparse.ArgumentParser(prog="python -m bench.snapshots", description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the pictures go")
     parser.add_argument("--only", choices=("pictures", "film"), help="one of both; default: both")

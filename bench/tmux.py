@@ -1,5 +1,5 @@
-"""A program in a tmux of its own server: keys in, pictures out. Ends with its server, by the socket
-that only it has.
+"""A program in tmux with its own tmux server: sends keys, captures screens. The server has its own socket, and is
+killed at the end of the block.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from types import TracebackType
 
 SOON = 60.0
 _NUMBERS = itertools.count()
-"""A server that was told to end may still have its socket when the next one begins."""
+"""Numbers the sockets: a server that is shutting down can still have its socket when the next one starts."""
 
 
 class Tmux:
-    """One session on a server of its own, without anybody's configuration."""
+    """One session on its own tmux server, without the user's configuration."""
 
     def __init__(self, command: Sequence[str], size: tuple[int, int], env: Mapping[str, str]) -> None:
         self.size = size
@@ -47,19 +47,21 @@ class Tmux:
         self._run("send-keys", *keys)
 
     def text(self) -> str:
-        """What is shown."""
+        """Return the text of the screen."""
         return self._run("capture-pane", "-p")
 
     def coloured(self) -> str:
-        """What is shown, with its colours."""
+        """Return the text of the screen with its colors."""
         return self._run("capture-pane", "-p", "-e", "-N")
 
     def shows(self, *texts: str, seconds: float = SOON) -> None:
-        """Wait until all of that is shown."""
+        """Wait until all of these texts are shown."""
         self._wait(lambda shown: all(text in shown for text in texts), " and ".join(map(repr, texts)), seconds)
 
     def still(self, seconds: float = 10.0) -> None:
-        """Wait until nothing but the first row (its clock) changes any more between two looks, or give up waiting."""
+        """Wait until only the first row (its clock) changes between two captures; return without error after
+        `seconds`.
+        """
         deadline, last = time.monotonic() + seconds, ""
         while time.monotonic() < deadline:
             body = self.text().partition("\n")[2]

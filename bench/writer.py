@@ -1,7 +1,7 @@
-"""A program: writes to a stand-in at a rate, a number of rows a transaction, in turns of inserts, updates and deletes.
+"""A program: writes to a stand-in at a rate, in transactions of a fixed size: inserts, updates and deletes in turn.
 
-It is a process of its own, so that what it costs is not the bench's; it ends when its standard input does. A statement
-is a transaction, and what was changed is booked in the ledger once, at the end.
+It is a separate process, so that its cost is not counted as the benchmark's; it ends when its standard input is closed.
+Each statement is a transaction. The ledger is written once, at the end.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from slotkeeper.demo.warehouse import Warehouse
 from slotkeeper.demo.workload import BULK_FIRST
 
 TURN = ("insert", "insert", "insert", "insert", "update", "update", "delete")
-"""As the rounds' work: 4/7, 2/7, 1/7."""
+"""The same mix as in the rounds: 4/7, 2/7, 1/7."""
 
 
 def main() -> int:
-    """Write until told to end; say how many rows were changed and in how many seconds."""
+    """Write until standard input is closed; print the rows changed and the seconds by which the writer was
+    behind its rate.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.writer", description=__doc__)
     parser.add_argument("folder", type=Path, help="the server's, as slotkeeper.demo.postgres.attach wants it")
     parser.add_argument("--rate", type=float, required=True, help="rows a second")
@@ -48,7 +50,7 @@ def _wait_for_end(over: threading.Event) -> None:
 
 
 def _write(warehouse: Warehouse, options: argparse.Namespace, over: threading.Event) -> tuple[int, float]:
-    """Rows changed, and how many seconds the writer was behind its rate at the end."""
+    """Return the rows changed, and the seconds by which the writer was behind its rate at the end."""
     size, number, total = options.per_transaction, 0, Tally()
     at = {"insert": options.first, "update": 1, "delete": options.first}
     with closing(warehouse.connect()) as connection, connection.cursor() as cursor:

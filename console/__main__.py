@@ -1,4 +1,4 @@
-"""The entry point: runs the command line, and is the one place where any error becomes a message and an exit code."""
+"""Entry point: run the command line, and turn every error into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ except KeyboardInterrupt:  # Ctrl-C before `main` runs: the interpreter would pr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line (default: the process's own) and return its exit code; raises nothing."""
+    """Run one command line (default: `sys.argv`) and return its exit code. Raises nothing."""
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a narrow locale must not end a command
+            stream.reconfigure(errors="backslashreplace")  # a locale that lacks a character must not abort the command
     args = sys.argv[1:] if argv is None else argv
     try:
         code = _run(args)
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         diagnostics.note("interrupted")
         return INTERRUPTED
-    except Exception as error:  # the top of a front end
+    except Exception as error:  # top level of a front end: every error is reported
         code = int(_unwritten(error) or diagnostics.report(error, default_state_dir(os.environ) / "console.log"))
     finally:
         context.config_given("")
@@ -43,12 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """The parent may have closed our streams (`>&-`): a file that is opened first would get their numbers."""
+    """Open `/dev/null` for each standard stream that the parent process closed (`>&-`).
+
+    Otherwise the first file opened would get that stream's descriptor number.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # open() uses the lowest free descriptor
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
@@ -61,7 +64,7 @@ def _run(args: Sequence[str]) -> int:
     shared = bare(args)
     if shared is not None and startup.on_a_terminal():
         return startup.open_console(shared)
-    from slotkeeper.console.commands import main as main_cli  # Typer is loaded for commands only
+    from slotkeeper.console.commands import main as main_cli  # Typer is loaded only for commands
     from slotkeeper.core.drivers.deadline import interrupts_heard
 
     context.config_given(context.option(args, VALUED))
@@ -71,7 +74,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _unwritten(error: Exception) -> int:
-    """The exit code where what was to be printed cannot be written, as onto a full disk; 0 where it can."""
+    """Return the exit code if the output cannot be written, for example on a full disk; 0 if it can."""
     from slotkeeper.console.cli.output import Unwritten
 
     try:
@@ -86,7 +89,10 @@ def _unwritten(error: Exception) -> int:
 
 
 def _let_go_of_stdout() -> None:
-    """Its reader has gone, or its disk is full: what is still buffered must not raise when the interpreter ends."""
+    """Redirect stdout to `/dev/null`, so that buffered output raises nothing when the interpreter exits.
+
+    Called when the reader has closed the pipe or the disk is full.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

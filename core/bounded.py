@@ -1,4 +1,4 @@
-"""What is read of files and of other programs, each with a most: nothing of either is held whole without one."""
+"""Read files and the output of programs with a size limit, so that neither is held in memory without a bound."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from select import POLLIN, poll
 from typing import BinaryIO
 
 STATE_FILE_BYTES = 16 * 1024 * 1024
-"""A file of the state folder that is read whole: a plan for a thousand DNs has less than one MiB."""
+"""Size limit of a state file that is read whole: a plan for a thousand DNs takes less than 1 MiB."""
 _BLOCK = 65_536
 
 
 class TooLong(ValueError):
-    """There is more than is read of such a thing."""
+    """The content exceeds the size limit."""
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(f"more than {_size(most_bytes)}")
 
 
 def text_of(path: Path, most_bytes: int = STATE_FILE_BYTES, errors: str = "strict") -> str:
-    """The text of a UTF-8 file, whole. Raises OSError, UnicodeDecodeError, and TooLong."""
+    """Return the whole text of a UTF-8 file. Raises OSError, UnicodeDecodeError and TooLong."""
     with path.open("rb") as reading:
         return text_in(reading, most_bytes, errors)
 
 
 def text_in(reading: BinaryIO, most_bytes: int = STATE_FILE_BYTES, errors: str = "strict") -> str:
-    """The same of an open file."""
+    """Return the whole text of an open UTF-8 file. Raises OSError, UnicodeDecodeError and TooLong."""
     return content_of(reading, most_bytes).decode("utf-8", errors)
 
 
 def content_of(reading: BinaryIO, most_bytes: int = STATE_FILE_BYTES) -> bytes:
-    """What is in an open file, whole. Raises OSError and TooLong."""
+    """Return the whole content of an open file. Raises OSError and TooLong."""
     content = reading.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise TooLong(most_bytes)
@@ -43,10 +43,10 @@ def content_of(reading: BinaryIO, most_bytes: int = STATE_FILE_BYTES) -> bytes:
 
 
 def end_in(reading: BinaryIO, most_bytes: int) -> tuple[bytes, bool]:
-    """The end of an open file, from the beginning of a line on, and whether that is all of it. Raises OSError."""
+    """Return the end of an open file, starting at a line start, and whether it is the whole file. Raises OSError."""
     size = reading.seek(0, os.SEEK_END)
     begin = max(0, size - most_bytes)
-    reading.seek(max(0, begin - 1))  # one byte more: the piece may begin where a line does
+    reading.seek(max(0, begin - 1))  # one byte more, because the part may start exactly at a line start
     content = reading.read(min(size, most_bytes + 1))
     return (content.partition(b"\n")[2], False) if begin else (content, True)
 
@@ -58,11 +58,10 @@ def output_of(
     errors_too: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> tuple[int, bytes]:
-    """Run a program without input; its exit code and what it wrote, its errors among it where `errors_too`.
+    """Run a program without input; return its exit code and its output, including stderr if `errors_too`.
 
-    `env` is its environment, ours where none is given.
-    It is killed, with what it has started, where it takes too long or writes too much. Raises OSError,
-    subprocess.TimeoutExpired, TooLong.
+    `env` is its environment (default: that of this process). If it runs too long or writes too much, it is killed
+    together with its child processes. Raises OSError, subprocess.TimeoutExpired and TooLong.
     """
     stderr = subprocess.STDOUT if errors_too else subprocess.DEVNULL
     end = time.monotonic() + seconds
@@ -74,16 +73,16 @@ def output_of(
     except TimeoutError:
         raise subprocess.TimeoutExpired(words, seconds) from None
     finally:
-        child.stdout.close()  # what it has started may hold the other end for ever
+        child.stdout.close()  # a child of the program may hold the other end open indefinitely
         if child.poll() is None:
             _kill(child)
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End a program and what it has started: of a script that waits for another program, that one would stay."""
+    """Kill a program and its child processes: otherwise a program that a script waits for would continue to run."""
     try:
         import psutil
-    except ImportError:  # a cluster's worker needs nothing but psycopg2: there, what it has started stays
+    except ImportError:  # a cluster's worker has psycopg2 only: child processes are not killed there
         child.kill()
         child.wait()
         return

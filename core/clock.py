@@ -1,4 +1,4 @@
-"""The only user of `time` and `random` in the core's decisions: everything else gets the time from its caller."""
+"""The only use of `time` and `random` in the core's decisions: all other code gets the time from its caller."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Now, in three ways, and chance."""
+    """The current time, monotonic and UTC, and random numbers."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back, those of a suspended machine among them: for deadlines and durations."""
+        """Return monotonic seconds for deadlines and durations, including time while the host is suspended."""
 
     def utc(self) -> datetime:
-        """This host's wall clock, for records only; never compared between machines."""
+        """Return this host's wall-clock time; for records only, never compared between hosts."""
 
     def random(self) -> float:
-        """A number in [0, 1), for jitter."""
+        """Return a random number in [0, 1), for jitter."""
 
 
 def monotonic() -> float:
-    """Seconds since the machine started, those in which it was suspended among them where the system can tell.
+    """Return the seconds since this host started, including suspended time where the system counts it.
 
-    A server continues while this host sleeps: Linux's CLOCK_MONOTONIC stops then, CLOCK_BOOTTIME does not
+    A server continues while this host is suspended: Linux's CLOCK_MONOTONIC stops then, CLOCK_BOOTTIME does not
     (https://man7.org/linux/man-pages/man2/clock_gettime.2.html).
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
 class SystemClock:
-    """The real clock; seeded only to make a run repeatable."""
+    """The system clock; pass a seed only to make a run repeatable."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.Random(seed)  # noqa: S311  jitter, not a secret

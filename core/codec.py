@@ -1,8 +1,8 @@
-"""The one codec of records: a frozen dataclass as JSON, as plain values, and again; its fields' documentation.
+"""The only codec of records: converts frozen dataclasses to and from JSON and plain values; documents their fields.
 
-A record says its fields once: name, type, default, and a text below it that says what it is, with its unit. JSON,
-stored columns and schemas are made of that. A key that this version does not know is passed over, and one that is
-missing has its default, so that what another version wrote is read.
+A record defines each field once: name, type, default, and a docstring below it with its meaning and unit. JSON, stored
+columns and schemas are generated from these. An unknown key is ignored and a missing key gets its default, so that
+records written by other versions can be read.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ _Record = TypeVar("_Record")
 
 
 def values_of(record: object) -> dict[str, Any]:
-    """The record's fields as JSON knows them: enumerations by value, moments as RFC 3339 in UTC."""
+    """Return the record's fields as JSON values: enumerations by value, times as RFC 3339 in UTC."""
     found: dict[str, Any] = msgspec.to_builtins(record)
     return found
 
 
 def text_of(record: object) -> str:
-    """The record as JSON."""
+    """Return the record as JSON."""
     return msgspec.json.encode(record).decode("utf-8")
 
 
 def record_of(kind: type[_Record], values: object) -> _Record:
-    """The record that these values are; raises ValueError, which names the field, where one cannot be.
+    """Return the record with these values; raises ValueError, which names the field, if a value is invalid.
 
-    A moment may also be a number, in seconds since 1970.
+    A time can also be a number of seconds since 1970.
     """
     return msgspec.convert(values, kind, strict=False)
 
 
 def record_from(kind: type[_Record], text: str | bytes) -> _Record:
-    """The record that this JSON is; raises ValueError where it is none."""
+    """Return the record that this JSON represents; raises ValueError if it is not valid."""
     return msgspec.json.decode(text, type=kind, strict=False)
 
 
 def aware(*moments: datetime | None) -> None:
-    """Raise ValueError where a moment that was read does not say its offset from UTC: it cannot be compared."""
+    """Raise ValueError if a time lacks its UTC offset, without which it cannot be compared."""
     if any(one is not None and one.tzinfo is None for one in moments):
         raise ValueError("a moment has its offset from UTC")
 
 
 def shown(record: Any) -> dict[str, Any]:
-    """The record's own fields for others to read: a `Moment` is a datetime, an empty `TextOrNull` is None."""
+    """Return the record's own fields for display: a `Moment` as a datetime, an empty `TextOrNull` as None."""
     return {name: show(getattr(record, name)) for name, show in _shown(cast(Hashable, type(record)))}
 
 
@@ -67,7 +67,7 @@ def _show(marks: tuple[object, ...]) -> Callable[[Any], Any]:
 
 @cache
 def field_texts(kind: type) -> Mapping[str, str]:
-    """What each field is, by the text below it; raises ValueError where a field has none."""
+    """Return the docstring of each field; raises ValueError if a field has none."""
     found = attribute_texts(kind)
     lacking = [each.name for each in fields(kind) if each.name not in found]
     if lacking:
@@ -77,8 +77,8 @@ def field_texts(kind: type) -> Mapping[str, str]:
 
 @cache
 def attribute_texts(kind: type) -> Mapping[str, str]:
-    """The text below each attribute of a class that has one."""
-    import ast  # only who makes schemas or pages reads sources
+    """Return the docstrings of a class's attributes, for those that have one."""
+    import ast  # only schema and documentation generators read source code
     import inspect
     import textwrap
 

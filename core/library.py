@@ -1,8 +1,8 @@
 """The core as a library: read a slot batch by batch, see its errors, write to a sink, register. At least once.
 
-No progress row exists here: the slot's own points are the memory, so a program that dies between writing and
+No progress row exists here: the slot's own points record the progress. A program that ends between writing and
 registering reads its last batch again, and the sink's upserts and deletes by key make that harmless. A slot that is
-read like this belongs to no job.
+read in this way belongs to no job.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ __all__ = ["Batch", "EventType", "Reader", "Record", "Sink", "SlotkeeperError", 
 
 
 def load(path: str) -> Loaded:
-    """A configuration file; raises ConfigError with file, key and line."""
+    """Load a configuration file; raises ConfigError with file, key and line."""
     return load_config(Path(path), os.environ)
 
 
 def passes(error: SlotkeeperError) -> bool:
-    """Whether the cause passes by itself, so that reading again later is all that is needed."""
+    """Whether the error is transient, so that the caller only needs to read again later."""
     return error.kind in (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One change: `values` are text by column, None for NULL; of B and d records only the key's are filled.
+    """One change; `values`: text by column, None for NULL. B and d records have only the values of the key.
 
     A row that the channel's filter does not accept (any more) is a d record with all its values.
     """
@@ -57,14 +57,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one DN has in one range."""
+    """The changes of one DN in one range."""
 
     shard: Shard
     position: Position
-    """The position of the DN after it."""
+    """The position of the DN after the batch."""
     rows: int
     text: bytes
-    """COPY text as the sink takes it."""
+    """The changes as COPY text, in the form that the sink reads."""
     columns: tuple[str, ...]
 
     @property
@@ -79,12 +79,12 @@ class Batch:
 
 
 class Reader:
-    """One slot of one table, read in this thread; the job gives source, table, slot and options.
+    """One slot of one table, read in this thread; the job supplies source, table, slot and options.
 
     Every call raises errors of `slotkeeper.core.errors`: a `Trouble` means that changes may have been dropped. A source
-    under GTM-Lite is read where `points_proven` says that `doctor --probe` found one sync point per transaction there.
+    under GTM-Lite can be read only if `points_proven`: `doctor --probe` found one sync point per transaction there.
 
-    Raises Refused for a kind of source that keeps no slot's points or gives no COPY text.
+    Raises Refused for a source kind that stores no slot points or supplies no COPY text.
     """
 
     def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
@@ -118,7 +118,7 @@ class Reader:
         return self._identity
 
     def start(self) -> None:
-        """Go on where the slot stands; a new slot begins at the newest point (what is there is not read)."""
+        """Continue from the slot's position; a new slot starts at the newest point (existing rows are not read)."""
         self._source.admit()
         statuses = self._source.read_status(None)
         if all(status.kept.missing for status in statuses):
@@ -134,7 +134,7 @@ class Reader:
             self._registered[status.shard] = status.kept
 
     def read(self) -> Iterator[Batch]:
-        """One range of each DN that has moved; a batch without rows is to be registered too."""
+        """Yield one range of each DN that has advanced; a batch without rows must be registered, too."""
         for status in self._source.read_status(None):
             after = self._position[status.shard]
             self._check(status)
@@ -149,7 +149,7 @@ class Reader:
             yield self._batch(second, after, up_to, rows, out.getvalue())
 
     def register(self, batch: Batch) -> None:
-        """Confirm to the source that a batch is written: it may drop what is before; the next read starts after it."""
+        """Confirm a written batch to the source, which can then drop earlier changes; the next read starts after it."""
         shard, before = batch.shard, self._registered[batch.shard]
         expected = self._expected[shard]
         (first,) = self._admin.read_status(shard)
@@ -161,7 +161,7 @@ class Reader:
         self._position[shard], self._registered[shard] = batch.position, kept
 
     def close(self) -> None:
-        """End the session; safe to call twice. The slot stays, until its TTL runs out."""
+        """End the session; safe to call twice. The slot stays until its TTL ends."""
         self._session.close()
 
     def _check(self, status: SlotStatus) -> None:
@@ -181,7 +181,7 @@ class Reader:
 
 
 class Sink:
-    """The job's target: made on request, checked, and written to batch by batch."""
+    """The job's target: created on request, checked, and written batch by batch."""
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
         if job.sink_options.quarantines:
@@ -197,7 +197,7 @@ class Sink:
         self.close()
 
     def write(self, batch: Batch) -> None:
-        """The net effect of a batch per key, in one transaction; writing it again changes nothing."""
+        """Write the net effect of a batch per key, in one transaction; writing the batch again changes nothing."""
         if batch.rows:
             self._batches.write(batch.text, batch.rows)
 

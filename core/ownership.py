@@ -1,15 +1,15 @@
-"""Read trusted files only where no user but this one and root could have written them.
+"""Read trusted files only if no user except this one and root could have written them.
 
 A user who can change a trusted file (a configuration names commands) decides what runs as this user. The rule
 (`complaint`) is that of sshd's StrictModes (`safe_path` in OpenSSH's misc.c): the file and every folder above it belong
-to this user or to root, and no other user can write them. As in Kupsch and Miller, "How to Open a File and Not Get
-Hacked" (2008), links on the path count too, and a folder with the sticky bit, such as /tmp, can be writable by all,
-because only the owner of an entry can rename it there (unlink(2)). An access list shows in the group's bits, whose mask
-it sets (acl(5)).
+to this user or to root, and no other user can write to them. As in Kupsch and Miller, "How to Open a File and Not Get
+Hacked" (2008), links on the path are checked, too, and a folder with the sticky bit, such as /tmp, can be writable by
+all, because only the owner of an entry can rename it there (unlink(2)). An access control list shows in the group bits,
+which contain its mask (acl(5)).
 
-The path is followed name by name, links included. The file is opened without following links, then checked and read by
-that descriptor, so the checked file is the file that is read. No other user can change the path in between: every
-folder on it belongs to this user or to root.
+The path is followed name by name, including links. The file is opened without following links, then checked and read
+through that descriptor, so the checked file is the file that is read. No other user can change the path in between:
+every folder on it belongs to this user or to root.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from slotkeeper.core.domain.text import safe, see
 from slotkeeper.core.errors import Refused
 
 TEAM_MODE = 0o2770
-"""Of a team's folder: its group writes, everybody else is kept out, and what is made in it gets its group."""
+"""The mode of a team's folder: its group can write, other users have no access, and new entries get its group."""
 ROOT = 0
 
 
 class Kind(Enum):
-    """What a name of a path stands for."""
+    """The kind of a file system entry."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -43,7 +43,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One name on the way to a file."""
+    """One entry on the path to a file."""
 
     path: str
     kind: Kind
@@ -52,12 +52,12 @@ class Part:
     mode: int
     """Its permission bits."""
     owner: str
-    """Its user in words: "alice (uid 1000)"."""
+    """Its user as text: "alice (uid 1000)"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The group of a team's folder, and those of the owners on the way who are in it."""
+    """The group of a team's folder, and the owners on the path who are members of it."""
 
     gid: int
     members: frozenset[int]
@@ -65,16 +65,16 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """Why something is not to be used, and what to do about it."""
+    """Why a file or folder must not be used, and how to correct that."""
 
     text: str
     hint: str
 
 
 def complaint(what: str, parts: Sequence[Part], us: int, team: Team | None = None) -> Complaint | None:
-    """What is wrong with a path, `parts` from / to its end, or None; `us` is the effective user.
+    """Return the problem with a path, `parts` from / to its end; None if it is safe. `us`: the effective user.
 
-    `what` is what lies there, in words.
+    `what` names the file or folder in messages.
 
     >>> root, end = Part("/", Kind.FOLDER, 0, 0, 0o755, "root"), Part("/c", Kind.FILE, 7, 0, 0o600, "bob (uid 7)")
     >>> complaint("password_file /c", [root, end], 5).text
@@ -129,25 +129,25 @@ def _foreign(subject: str, part: Part, us: int) -> Complaint:
 
 
 LINKS_MOST = 40
-"""As many links as Linux follows in one path (path_resolution(7))."""
+"""The number of links that Linux follows in one path (path_resolution(7))."""
 _KINDS = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
 
 
 class NotOurs(Refused):
-    """A file or folder that others could change; the message names it, the hint says how to set it right."""
+    """A file or folder that other users could change; the message names it, the hint says how to correct that."""
 
 
 def read(path: Path, what: str, most: int) -> bytes:
     """Read at most `most` bytes of a regular file that no other user can change; `what` names it in messages.
 
-    Raises NotOurs where another user could change it, OSError where it cannot be read, ValueError for a NUL.
+    Raises NotOurs if another user could change it, OSError if it cannot be read, ValueError for a NUL.
     """
     *above, end = follow(path)
     if end.kind is Kind.FOLDER:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if end.kind is Kind.OTHER:
         raise NotOurs(f"{what} is not a regular file", "name a regular file, not a FIFO or a device")
-    # O_NONBLOCK: a user who could put a FIFO there must not make us wait for its writer
+    # O_NONBLOCK: if a user puts a FIFO there, this process must not wait for a writer
     descriptor = os.open(end.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         refuse([*above, _part(Path(end.path), os.fstat(descriptor))], what)
@@ -155,9 +155,9 @@ def read(path: Path, what: str, most: int) -> bytes:
 
 
 def read_private(path: Path, what: str, most: int) -> bytes:
-    """The same of a file that is ours alone: our own, no link, and closed to everybody else (mode 0600).
+    """Read a file like `read`, but only if it is this user's, not a link, and closed to other users (mode 0600).
 
-    Raises NotOurs, OSError and ValueError as `read`.
+    Raises NotOurs, OSError and ValueError, like `read`.
     """
     above = follow(path.parent)
     end = Path(above[-1].path, path.name)
@@ -180,7 +180,7 @@ def read_private(path: Path, what: str, most: int) -> bytes:
 
 
 def check(path: Path, what: str) -> Complaint | None:
-    """What is wrong with a file without reading it, or None; raises OSError where it cannot be looked at."""
+    """Return the problem with a file, without reading it, or None; raises OSError if it cannot be inspected."""
     parts = follow(path)
     if parts[-1].kind is not Kind.FILE:
         return Complaint(f"{what} is not a regular file", "name a regular file, not a FIFO or a device")
@@ -188,13 +188,13 @@ def check(path: Path, what: str) -> Complaint | None:
 
 
 def refuse(parts: Sequence[Part], what: str, team: Team | None = None) -> None:
-    """Raise NotOurs where others could change what the parts lead to."""
+    """Raise NotOurs if other users could change the file or folder at the end of these parts."""
     if found := complaint(what, parts, os.geteuid(), team):
         raise NotOurs(found.text, found.hint)
 
 
 def follow(path: Path) -> tuple[Part, ...]:
-    """Every folder and link that a path leads through, from / on, and its end; raises OSError where it ends early."""
+    """Return every folder and link on a path, starting with /, and its end; raises OSError if the path ends early."""
     here = Path(os.sep)
     parts = [_part(here, here.lstat())]
     pending = [*reversed(path.absolute().parts[1:])]
@@ -218,8 +218,10 @@ def follow(path: Path) -> tuple[Part, ...]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it that are missing, all 0700: `Path.mkdir` gives the ones above what the umask
-    leaves, which may be everybody's to write."""
+    """Make a folder and its missing parents, all with mode 0700.
+
+    `Path.mkdir` makes parents with the mode that the umask leaves, which can be writable by all users.
+    """
     for folder in (*reversed(path.absolute().parents), path.absolute()):
         try:
             folder.mkdir(mode=0o700)
@@ -230,7 +232,7 @@ def make_folder(path: Path) -> None:
 
 @cache
 def shown_user(uid: int) -> str:
-    """A user in words.
+    """Return a user as text.
 
     >>> shown_user(0)
     'root (uid 0)'
@@ -242,7 +244,7 @@ def shown_user(uid: int) -> str:
 
 
 def is_member(uid: int, gid: int) -> bool:
-    """Whether a user is in a group as far as this system knows: a user without a name is in none."""
+    """Whether a user is in a group, according to this system; a user without a name is in no group."""
     try:
         user = pwd.getpwuid(uid)
     except KeyError:
@@ -251,7 +253,7 @@ def is_member(uid: int, gid: int) -> bool:
 
 
 def team(parts: Sequence[Part], gid: int) -> Team:
-    """A group, and which owners of the parts are in it."""
+    """Return a group with the owners of the parts that are members of it."""
     return Team(gid, frozenset(uid for uid in {part.uid for part in parts} if is_member(uid, gid)))
 
 

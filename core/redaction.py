@@ -1,7 +1,7 @@
-"""The one place that takes known secrets out of text: every error, all that is printed, logged or stored
-passes it.
+"""Mask known secrets in text: every error, and all text that is printed, logged or stored, passes through here.
 
-The code that resolves a secret has its spellings remembered here, in this process's memory only. Pure but for that.
+The code that resolves a secret registers all spellings of the secret here, in this process's memory only. Otherwise
+pure.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 
 MASK = "***"
 LEAST = 3
-"""Characters of a part of a secret that is masked at the ends of a piece; fewer stand at the ends of many."""
+"""Minimum length of a part of a secret that is masked at the ends of a piece; many pieces end in shorter parts."""
 STRIDE, PIECE = 32, 8
-"""A long spelling's first pieces of 8 characters, at 32 positions in a row, are known: wherever a text holds it, one of
-them stands at a multiple of 32. A text is cut there, in place of a search for each spelling."""
+"""The first pieces of 8 characters of a long spelling, at 32 consecutive positions, are known. Wherever a text contains
+the spelling, one of these pieces is at a multiple of 32. So the text is cut there, instead of being searched for each
+spelling."""
 
 
 class Known:
-    """Spellings that are masked, the longest first: of a secret with another one inside it nothing is left."""
+    """The spellings to mask, the longest first, so that nothing is left of a secret that contains another one."""
 
     def __init__(self, spellings: Iterable[str] = ()) -> None:
         self.spellings = sorted(filter(None, set(spellings)), key=len, reverse=True)
@@ -28,7 +29,7 @@ class Known:
         self._pieces = {one[at : at + PIECE] for one in self.spellings[: self._long] for at in range(STRIDE)}
 
     def without(self, text: str) -> str:
-        """The text without them.
+        """Return the text without the spellings.
 
         >>> Known(["abc", "abcd"]).without("password=abcd;abc")
         'password=***;***'
@@ -39,14 +40,14 @@ class Known:
         if first < self._long:
             pieces = [text[at : at + PIECE] for at in range(0, len(text), STRIDE)]
             first = self._long if self._pieces.isdisjoint(pieces) else first
-        # one search for each: a pattern of them all is slower, and compiling it took seconds for long tokens
+        # search for each one: a pattern of all is slower, and compiling it took seconds for long tokens
         for one in self.spellings[first:]:
             if one in text:
                 text = text.replace(one, MASK)
         return text
 
     def within(self, piece: str) -> str:
-        """The same of a piece that was cut out of a text: an end of it that is a part of one is masked, too.
+        """Return a piece cut out of a text without the spellings; also mask a part of a spelling at its ends.
 
         >>> Known(["abcdef"]).within("def, abcdef, ab, abc"), Known(["abcdef"]).within("f, ab")
         ('***, ***, ab, ***', 'f, ab')
@@ -59,7 +60,7 @@ class Known:
 
 
 def _end_at_front(spelling: str, text: str) -> int:
-    """How many characters of a spelling's end, but not all of it, the text begins with; 0 for fewer than LEAST.
+    """Return the length of the longest incomplete end of a spelling with which the text begins; 0 if below LEAST.
 
     >>> _end_at_front("abcdef", "cdef, ab"), _end_at_front("abcdef", "ef"), _end_at_front("abab", "ab")
     (4, 0, 0)
@@ -72,26 +73,26 @@ def _end_at_front(spelling: str, text: str) -> int:
 
 
 _known = [Known()]
-"""What this process knows, as one element that is exchanged."""
+"""The spellings that this process masks, in a list so that they can be replaced."""
 
 
 def know(spellings: Iterable[str]) -> None:
-    """Mask these from now on, in this process, in place of those of before."""
+    """Mask these spellings from now on in this process, instead of the previous ones."""
     _known[0] = Known(spellings)
 
 
 def masked(text: str) -> str:
-    """The text without the secrets that this process knows."""
+    """Return the text without the secrets known to this process."""
     return _known[0].without(text)
 
 
 def masked_piece(piece: str) -> str:
-    """A piece that was cut out of a text, without the secrets that this process knows, and without a cut one's part."""
+    """Return a piece cut out of a text without the secrets known to this process, and without parts of cut secrets."""
     return _known[0].within(piece)
 
 
 def masked_values(value: object) -> object:
-    """The same for values as JSON has them: texts are masked, numbers and the keys of objects stay as they are.
+    """Mask values in JSON form: texts are masked, numbers and the keys of objects stay as they are.
 
     >>> masked_values({"rows": 7, "said": ["fine", None]})
     {'rows': 7, 'said': ['fine', None]}

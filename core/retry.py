@@ -1,7 +1,7 @@
-"""The one place that decides whether a failure is tried again: pure, told the history and the chance.
+"""Decide whether to retry after a failure. Pure: the caller passes the history and a random number.
 
-Two levels. The documented series of the vendor's connector bounds one *quick* series; after it, for causes that pass
-by themselves, `[jobs.X.retry]` repeats with backoff and jitter, by default without end.
+Two levels. The documented series of the vendor's connector bounds one *quick* series; after it, for transient causes,
+`[jobs.X.retry]` retries with backoff and jitter, by default without end.
 
 | kind | decision |
 | --- | --- |
@@ -9,23 +9,23 @@ by themselves, `[jobs.X.retry]` repeats with backoff and jitter, by default with
 | UNKNOWN | the same waits, ten tries in all, then Stop |
 | ACCESS | two tries in all, the second after a long wait, then Stop: never lock an account |
 | LOGIN | waits that double up to a minute, without end; at a job's first start two tries in all, then Stop |
-| OVERSIZE | Halve at once, down to one sync point; failing there is Stop |
+| OVERSIZE | Halve at once, down to one sync point; Stop if that fails |
 | TOPOLOGY, OPERATOR, CONFIG, DATA, DEFECT | Stop |
 | SUPERSEDED | EndQuietly |
 
-The vendor's client retries five classes and nothing else; here they count as:
+The vendor's client retries only five classes; they map to these kinds:
 
 | vendor's class | kind |
 | --- | --- |
 | connection failure | TRANSIENT |
-| database read-only | TRANSIENT (a failover that passes) |
-| timeout | CONTENTION; OVERSIZE where it was a step's own read or write that ran out of time |
+| database read-only | TRANSIENT (a temporary failover) |
+| timeout | CONTENTION; OVERSIZE if a step's own read or write ran out of time |
 | too many connections | CONTENTION |
 | lock failure | CONTENTION |
 
 Source side, quick: `binlog_max_retry_times` retries, waiting `binlog_retry_interval` x attempt + Random(100) ms.
 Sink side, quick: `max_flush_retry_times` tries in total, waiting 1 s x n.
-Apart from its jitter a wait never shrinks before a success resets the history.
+Except for its jitter, a wait never becomes shorter until a success resets the history.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from slotkeeper.core.errors import ErrorKind, SlotkeeperError
 UNKNOWN_TRIES = 10
 ACCESS_TRIES = 2
 LOGIN_WAIT_MOST = 60.0
-"""Seconds between two comparisons of a refused password with its reference; no server is asked where it is the same."""
+"""Seconds between two comparisons of a rejected password with its reference; if they are equal, no login is tried."""
 FLUSH_WAIT = 1.0
-"""Seconds that the n-th wait of the sink's quick series has n of (the connector's 1 s x n)."""
+"""Seconds that the n-th wait of the sink's quick series has per n (the connector's 1 s x n)."""
 SOURCE_JITTER = 0.1
 """The connector's Random(100), in seconds."""
 _DOUBLINGS = 40
-"""Backoff stops doubling here: far beyond every allowed `wait_max`, and no number gets too large."""
+"""Backoff stops doubling here: far above every allowed `wait_max`, so that no number gets too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What failed: `where` is "source", "sink" or ""; `width` the sync points of the step, 0 where it has none."""
+    """A failure: `where` is "source", "sink" or ""; `width`: the sync points of the step, 0 if it has none."""
 
     kind: ErrorKind
     where: str = ""
@@ -59,7 +59,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: SlotkeeperError, width: int = 0) -> Failure:
-        """The failure that an error is."""
+        """Return the failure that an error represents."""
         return cls(error.kind, error.where, width)
 
 
@@ -78,11 +78,11 @@ class RetryRules:
     wait_jitter: int = _RETRY.wait_jitter
     give_up_after: int | None = None
     awaits_secret: bool = True
-    """Whether a refused password is waited out; not at a first start, which a person watches."""
+    """Whether to wait for a new password after a rejection; not at a first start, which a user watches."""
 
     @classmethod
     def of(cls, spec: JobSpec) -> RetryRules:
-        """The rules that a job's configuration sets."""
+        """Return the rules in a job's configuration."""
         return cls(
             source_retries=spec.binlog.binlog_max_retry_times,
             source_interval=spec.binlog.binlog_retry_interval,
@@ -96,7 +96,7 @@ class RetryRules:
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Try the same again after `seconds`; `attempt` counts the retries since the last success, from 1."""
+    """Retry the same after `seconds`; `attempt` counts the retries since the last success, from 1."""
 
     seconds: float
     attempt: int
@@ -104,14 +104,14 @@ class RetryAfter:
 
 @dataclass(frozen=True, slots=True)
 class Halve:
-    """Try again at once with a step of `width` sync points."""
+    """Retry at once with a step of `width` sync points."""
 
     width: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The job is FAILED and needs a person; `reason` says why it is not tried again."""
+    """The job is FAILED and needs an action; `reason`: why it is not retried."""
 
     reason: str
 
@@ -125,7 +125,7 @@ Decision = RetryAfter | Halve | Stop | EndQuietly
 
 
 def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -> Decision:
-    """What to do about a failure; `history` does not count it yet and `rand` is in [0, 1)."""
+    """Return the decision about a failure; `history` does not include it yet, and `rand` is in [0, 1)."""
     match failure.kind:
         case ErrorKind.TRANSIENT | ErrorKind.CONTENTION:
             return _wait(failure, history, rules, rand)
@@ -155,7 +155,7 @@ LOGIN_REFUSED = "its login was refused: the one try that is left comes at its ti
 
 
 def why_not_now(history: History) -> str:
-    """Why a wait must not be cut short for somebody who asks; "" where it may: the try is counted as any other.
+    """Return why a requested retry must not shorten the wait; "" if it can: the try counts like any other.
 
     >>> why_not_now(History(failures=3, sink=3)), why_not_now(History(failures=1, access=1)) == LOGIN_REFUSED
     ('', True)
@@ -166,10 +166,10 @@ def why_not_now(history: History) -> str:
 
 
 def after(history: History, failure: Failure, rules: RetryRules) -> History:
-    """The history that counts this failure too, for the next `decide`.
+    """Return the history including this failure, for the next `decide`.
 
-    OVERSIZE is answered by a smaller step, not by waiting, so it takes nothing from the other counts. Where a refused
-    password is waited out, `login` counts refusals in a row: another failure says that the login succeeded.
+    OVERSIZE leads to a smaller step, not to a wait, so it does not change the other counts. If the job waits for a new
+    password, `login` counts consecutive rejections: another failure shows that the login succeeded.
     """
     if failure.kind is ErrorKind.OVERSIZE:
         return history
@@ -205,7 +205,7 @@ def _halve(width: int) -> Decision:
 
 
 def _wait(failure: Failure, history: History, rules: RetryRules, rand: float) -> Decision:
-    """The next wait: of the quick series while it lasts, else of the long level."""
+    """Return the next wait: of the quick series while it lasts, else of the long level."""
     attempt = history.failures + 1
     if _is_quick(failure, history, rules):
         return RetryAfter(_quick_wait(failure, history, rules, rand), attempt)
@@ -215,7 +215,7 @@ def _wait(failure: Failure, history: History, rules: RetryRules, rand: float) ->
 
 
 def _is_quick(failure: Failure, history: History, rules: RetryRules) -> bool:
-    """Whether the quick series of the failed side has a try left; never again once the long level has begun."""
+    """Whether the quick series of the failed side has a try left; always False once the long level has started."""
     if history.long or failure.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN):
         return False
     if failure.where == "source":
@@ -226,7 +226,7 @@ def _is_quick(failure: Failure, history: History, rules: RetryRules) -> bool:
 
 
 def _quick_wait(failure: Failure, history: History, rules: RetryRules, rand: float) -> float:
-    """The documented wait; not shorter than the last quick wait of the other side, should both be failing."""
+    """Return the documented wait; not shorter than the last quick wait of the other side, if both fail."""
     source, sink = _last_quick(history, rules)
     if failure.where == "source":
         return max(rules.source_interval / 1000 * (history.source + 1), sink) + rand * SOURCE_JITTER
@@ -234,11 +234,11 @@ def _quick_wait(failure: Failure, history: History, rules: RetryRules, rand: flo
 
 
 def _long_wait(history: History, rules: RetryRules, rand: float) -> float:
-    """Doubling from `wait_initial` to `wait_max`, never below the quick series' last wait, plus jitter."""
+    """Return the long wait: doubled from `wait_initial` to `wait_max`, at least the last quick wait, plus jitter."""
     base = min(rules.wait_max, rules.wait_initial << min(history.long, _DOUBLINGS)) / 1000
     return max(base, *_last_quick(history, rules)) + rand * rules.wait_jitter / 1000
 
 
 def _last_quick(history: History, rules: RetryRules) -> tuple[float, float]:
-    """The last quick wait of either side without its jitter, in seconds; 0 where there was none."""
+    """Return the last quick waits of source and sink without their jitter, in seconds; 0 if there was none."""
     return rules.source_interval / 1000 * history.source, FLUSH_WAIT * history.sink

@@ -1,10 +1,10 @@
-"""A row filter: one condition over a row's own columns, read with a parser and sent as it was read, not as typed.
+"""A row filter: one condition over a row's own columns, parsed, and sent in its parsed form, not as typed.
 
-Whatever is not on a list here is refused: keywords, operators, functions, types, literals. What is sent has the typed
-tokens in the typed order, so that the server's own precedence holds; names are quoted, functions and types named with
-pg_catalog, strings spelled in one way. What was read is read once more out of that text, and both have to be equal. ADR
-0026 says why; `slotkeeper.core.config.values` reads the configuration by this, and
-`slotkeeper.core.sources.dws.eligibility` asks a table.
+Everything that is not on a list here is rejected: keywords, operators, functions, types, literals. The sent text has
+the typed tokens in the typed order, so that the server's own precedence applies; names are quoted, functions and types
+are qualified with pg_catalog, and strings have one form. That text is parsed again, and both trees must be equal. ADR
+0026 gives the reasons; `slotkeeper.core.config.values` reads the configuration with this module, and
+`slotkeeper.core.sources.dws.eligibility` checks a table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 DEEPEST = 50
-"""Parentheses within each other; a parser that calls itself has an end, too."""
+"""Maximum nesting depth of parentheses: the recursive parser has a limit, too."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -31,7 +31,7 @@ _KEYWORDS = _words(
     "and or not in between is null true false unknown distinct from like ilike escape case when then else end as"
 )
 _CONSTRUCTS = _words("coalesce nullif greatest least cast")
-"""What looks like a function and is grammar: it has no schema."""
+"""Grammar that looks like a function: it has no schema."""
 
 FUNCTIONS = _words(
     """
@@ -40,18 +40,19 @@ FUNCTIONS = _words(
     substr substring strpos replace translate reverse md5 split_part date_part date_trunc
     """
 )
-"""Functions of pg_catalog that answer alike for ever and change nothing. PostgreSQL 18 and DWS, "String Functions and
-Operators", "Mathematical Functions"; date_part and date_trunc of a timestamptz by our sessions' pinned TimeZone."""
+"""Functions of pg_catalog that always return the same result and change nothing. PostgreSQL 18 and DWS, "String
+Functions and Operators", "Mathematical Functions"; date_part and date_trunc of a timestamptz use our sessions' pinned
+TimeZone."""
 
 _OPERATORS = _words("= <> != < <= > >= + - * / % ^ || ~ ~* !~ !~* -> ->> ( ) , ::")
 _PLAIN = frozenset("+-*/<>=")
-"""PostgreSQL, "Operators": of these alone no operator ends in + or -, so that one behind them is a sign."""
+"""PostgreSQL, "Operators": an operator of these alone never ends in + or -, so a + or - after it is a sign."""
 
 _AS_TEXT = _words("like ilike ~ ~* !~ !~* -> ->>")
-"""What has text on its right, so that a string there is never read as a time."""
+"""Operators with text on their right, so that a string there is never read as a time."""
 
 _MOVING = _words("now today tomorrow yesterday")
-"""PostgreSQL, "Special Date/Time Inputs": words that a time reads as the moment of asking."""
+"""PostgreSQL, "Special Date/Time Inputs": words that a time type reads as the moment of the query."""
 
 _TYPES = {
     "smallint": "int2",
@@ -85,22 +86,22 @@ _TYPES = {
 _SIZED = frozenset({"numeric", "varchar", "timestamp", "timestamptz", "time"})
 _TIMES = frozenset({"date", "time", "timestamp", "timestamptz"})
 _TYPED = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
-"""Types that may stand before a string, which then is one of them."""
+"""Types that can precede a string, which then has that type."""
 
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class WrongFilter(ValueError):
-    """Which rule a filter breaks, as "must ..."; never with a value of it."""
+    """The rule that a filter breaks, as "must ..."; never includes a value of the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A filter as it was read: `text` is what is sent.
+    """A parsed filter; `text` is the text that is sent.
 
-    `columns` are named in it. Of those, `bare` ones are compared or computed with as they are, without a cast behind
-    them, and `timed` ones are cast to a date or a time.
+    `columns`: the columns that it names. Of these, `bare` columns are compared or computed with as they are, without a
+    cast after them, and `timed` columns are cast to a date or a time.
     """
 
     text: str
@@ -120,7 +121,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """A word in lower case, whatever else as typed."""
+        """A word in lower case, any other token as typed."""
         return self.text.lower() if self.kind == "word" else self.text
 
 
@@ -142,8 +143,8 @@ def read(typed: str) -> RowFilter:
 
 
 def _tokens(typed: str) -> list[_Token]:
-    """The tokens, which have nothing but blanks between them, and operators whole."""
-    from sqlglot.dialects.postgres import Postgres  # half a second, for those alone who have a filter
+    """Return the tokens, with operators whole; only blanks can be between tokens."""
+    from sqlglot.dialects.postgres import Postgres  # takes half a second, only if there is a filter
     from sqlglot.errors import TokenError
 
     try:
@@ -164,7 +165,7 @@ def _tokens(typed: str) -> list[_Token]:
 
 
 def _pieces(token: _Token, value: str) -> Iterator[_Token]:
-    """A token by its own text; `value` is what the parser took it for."""
+    """Yield the tokens in a parser's token, by their own text; `value`: the value that the parser gave it."""
     text, at = token.text, token.start
     if text[0] == "'" and text == "'" + value.replace("'", "''") + "'":
         yield _Token("string", text, at, token.end)
@@ -172,7 +173,7 @@ def _pieces(token: _Token, value: str) -> Iterator[_Token]:
         yield _Token("name", text, at, token.end)
     elif _NUMBER.fullmatch(text):
         yield _Token("number", text, at, token.end)
-    elif all(_WORD.fullmatch(part) for part in text.split(" ") if part):  # the parser may take two for one
+    elif all(_WORD.fullmatch(part) for part in text.split(" ") if part):  # the parser can join two words
         for part in re.finditer(r"[^ ]+", text):
             yield _Token("word", part[0], at + part.start(), at + part.end())
     elif re.fullmatch(r"[-+*/<>=~!%^|(),:.]+", text):
@@ -190,7 +191,7 @@ def _odd(text: str) -> str:
 
 
 def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
-    """Operators as the server reads them: what has no blank between is one, but for a sign behind plain ones."""
+    """Yield operators as the server reads them: adjoining signs are one, except a sign after plain ones."""
     at = 0
     while at < len(tokens):
         last = at
@@ -212,7 +213,7 @@ def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
 
 
 def _joins(tokens: Sequence[_Token], at: int) -> bool:
-    """Whether a token and the next are one operator; whether a word follows a number at once, which is refused."""
+    """Whether a token and the next are one operator; raises WrongFilter if a literal and the next token touch."""
     if at + 1 == len(tokens) or tokens[at].end != tokens[at + 1].start:
         return False
     one, two = tokens[at], tokens[at + 1]
@@ -221,12 +222,12 @@ def _joins(tokens: Sequence[_Token], at: int) -> bool:
     return one.kind == two.kind == "sign" and one.text not in "(),." and two.text not in "(),."
 
 
-# -- what is allowed, and how it is sent -----------------------------------------------------------------------------
+# -- allowed tokens, and how they are sent ---------------------------------------------------------------------------
 
 
 @dataclass
 class _Reading:
-    """One pass over the tokens, each of which is sent or refused."""
+    """One pass over the tokens; each is sent or rejected."""
 
     tokens: Sequence[_Token]
     columns: set[str] = field(default_factory=set)
@@ -238,7 +239,7 @@ class _Reading:
     plain: list[str] = field(default_factory=list)
 
     def read(self) -> tuple[str, str]:
-        """(what is sent, the same as it is compared with what was typed)."""
+        """Return (the text to send, the text to compare with the typed one)."""
         while self.at < len(self.tokens):
             self._one()
         if self.depth:
@@ -299,7 +300,7 @@ class _Reading:
             self._type()
 
     def _called(self) -> None:
-        """A function, with the parenthesis still to come."""
+        """Send a function's name; its parenthesis follows."""
         name = self._word(0)
         if self._kind(0) != "word" or self._word(1) != "(" or name not in FUNCTIONS | _CONSTRUCTS:
             known = ", ".join(sorted(FUNCTIONS | _CONSTRUCTS))
@@ -319,7 +320,7 @@ class _Reading:
         self._put('"' + name.replace('"', '""') + '"')
 
     def _type(self) -> None:
-        """The type behind :: or AS, and what it is cast from."""
+        """Send the type after :: or AS; check the value that is cast to it."""
         value = self._cast_whole()
         if self._word(0) == "pg_catalog" and self._word(1) == ".":
             self.at += 2
@@ -340,7 +341,7 @@ class _Reading:
             self._put(size, size, 5 if "," in size else 3)
 
     def _cast_whole(self) -> _Token | None:
-        """What is cast, with :: or AS before this place, where it is one token; else None."""
+        """Return the token that is cast, with :: or AS before this position, if it is one token; else None."""
         if self._word(-1) == "::":
             alone = self._word(-3) not in ("::", ".", "as")  # else it is a type
         else:
@@ -348,7 +349,7 @@ class _Reading:
         return self.tokens[self.at - 2] if alone and self.at > 1 else None
 
     def _refuse_time(self, value: _Token | None) -> None:
-        """A text that is cast to a time may say now: a literal is looked at, a column asked for, others refused."""
+        """Reject text cast to a time that could mean now: check a literal, record a column, reject anything else."""
         if value is not None and value.kind == "string":
             if _MOVING & set(re.findall("[a-z]+", value.text.lower())):
                 raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
@@ -359,7 +360,7 @@ class _Reading:
             raise WrongFilter("must cast to a date or a time nothing but a column or a string")
 
     def _typed_string(self, word: str) -> None:
-        """A type and its string, which is sent as a cast."""
+        """Send a type and its string as a cast."""
         string = self.tokens[self.at + 1]
         if _MOVING & set(re.findall("[a-z]+", string.text.lower())):
             raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
@@ -379,11 +380,11 @@ class _Reading:
         return self.tokens[at].kind if 0 <= at < len(self.tokens) else ""
 
 
-# -- what was read, to be compared -----------------------------------------------------------------------------------
+# -- the parsed tree, for the comparison -----------------------------------------------------------------------------
 
 
 def _tree(text: str) -> Expr:
-    """What the parser makes of a condition, with every name as the server folds it and no schema before a function."""
+    """Return the parser's tree of a condition, with names folded as the server does, and functions without a schema."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import ParseError

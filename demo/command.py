@@ -1,7 +1,7 @@
-"""`slotkeeper demo`: everything on this host, without a warehouse; ends with a verdict.
+"""`slotkeeper demo`: runs everything on this host, without a warehouse, and ends with a verdict.
 
-What is seen meanwhile is the console, six lines where the terminal is too small for it, or lines on stderr where there
-is none; the result goes to stdout.
+While it runs, it shows the console; six lines if the terminal is too small for the console; or lines on stderr without
+a terminal. The result goes to stdout.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from slotkeeper.demo.run import JOB, ROWS, TARGET, Demo, DemoOptions
 app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
 
 SOURCE, SINK = next(iter(demo_sources.KINDS)), next(iter(demo_sinks.KINDS))
-"""The default target of the demo's job."""
+"""The default source and sink of the demo's job."""
 
 LEAVES = "q ends the demo: it stops writing, compares both tables, and stops every process"
 _EVERY = 2.0
@@ -71,13 +71,13 @@ def _master(text: str) -> str:
 
 
 def _spark(master: str, secret: Path | None) -> dict[str, str]:
-    """The job's table for Spark; a standalone cluster and its secret belong together."""
+    """Return the job's table for Spark; a standalone cluster requires a secret, and a secret a standalone cluster."""
     standalone = Master.parse(master).kind is MasterKind.STANDALONE
     if standalone != (secret is not None):
         raise typer.BadParameter("--spark-secret-file and --spark-master spark://host:port need each other")
     if secret is None:
         return {"master": master}
-    # its workers have to be on this machine: the demo's servers listen on loopback only
+    # its workers have to run on this host: the demo's servers listen on loopback only
     here = {f'settings."spark.driver.{name}"': "127.0.0.1" for name in ("host", "bindAddress")}
     return {"master": master, "secret_file": str(secret.absolute()), **here}
 
@@ -210,7 +210,7 @@ def demo(
 
 
 def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident | None) -> dict[str, object]:
-    """Refuse options that do not go together; what is left to say of how the source's changes come."""
+    """Reject options that exclude each other; return the binlog options of the source."""
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(
@@ -233,7 +233,7 @@ def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident |
 
 
 def _play(end: End, options: DemoOptions, chosen: Incident, headless: bool) -> dict[str, object]:
-    """The demo with an incident in it; whether all of it went as the runbook says."""
+    """Run the demo with an incident; `ok` is whether the incident went as the runbook describes."""
     made = replace(options, sink_options=chosen.options, small_disk=chosen.small_disk)
 
     def play(run: Demo) -> dict[str, object]:
@@ -249,7 +249,7 @@ def _play(end: End, options: DemoOptions, chosen: Incident, headless: bool) -> d
 
 
 def _watch(run: Demo, turn: Callable[[], None], note: Sequence[str]) -> None:
-    """Show the job: in the console where there is room for it, else in lines."""
+    """Show the job: in the console if the terminal is large enough for it, else in lines."""
     if view_here() is not View.CONSOLE:
         incident_command.follow_in_lines(run, turn)
         return
@@ -261,7 +261,7 @@ def _watch(run: Demo, turn: Callable[[], None], note: Sequence[str]) -> None:
 
 
 def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict[str, object]:
-    """The ordinary demo; whether both tables are equal at its end."""
+    """Run the ordinary demo; `ok` is whether both tables are equal at its end."""
 
     def compare(run: Demo) -> dict[str, object]:
         began = time.monotonic()
@@ -275,13 +275,13 @@ def _compare(end: End, options: DemoOptions, headless: bool, keep: bool) -> dict
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    for each in (signal.SIGTERM, signal.SIGHUP):  # a process and its group may both be signalled, as by timeout(1)
+    for each in (signal.SIGTERM, signal.SIGHUP):  # a process and its group can both be signaled, as by timeout(1)
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 class View(Enum):
-    """What is seen while the job works."""
+    """The display while the job runs."""
 
     LINES = "lines"
     WATCH = "watch"
@@ -325,7 +325,9 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
 
 @contextmanager
 def _console(run: Demo, note: Sequence[str] = (LEAVES,)) -> Iterator[subprocess.Popen[bytes]]:
-    """The console on the job, as a person would open it, with a note; left at the end of the block where it is open."""
+    """Open the console on the job, as a user would, with a note; the console is closed at the end of the block
+    if still open.
+    """
     command = [sys.executable, "-P", "-m", "slotkeeper.console", "--config", str(run.config)]
     console = subprocess.Popen(command, env={**handover.environment(), context.NOTE: "\n".join(note)})
     try:
@@ -341,7 +343,7 @@ def _console(run: Demo, note: Sequence[str] = (LEAVES,)) -> Iterator[subprocess.
 
 
 class _Clock:
-    """Shows the job while it works, and measures on the way."""
+    """Displays the job while it runs, and measures it."""
 
     def __init__(self, run: Demo) -> None:
         self._run = run
@@ -361,7 +363,7 @@ class _Clock:
             self.writing_seconds = time.monotonic() - self._began
 
     def measure_until(self, ended: Callable[[], bool]) -> None:
-        """Measure until then without output: the console draws, and shows a failed job."""
+        """Measure until `ended` without output: the console draws, and shows a failed job."""
         pause = threading.Event()
         try:
             while not ended():
@@ -380,14 +382,14 @@ class _Clock:
             time.sleep(0.1)
 
     def _seen(self, view: JobStatus) -> float:
-        """Begin to measure once it runs; the seconds that have passed."""
+        """Start the markers once the job runs; return the elapsed seconds."""
         if view.state is JobState.RUNNING:
             self._run.start_markers()
         return time.monotonic() - self._began
 
     @property
     def snapshot_rate(self) -> float | None:
-        """Rows a second of the copy, None where it had not ended."""
+        """Rows copied per second, None if the copy has not ended."""
         store = self._run.store
         return None if store is None else demo_result.copy_rate(store.events(JOB), self._run.options.rows)
 
@@ -458,7 +460,7 @@ def _say_how_to_attach(run: Demo) -> None:
 
 
 def _invitation(run: Demo) -> str:
-    """What is typed for another mirror between the same servers."""
+    """Return the command that adds another mirror between the same servers."""
     assert run.loaded is not None
     source, sink = run.loaded.sources["dws1"].endpoint, run.loaded.sinks["mart"].endpoint
     words = [

@@ -1,6 +1,6 @@
-"""How a demo ends: its job and its servers with it, a failure in one sentence, and with --json one object at every end.
+"""The end of a demo: stops its job and servers, reports a failure in one sentence, and with --json prints one object.
 
-`slotkeeper.demo.command` runs it; `demo.run` is what ends.
+`slotkeeper.demo.command` uses it to end a `demo.run`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(slots=True)
 class End:
-    """The demo that is to end, once it is made, and the log that says most about it."""
+    """The running demo, if there is one, and its most informative log."""
 
     demo: Demo | None = None
     log: Path | None = None
@@ -36,7 +36,9 @@ class End:
     def carry_out(
         self, make: Callable[[], Demo], act: Callable[[Demo], dict[str, object]], keep: bool
     ) -> dict[str, object]:
-        """Make a demo, do it, and end it unless it is kept; its folder stays where `act` fails or says not `ok`."""
+        """Create a demo, run `act`, and end the demo unless it is kept; its folder remains if `act` fails or
+        returns not `ok`.
+        """
         demo = self.demo = make()
         with running.noted(demo.folder, os.environ):
             try:
@@ -59,7 +61,7 @@ class End:
         return {**found, "log": self.log}
 
     def _close(self) -> None:
-        """End all but the folder; what fails meanwhile must not hide why the demo ends."""
+        """End everything but keep the folder; an error meanwhile must not hide the reason why the demo ends."""
         assert self.demo is not None
         try:
             self.demo.close(keeps=True)
@@ -69,16 +71,16 @@ class End:
 
     @property
     def stays(self) -> str:
-        """Where the files of a failed demo are, and what deletes them; empty where there are none."""
+        """The folder of a failed demo, and the command that deletes it; empty if there is no folder."""
         if self.demo is None or not self.demo.folder.exists():
             return ""
         log = f"; log: {self.log}" if self.log is not None else ""
         return f"the folder remains: {self.demo.folder}{log}; `slotkeeper demo stop` deletes it"
 
     def failure(self, error: Exception) -> Exception:
-        """The error as one sentence with what stays; a defect as it is.
+        """Return the error as one sentence that names the remaining files; a defect is returned unchanged.
 
-        Its own hint is dropped once there was a job: the job is gone.
+        The error's own hint is dropped if a job was started: that job is no longer running.
         """
         if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
             hint = "" if self.demo is not None and self.demo.store is not None else error.hint
@@ -102,7 +104,7 @@ class End:
 
 @contextmanager
 def ending(as_json: bool) -> Iterator[End]:
-    """Turn what fails in the block into one sentence, which is raised, and with --json into one object on stdout."""
+    """Raise any failure of the block as one sentence, and with --json print it as one object on stdout."""
     end = End()
     try:
         yield end

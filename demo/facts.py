@@ -1,6 +1,6 @@
-"""The stand-in's facts about itself and its tables, for tests of rejections; DWS has its own.
+"""The stand-in's answers about itself and its tables, for tests of rejections; the answers of DWS differ.
 
-First the catalogs' facts, which change no behaviour, then what sessions see of each other.
+First the contents of the catalogs, which do not change the stand-in's behavior, then the visibility between sessions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ THROUGH_SECOND = f"@{SECOND}"
 
 
 def say(warehouse: Warehouse, name: str, value: str | None) -> None:
-    """Let the server answer `value` for a setting (`gtm_option`), or for `version`; None: its own answer again."""
+    """Make the server return `value` for a setting (`gtm_option`), or for `version`; None restores its own answer."""
     _run(warehouse, "DELETE FROM dws.setting WHERE name = %s", (name,))
     if value is not None:
         _run(warehouse, "INSERT INTO dws.setting VALUES (%s, %s)", (name, value))
 
 
 def distribute(warehouse: Warehouse, table: str, locator: str) -> None:
-    """Let the catalog say how a table is distributed: H hash, R replicated, N round robin."""
+    """Make the catalog report how a table is distributed: H hash, R replicated, N round robin."""
     _run(
         warehouse,
         "INSERT INTO dws.locator VALUES (%s::regclass, %s) ON CONFLICT (rel) DO UPDATE SET kind = EXCLUDED.kind",
@@ -31,17 +31,19 @@ def distribute(warehouse: Warehouse, table: str, locator: str) -> None:
 
 
 def options(warehouse: Warehouse, table: str, given: Sequence[str]) -> None:
-    """Write a table's storage options ("enable_hstore=on") as they are, which PostgreSQL itself would refuse."""
+    """Set a table's storage options ("enable_hstore=on") in the catalog, because PostgreSQL itself would
+    reject them.
+    """
     _run(warehouse, "UPDATE pg_class SET reloptions = %s WHERE oid = %s::regclass", (list(given), table))
 
 
 def redact(warehouse: Warehouse, table: str, enable: bool = True) -> None:
-    """Let the catalog say that a table has a redaction policy, on or off; nothing is masked by it."""
+    """Make the catalog report that a table has a redaction policy, on or off; it masks nothing."""
     _run(warehouse, "INSERT INTO dws.redaction VALUES (%s::regclass, 'mask_it', %s)", (table, enable))
 
 
 def without(warehouse: Warehouse, function: str) -> None:
-    """Take a binlog function away, as on a kernel that has none of this name."""
+    """Drop a binlog function, as on a kernel without a function of this name."""
     _run(
         warehouse,
         "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname = "
@@ -49,31 +51,35 @@ def without(warehouse: Warehouse, function: str) -> None:
     )
 
 
-# -- what sessions see of each other: coordinators, filtered lists, snapshots -----------------------------------------
+# -- visibility between sessions: coordinators, filtered lists, snapshots ----------------------------------------------
 
 
 def second_coordinator(warehouse: Warehouse) -> None:
-    """Let the cluster have a second coordinator, at the same address."""
+    """Add a second coordinator to the cluster, at the same address."""
     _run(warehouse, f"INSERT INTO dws.coordinator VALUES ('{SECOND}', 688777012)")
 
 
 def activity_by_user(warehouse: Warehouse, filtered: bool = True) -> None:
-    """Let pg_stat_activity silently show an ordinary login its own sessions only, as DWS does."""
+    """Make pg_stat_activity silently show an ordinary login only its own sessions, as DWS does."""
     _run(warehouse, f"UPDATE dws.sight SET by_user = {filtered}")
 
 
 def snapshots_apart(warehouse: Warehouse, apart: bool = True) -> None:
-    """Let a coordinator's snapshot leave out the transactions of other coordinators."""
+    """Make a coordinator's snapshot exclude the transactions of other coordinators."""
     _run(warehouse, f"UPDATE dws.sight SET snapshots_apart = {apart}")
 
 
 def status_takes_no_number(warehouse: Warehouse) -> None:
-    """Let a status take no transaction number: then nothing moves an idle cluster's xmin but who asks for a number."""
+    """Make a status query use no transaction number: an idle cluster's xmin then advances only if a session
+    requests one.
+    """
     _run(warehouse, "UPDATE dws.sight SET status_idle = true")
 
 
 def sees_statistics(warehouse: Warehouse, granted: bool = True) -> None:
-    """Give the ordinary login the preset role for statistics, or take it away: the whole server has one of each."""
+    """Grant the ordinary login the preset role for statistics, or revoke it: the server has one login and one
+    such role.
+    """
     _run(warehouse, f"GRANT {STATISTICS} TO {USER}" if granted else f"REVOKE {STATISTICS} FROM {USER}")
 
 

@@ -1,4 +1,4 @@
-"""`slotkeeper demo --incident NAME`: the demo with an incident; headless: caused, shown, rejected and fixed."""
+"""`slotkeeper demo --incident NAME`: the demo with an incident; headless, it also detects and fixes the incident."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _about(one: Incident) -> dict[str, object]:
 
 
 def page_of(one: Incident) -> str:
-    """The command that opens its section of the runbook."""
+    """Return the command that opens the incident's section of the runbook."""
     return see("runbook", one.page)
 
 
 def wait_running(run: Demo) -> None:
-    """Until the copy is done and the job has caught up once."""
+    """Wait until the copy is done and the job has caught up once."""
     run.wait_for(lambda: run.view().state is JobState.RUNNING)
 
 
@@ -75,7 +75,7 @@ def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
 
 
 def way_out(incident: Incident, world: World) -> list[str]:
-    """What fixes it, step by step."""
+    """Return the steps that fix the incident."""
     found = []
     for number, step in enumerate(incident.cure, 1):
         here = f" (here: {step.here(world)})" if isinstance(step, Manual) else ""
@@ -85,7 +85,7 @@ def way_out(incident: Incident, world: World) -> list[str]:
 
 
 def say_made(made: Made) -> None:
-    """When it began, and what was done."""
+    """Print when the incident started, and how it was caused."""
     diagnostics.note(f"t0 {both(made.since, CLOCK)}: {made.text}")
 
 
@@ -94,7 +94,7 @@ def say_made(made: Made) -> None:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """One incident played from end to end; `why` has a failure, earlier results stay."""
+    """One incident played from start to end; `why` has the errors of failed parts, earlier results remain."""
 
     incident: Incident
     world: World
@@ -105,7 +105,9 @@ class Rehearsal:
     why: list[str] = field(default_factory=list)
 
     def play(self, quiet: Callable[[], None]) -> None:
-        """Make it, wait until it shows, try what is refused, go the way out; `quiet` ends the writers before that."""
+        """Cause the incident, wait until it is shown, try the rejected command, and fix it; `quiet` stops the writers
+        before the fix.
+        """
         self.made = play.make(self.world, self.incident)
         say_made(self.made)
         self._try(self._show)
@@ -137,11 +139,11 @@ class Rehearsal:
 
     @property
     def fine(self) -> bool:
-        """Whether all of it went as the runbook says."""
+        """Whether the whole incident went as the runbook describes."""
         return self.shown is not None and self.refused and self.cured
 
     def values(self) -> dict[str, object]:
-        """The result."""
+        """Return the result."""
         return {
             "incident": self.incident.name,
             "t0": self.made.since if self.made else None,
@@ -170,11 +172,11 @@ def play_headless(run: Demo, incident: Incident) -> Rehearsal:
 
 
 def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, object]:
-    """Make it a few seconds after `watch` has begun to show the job.
+    """Cause the incident a few seconds after `watch` has started to show the job.
 
-    `watch` is given what to call now and then, and what the console says of the incident.
+    `watch` gets a function that it must call regularly, and the text about the incident for the console.
 
-    What is written to a terminal that the console draws on is kept until it is left.
+    On a terminal, the message about the incident's start is held back until the console is closed.
     """
     wait_running(run)
     world, made, kept = run.world(), list[Made](), sys.stderr.isatty()
@@ -208,7 +210,7 @@ def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, objec
 
 
 def follow_in_lines(run: Demo, turn: Callable[[], None]) -> None:
-    """A line now and then, until Ctrl-C."""
+    """Print a line at each change of the job's state, until Ctrl-C."""
     pause, said = threading.Event(), ""
     try:
         while True:

@@ -1,7 +1,7 @@
-"""The workload's own account of what it changed: a source table without binlog, written in the same transactions.
+"""The workload's own record of its changes: a source table without binlog, written in the same transactions.
 
-It is computed from what each statement returned, never from the binlog, so it is an independent witness: per DN, the
-sum of its events must equal what was recorded there and what was applied.
+It is computed from the result of each statement, never from the binlog, so it is independent evidence: per DN, the sum
+of its events must equal the recorded and the applied events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SELECT dn, sum(inserted)::bigint, sum(updated)::bigint, sum(deleted)::bigint, su
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Rows changed on one DN, by kind; an update, and a change of key, is two events: the row before and after."""
+    """Rows changed on one DN, by kind; an update or a key change is two events: the row before and after."""
 
     inserted: int = 0
     updated: int = 0
@@ -37,7 +37,7 @@ class Events:
 
     @property
     def total(self) -> int:
-        """Events that the binlog must hold.
+        """Number of events that the binlog must have.
 
         >>> Events(inserted=1, updated=1, deleted=1, key_changed=1).total
         6
@@ -46,7 +46,7 @@ class Events:
 
     @property
     def rows(self) -> int:
-        """Rows changed."""
+        """Number of changed rows."""
         return self.inserted + self.updated + self.deleted + self.key_changed
 
     def __add__(self, other: Events) -> Events:
@@ -73,13 +73,15 @@ def add(tally: Tally, more: Mapping[str, Events]) -> None:
 
 
 def create(connection: pg.Connection) -> None:
-    """Make the ledger where it does not exist; commits."""
+    """Create the ledger if it does not exist; commits."""
     with pg.transaction(connection) as cursor:
         cursor.execute(_CREATE)
 
 
 def write(cursor: pg.Cursor, writer: str, tx: int, tally: Mapping[str, Events]) -> None:
-    """Book a transaction inside itself; one that changed nothing leaves a row too, so that its outcome can be asked."""
+    """Record a transaction inside itself; a transaction without changes gets a row too, so that its outcome
+    can be queried.
+    """
     for dn, e in sorted(tally.items()) or [("", Events())]:
         cursor.execute(
             "INSERT INTO ledger.events VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
@@ -88,14 +90,14 @@ def write(cursor: pg.Cursor, writer: str, tx: int, tally: Mapping[str, Events]) 
 
 
 def ledger_totals(connection: pg.Connection) -> Tally:
-    """Everything booked so far, per DN name; DNs without events are absent."""
+    """Return all recorded events, per DN name; DNs without events are absent."""
     with pg.transaction(connection) as cursor:
         cursor.execute(_TOTALS)
         return {str(row[0]): Events(*row[1:]) for row in cursor.fetchall()}
 
 
 def last_tx(connection: pg.Connection, writer: str) -> int:
-    """The highest transaction number that `writer` ever committed, 0 where none."""
+    """Return the highest transaction number that `writer` ever committed, 0 if there is none."""
     with pg.transaction(connection) as cursor:
         cursor.execute("SELECT coalesce(max(tx), 0) FROM ledger.events WHERE writer = %s", (writer,))
         return int(cursor.fetchall()[0][0])
@@ -103,14 +105,14 @@ def last_tx(connection: pg.Connection, writer: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A server session, named so that a later session can tell whether it still lives (pids are used again)."""
+    """A server session, with its start so that a later session can check whether it is still open (pids are reused)."""
 
     pid: int
     started: datetime
 
 
 def session(connection: pg.Connection) -> Session:
-    """Which session `connection` is."""
+    """Return the session of `connection`."""
     with pg.transaction(connection) as cursor:
         cursor.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
         pid, started = cursor.fetchall()[0]
@@ -118,7 +120,7 @@ def session(connection: pg.Connection) -> Session:
 
 
 def still_open(connection: pg.Connection, lost: Session) -> bool:
-    """Whether the lost session lives on; asks the server to end it, so that its outcome becomes final."""
+    """Whether the lost session is still open; asks the server to end it, so that its outcome becomes final."""
     with pg.transaction(connection) as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start = %s",

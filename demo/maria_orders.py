@@ -1,7 +1,7 @@
-"""The workload's table `ods.orders` in a MariaDB: its rows, its writers and their account of what they changed.
+"""The workload's table `ods.orders` in a MariaDB: its rows, its writers, and their record of their changes.
 
-Each change is counted by what the server says that it did, and booked in its own transaction in a table that no job
-follows.
+Each change is counted by the row count that the server returns, and recorded in the same transaction in a table that
+no job follows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Connect = Callable[[], my.Session]
 
 
 def create(session: my.Session) -> None:
-    """Make the orders table and the ledger."""
+    """Create the orders table and the ledger."""
     for statement in _DDL:
         session.rows(statement)
 
@@ -61,7 +61,7 @@ def load(session: my.Session, rows: int, seed: int) -> None:
 
 
 def totals(session: my.Session) -> Events:
-    """Everything booked so far."""
+    """Return the sum of all recorded events."""
     row = session.row(_TOTALS)
     return Events(*(int(number or 0) for number in row)) if row else Events()
 
@@ -78,11 +78,11 @@ class MariaLoop(threading.Thread):
         self.error: BaseException | None = None
 
     def stop(self) -> None:
-        """Ask it to end after what it is at; safe twice, and before start."""
+        """Request the thread to end after its current turn; safe to call twice, and before start."""
         self._ended.set()
 
     def finish(self, seconds: float = 30.0) -> None:
-        """Wait for its end; raises what ended it, or TimeoutError."""
+        """Wait for the thread to end; raises the error that ended it, or TimeoutError."""
         self.join(seconds)
         if self.is_alive():
             raise TimeoutError(f"{self.name} did not end within {seconds} s")
@@ -90,13 +90,13 @@ class MariaLoop(threading.Thread):
             raise self.error
 
     def run(self) -> None:
-        """Turn after turn."""
+        """Work in turns until the thread is stopped."""
         try:
             while not self._ended.is_set():
                 if self._session is None:
                     self._session = self._connect()
                 self._turn(self._session)
-        except BaseException as error:  # carried to `finish`: a thread has no caller
+        except BaseException as error:  # raised in `finish`: a thread has no caller
             self.error = error
         finally:
             self._drop()
@@ -105,15 +105,15 @@ class MariaLoop(threading.Thread):
         try:
             self.work(session)
         except my.DriverError as error:
-            # of a server that goes away: whether the last transaction is there, its ledger row tells; a deadlock is
-            # rolled back with its row
+            # codes of a lost server: the ledger row shows whether the last transaction was committed; a deadlock rolls
+            # the transaction back with its row
             self._drop()
             if my.code_of(error) not in (0, 1053, 1205, 1213, 2003, 2006, 2013, 2014):
                 raise
             self._ended.wait(RECONNECT_S)
 
     def work(self, session: my.Session) -> None:
-        """One turn."""
+        """Do the work of one turn."""
         raise NotImplementedError
 
     def _drop(self) -> None:
@@ -122,7 +122,7 @@ class MariaLoop(threading.Thread):
             session.close()
 
     def book(self, session: my.Session, events: Events) -> None:
-        """Write what a transaction did, inside it."""
+        """Record the changes of a transaction, inside the transaction."""
         self._tx += 1
         session.rows(
             "INSERT INTO ledger.events SELECT %s, coalesce(max(tx), 0) + 1, %s, %s, %s, %s FROM ledger.events"
@@ -132,7 +132,7 @@ class MariaLoop(threading.Thread):
 
 
 class MariaWriter(MariaLoop):
-    """One writer: seeded, with orders of its own number range beside the loaded ones."""
+    """One writer: seeded; its new orders have their own number range, apart from the loaded ones."""
 
     def __init__(self, connect: Connect, seed: int, number: int, rows: int, bucket: TokenBucket) -> None:
         super().__init__(connect, f"writer-{number}")
@@ -142,7 +142,7 @@ class MariaWriter(MariaLoop):
         self.changes = 0
 
     def work(self, session: my.Session) -> None:
-        """A transaction of a few statements; one in ten is rolled back."""
+        """Run a transaction of a few statements; one in ten is rolled back."""
         session.rows("BEGIN")
         events = Events()
         for _ in range(self._chance.randint(1, 6)):
@@ -183,7 +183,7 @@ class MariaWriter(MariaLoop):
         )
 
     def _some(self) -> tuple[int, int]:
-        """A loaded order, which may be gone."""
+        """Return the key of a loaded order, which may have been deleted."""
         order_no = self._chance.randint(1, max(1, self._rows))
         return order_no % CUSTS + 1, order_no
 
@@ -194,7 +194,7 @@ class MariaWriter(MariaLoop):
 
 
 class MariaMarker(MariaLoop, Sightings):
-    """Writes marker rows, one transaction each, booked as writer `markers`."""
+    """Writes marker rows, one transaction each, recorded in the ledger as writer `markers`."""
 
     def __init__(self, connect: Connect, rate: float = 20.0) -> None:
         MariaLoop.__init__(self, connect, "markers")
@@ -203,7 +203,7 @@ class MariaMarker(MariaLoop, Sightings):
         self._number = 0
 
     def work(self, session: my.Session) -> None:
-        """A marker, and the pause behind it."""
+        """Write a marker, then pause."""
         self._number += 1
         cust, order_no = marker_key(self._number)
         session.rows("BEGIN")
@@ -217,19 +217,19 @@ class MariaMarker(MariaLoop, Sightings):
 
 
 class MariaWorkload:
-    """Writers that share one rate (`rate` changes a second in all) and one seed."""
+    """Writers that share one rate (`rate` changes per second in total) and one seed."""
 
     def __init__(self, connect: Connect, writers: int, rate: float, seed: int, rows: int) -> None:
         bucket = TokenBucket(rate)
         self.writers = [MariaWriter(connect, seed, number, rows, bucket) for number in range(writers)]
 
     def start(self) -> None:
-        """Start every writer; once."""
+        """Start every writer; call it once."""
         for writer in self.writers:
             writer.start()
 
     def stop(self, seconds: float = 30.0) -> None:
-        """Ask all to end and wait for them; raises what ended one before its time."""
+        """Stop all writers and wait for them; raises the error of a writer that ended early."""
         for writer in self.writers:
             writer.stop()
         for writer in self.writers:
@@ -242,7 +242,7 @@ class MariaWorkload:
 
 
 def quiet(threads: list[MariaLoop]) -> None:
-    """End them without a word."""
+    """Stop the threads and ignore their errors."""
     for thread in threads:
         thread.stop()
     for thread in threads:

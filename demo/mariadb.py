@@ -1,11 +1,13 @@
-"""A real MariaDB server for the demo and the tests: start, stop, restart; loopback TCP only, by its process id.
+"""A real MariaDB server for the demo and the tests: start, stop, restart; loopback TCP only, identified by its process
+id.
 
 The programs are the system's own (Debian: package mariadb-server). A server's folder has `data`, `files`, `temporary`,
-`server.cnf`, `server.log`; nothing of the system's configuration is read (`--defaults-file`), and nothing of the
-system's service is touched. As root it runs as a user of its own, as `slotkeeper.demo.unprivileged` says.
+`server.cnf` and `server.log`. The system's configuration is not read (`--defaults-file`), and the system's service is
+not touched. If started by root, the server runs as its own user (`slotkeeper.demo.unprivileged`).
 
-Before it listens its superuser gets a random password, and is the only login. File statements reach the empty folder
-`files` only (MariaDB Server Documentation, "secure_file_priv"), and the Unix socket is in the data folder (0700).
+Before it listens, its superuser, which is the only login, gets a random password. File statements have access to the
+empty folder `files` only (MariaDB Server Documentation, "secure_file_priv"), and the Unix socket is in the data folder
+(0700).
 """
 
 from __future__ import annotations
@@ -35,15 +37,15 @@ HOST = "127.0.0.1"
 SUPERUSER = "root"
 STOP_LIMIT_S = 60.0
 SESSION_SECONDS = 60.0
-"""Seconds of a call in a superuser's session."""
+"""Seconds allowed for a call in a superuser's session."""
 PORT_TRIES = 5
 _LOGINS = (
     "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys'",
-    "FLUSH PRIVILEGES",  # from here on accounts are known, which a bootstrap otherwise ignores
+    "FLUSH PRIVILEGES",  # from here on accounts are recognized, which a bootstrap otherwise ignores
     f"CREATE USER {SUPERUSER}@'{HOST}' IDENTIFIED BY '{{password}}'",
     f"GRANT ALL ON *.* TO {SUPERUSER}@'{HOST}' WITH GRANT OPTION",
 )
-"""Replace the superusers without a password that `mariadb-install-db` creates by one over TCP with a password."""
+"""Replace the superusers without a password that `mariadb-install-db` creates with one over TCP with a password."""
 INSTALL_HINT = "install it (Debian, Ubuntu: apt-get install mariadb-server)"
 
 SETTINGS: Mapping[str, str] = {
@@ -68,14 +70,14 @@ SETTINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The server's program and the one that makes its first tables."""
+    """The server program, and the program that creates its first tables."""
 
     server: str
     install: str
 
 
 def find_programs() -> Programs:
-    """The system's programs. Raises ConfigError with what to install where one is absent."""
+    """Return the system's programs. Raises ConfigError that names the package to install if one is absent."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
     server = shutil.which("mariadbd", path=path)
     install = shutil.which("mariadb-install-db", path=path)
@@ -86,12 +88,12 @@ def find_programs() -> Programs:
 
 @dataclass(slots=True)
 class MariaServer:
-    """A server in `folder`; it ends with `stop`, or `discard`, which deletes its folder too."""
+    """A server in `folder`; `stop` ends it, `discard` also deletes its folder."""
 
     folder: Path
     programs: Programs
     place: Path
-    """The folder of its files: `folder`, or for root one that the server's user can enter."""
+    """The folder of the server's files: `folder`, or for root a folder that the server's user can enter."""
     port: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     child: subprocess.Popen[bytes] | None = None
@@ -103,7 +105,7 @@ class MariaServer:
 
     @property
     def files_dir(self) -> Path:
-        """The empty folder that the server's file statements reach, and no other."""
+        """The empty folder, the only one to which the server's file statements have access."""
         return self.place / "files"
 
     @property
@@ -113,12 +115,12 @@ class MariaServer:
 
     @property
     def log_file(self) -> Path:
-        """Where the server writes its log."""
+        """The server's log file."""
         return self.place / "server.log"
 
     @property
     def client_file(self) -> Path:
-        """The 0600 file by which the `mariadb` client logs in as the superuser (`--defaults-extra-file`)."""
+        """The 0600 file with which the `mariadb` client logs in as the superuser (`--defaults-extra-file`)."""
         return self.folder / "client.cnf"
 
     def password_file(self, user: str = SUPERUSER) -> Path:
@@ -130,16 +132,16 @@ class MariaServer:
         return self.password_file(user).read_text("utf-8").strip()
 
     def endpoint(self, name: str = "maria", user: str = SUPERUSER) -> Endpoint:
-        """Where it is, for its superuser or another login; `name` is the source's."""
+        """Return the server's endpoint, for its superuser or another login; `name` is the source's name."""
         secret = SecretRef("file", str(self.password_file(user)))
         return Endpoint(name, HOST, self.port, "", user, secret, sslmode="disable")
 
     def session(self) -> my.Session:
-        """A session of its superuser."""
+        """Open a session of the superuser."""
         return my.connect(self.endpoint(), self.password(), "slotkeeper-demo", SESSION_SECONDS)
 
     def create_login(self, user: str, *grants: str) -> Endpoint:
-        """Make a login with a random password and these rights alone ("SELECT ON ods.orders"); where it connects."""
+        """Create a login with a random password and only these rights ("SELECT ON ods.orders"); return its endpoint."""
         password = write_password(self.password_file(user))
         with closing(self.session()) as session:
             session.rows(f"CREATE USER {user}@'{HOST}' IDENTIFIED BY '{password}'")
@@ -148,9 +150,9 @@ class MariaServer:
         return self.endpoint(user=user)
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
-        """Start it, with these settings on top of its own; on the same port as before where that is free.
+        """Start the server, with these settings added to its own; on the same port as before if that is free.
 
-        Raises ConfigError with the end of its log where it does not come up.
+        Raises ConfigError with the end of its log if the server does not start.
         """
         self.settings = {**self.settings, **(settings or {})}
         for _ in range(PORT_TRIES):
@@ -167,9 +169,10 @@ class MariaServer:
         raise ConfigError(f"no free port for MariaDB after {PORT_TRIES} tries", hint="try again")
 
     def stop(self, crash: bool = False) -> None:
-        """Stop it, as a crash where asked, and wait until its process is gone; fine if it does not run.
+        """Stop the server, with SIGKILL if `crash`, and wait until its process has exited; does nothing if it is not
+        running.
 
-        Raises Unreachable where it does not go.
+        Raises Unreachable if the process does not exit.
         """
         child, self.child = self.child, None
         if child is None:
@@ -186,12 +189,12 @@ class MariaServer:
         )
 
     def restart(self, settings: Mapping[str, str] | None = None, crash: bool = False) -> None:
-        """Stop it and start it again on the same port."""
+        """Stop the server and start it again on the same port."""
         self.stop(crash)
         self.start(settings)
 
     def discard(self) -> None:
-        """Stop it hard and delete everything that it wrote."""
+        """Kill the server and delete all of its files."""
         self.stop(crash=True)
         placement.remove(self.place)
         placement.remove(self.folder)
@@ -201,7 +204,7 @@ class MariaServer:
             "datadir": str(self.data_dir),
             "bind_address": HOST,
             "port": str(self.port),
-            "socket": "s",  # in the data folder, whose own path may be too long for a socket
+            "socket": "s",  # in the data folder, whose full path may be too long for a socket
             "pid_file": str(self.data_dir / "server.pid"),
             "log_error": str(self.log_file),
             "secure_file_priv": str(self.files_dir),
@@ -223,7 +226,7 @@ class MariaServer:
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
                 env=_environment(self),
-                start_new_session=True,  # Ctrl-C of its parent must not end it
+                start_new_session=True,  # Ctrl-C in its parent must not end it
                 umask=0o077,
                 **rights(placement.owner_of(self.place)),
             )
@@ -251,9 +254,10 @@ class MariaServer:
 
 
 def create(folder: Path, settings: Mapping[str, str] | None = None) -> MariaServer:
-    """Make the data folder of a new server and start it. Its only login is `root`, on loopback, with a random password.
+    """Create the data folder of a new server and start it. Its only login is `root`, on loopback, with a random
+    password.
 
-    Raises ConfigError where there are no programs, or they fail.
+    Raises ConfigError if the programs are absent, or if they fail.
     """
     programs = find_programs()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -281,7 +285,7 @@ def _install(server: MariaServer) -> None:
     given = (f"--defaults-file={empty}", f"--datadir={server.data_dir}")
     how = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
     _ran(server, [server.programs.install, *given, *how], "")
-    # a bootstrap listens nowhere, and takes its statements from its input: the password is in no argument
+    # a bootstrap listens on no port, and reads its statements from its input: the password is not in an argument
     statements = "".join(f"{each};\n" for each in _LOGINS).format(password=password)
     _ran(server, [server.programs.server, *given, "--bootstrap", "--log-warnings=0"], statements)
 
@@ -295,9 +299,9 @@ def _ran(server: MariaServer, command: list[str], given: str) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Stop the server of `folder` hard and delete everything that it wrote; fine where there is none.
+    """Kill the server of `folder` and delete all of its files; does nothing if there is no server.
 
-    For one whose starter has exited: it is found by the pid that it wrote down, and by working in its own data folder.
+    For a server whose starting process has exited: it is found by its pid file, and verified by its working folder.
     """
     place = placement.noted_place(folder)
     if pid := running_pid(folder):
@@ -310,7 +314,7 @@ def discard(folder: Path) -> None:
 
 
 def running_pid(folder: Path) -> int:
-    """The process id of the server of `folder`, 0 where none runs."""
+    """Return the process id of the server of `folder`, 0 if none is running."""
     data = placement.noted_place(folder) / "data"
     file = data / "server.pid"
     pid = int(file.read_text("ascii").strip() or 0) if file.exists() else 0
@@ -318,6 +322,6 @@ def running_pid(folder: Path) -> int:
 
 
 def _environment(server: MariaServer) -> dict[str, str]:
-    """Its own TMPDIR: that of root may be closed to the server's user."""
+    """Return the server's environment with its own TMPDIR: root's TMPDIR may be closed to the server's user."""
     kept = {name: value for name, value in handover.environment().items() if not name.startswith(("MYSQL", "LC_"))}
     return {**kept, "LC_ALL": "C", "TMPDIR": str(server.temporary_dir)}

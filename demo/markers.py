@@ -1,7 +1,7 @@
-"""Marker rows: how long a committed change takes to be seen at the sink, from COMMIT's return to the first read.
+"""Marker rows: they measure the time from the return of a change's COMMIT to the first read at the sink that shows it.
 
-Markers are orders of negative customers, so they lie beside the workload's rows and travel the same way on every DN.
-Both ends read the same monotonic clock, so writer and reader belong in one operating-system process.
+Markers are orders of negative customers, so they are separate from the workload's rows but take the same path on every
+DN. Writer and reader read the same monotonic clock, so both must be in one operating-system process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ASKED_AT_ONCE = 500
 
 
 def marker_key(number: int) -> tuple[int, int]:
-    """Key of marker `number`.
+    """Return the key of marker `number`.
 
     >>> marker_key(1), marker_key(64), marker_key(65)
     ((-2, 1), (-1, 64), (-2, 65))
@@ -34,7 +34,9 @@ def marker_key(number: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What the sampled markers say, in milliseconds; None while none was seen. `waiting` are not seen yet."""
+    """The latency of the sampled markers, in milliseconds; None while none was seen. `waiting` counts those
+    not seen yet.
+    """
 
     seen: int
     waiting: int
@@ -44,7 +46,7 @@ class Latency:
 
 
 def percentile(sorted_values: list[float], share: float) -> float | None:
-    """The nearest-rank percentile of values in ascending order.
+    """Return the nearest-rank percentile of values in ascending order.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99), percentile([], 0.5)
     (2.0, 4.0, None)
@@ -56,17 +58,17 @@ def percentile(sorted_values: list[float], share: float) -> float | None:
 
 
 class SeenMarkers(Protocol):
-    """What a reader of markers asks and tells."""
+    """The interface between a reader of markers and their record."""
 
     def unseen(self) -> list[int]:
-        """The oldest committed markers that no reader has reported."""
+        """Return the oldest committed markers that no reader has reported."""
 
     def saw(self, numbers: list[int], at: float) -> None:
-        """A sink read that ended at `at` showed these markers."""
+        """Record that a sink read that ended at `at` showed these markers."""
 
 
 class Sightings:
-    """Which markers were committed and when, and how long each took to be seen; for threads at both ends."""
+    """Records which markers were committed and when, and the time until each was seen; for threads at both ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,22 +76,22 @@ class Sightings:
         self._delays: list[float] = []
 
     def committed(self, number: int, at: float) -> None:
-        """A marker's COMMIT has returned."""
+        """Record that a marker's COMMIT has returned."""
         with self._lock:
             self._unseen[number] = at
 
     def unseen(self) -> list[int]:
-        """The oldest committed markers that no reader has reported."""
+        """Return the oldest committed markers that no reader has reported."""
         with self._lock:
             return list(self._unseen)[:ASKED_AT_ONCE]
 
     def saw(self, numbers: list[int], at: float) -> None:
-        """A sink read that ended at `at` showed these markers."""
+        """Record that a sink read that ended at `at` showed these markers."""
         with self._lock:
             self._delays.extend(at - self._unseen.pop(number) for number in numbers if number in self._unseen)
 
     def latency(self) -> Latency:
-        """The figures so far."""
+        """Return the latency so far."""
         with self._lock:
             delays, waiting = sorted(self._delays), len(self._unseen)
         p50, p99, longest = (percentile(delays, share) for share in (0.5, 0.99, 1.0))
@@ -97,7 +99,7 @@ class Sightings:
 
 
 class Marker(Loop, Sightings):
-    """Writes `rate` marker rows a second, one transaction each, booked in the ledger as writer `markers`."""
+    """Writes `rate` marker rows per second, one transaction each, recorded in the ledger as writer `markers`."""
 
     def __init__(
         self,
@@ -113,7 +115,7 @@ class Marker(Loop, Sightings):
         self.written = 0
 
     def work(self) -> None:
-        """Marker after marker, each when it is due."""
+        """Write one marker after another, each when it is due."""
         number, statements, due = 0, None, self._monotonic()
         while not self._stop_asked.is_set() and (self._left is None or self.written < self._left):
             connection = self._line.open()
@@ -123,7 +125,7 @@ class Marker(Loop, Sightings):
                 if statements is None:
                     statements = Statements.of(connection)
                     number = ledger.last_tx(connection, self.name)
-                # A number whose COMMIT was not answered may be used up: each is tried once only.
+                # A number whose COMMIT was not answered may already be used: each number is tried only once.
                 number += 1
                 self._write(connection, statements, number)
             except pg.DriverError as error:
@@ -161,7 +163,7 @@ class MarkerReader(Loop):
         ).format(pg.sql.Identifier(*target.split(".", 1)))
 
     def work(self) -> None:
-        """Ask for what was not seen yet, again and again."""
+        """Query the markers that were not seen yet, repeatedly."""
         while not self._stop_asked.is_set():
             wanted = self._sightings.unseen()
             if wanted:

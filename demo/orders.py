@@ -1,6 +1,7 @@
 """The workload's table `ods.orders`: its columns, its first rows, and the statements that change it.
 
-Every statement says per DN what it did, by RETURNING the DN of each row through the stand-in's own expression.
+Every statement returns its changes per DN: its RETURNING clause computes each row's DN with the stand-in's own
+expression.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DDL_COLUMNS = ", ".join(
     for name, kind in COLUMNS
 )
 CUSTS = 1_000
-"""Customers 1 to 1,000 share the orders; order n belongs to customer n % CUSTS + 1. Negative ones are markers."""
+"""Customers 1 to 1,000 share the orders; order n belongs to customer n % CUSTS + 1. Negative customers are markers."""
 
 ROWS_PER_STATEMENT = 50_000
 
@@ -58,7 +59,7 @@ _BULK_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order's values; `attrs` is JSON text."""
+    """The values of one order; `attrs` is JSON text."""
 
     cust: int
     order_no: int
@@ -74,9 +75,9 @@ Keys = Sequence[tuple[int, int]]
 
 
 def load(connection: pg.Connection, rows: int, seed: int, first: int = 1) -> int:
-    """Fill the table with `rows` orders made by the server from `seed`; commits; not booked in the ledger.
+    """Fill the table with `rows` orders that the server generates from `seed`; commits; not recorded in the ledger.
 
-    To be done before the slot exists: what is loaded later would be recorded and not booked.
+    Call it before the slot exists: rows loaded later would be recorded in the binlog but not in the ledger.
     """
     for start in range(first, first + rows, ROWS_PER_STATEMENT):
         last = min(start + ROWS_PER_STATEMENT, first + rows) - 1
@@ -87,14 +88,18 @@ def load(connection: pg.Connection, rows: int, seed: int, first: int = 1) -> int
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Statements over one cluster: `dn` is the SQL expression of row o's DN, `names` its DN names by number."""
+    """Statements for one cluster: `dn` is the SQL expression for the DN of row o, `names` the cluster's DN
+    names by number.
+    """
 
     dn: str
     names: tuple[tuple[int, str], ...]
 
     @classmethod
     def of(cls, connection: pg.Connection) -> Statements:
-        """Ask the stand-in, whichever it is, how it places the table's rows; DWS itself answers xc_node_id."""
+        """Query the stand-in, DWS or Hologres, for the placement of the table's rows; a real DWS provides
+        xc_node_id.
+        """
         with pg.transaction(connection) as cursor:
             cursor.execute("SELECT CASE WHEN to_regnamespace('dws') IS NULL THEN 'hg_standin' ELSE 'dws' END")
             standin = str(cursor.fetchall()[0][0])
@@ -104,25 +109,27 @@ class Statements:
             return cls(expression, tuple((int(number), str(name)) for number, name in cursor.fetchall()))
 
     def insert(self, cursor: pg.Cursor, orders: Sequence[Order]) -> Tally:
-        """Insert; a key that exists is an error."""
+        """Insert orders; a key that exists is an error."""
         return self._run(cursor, f"INSERT INTO {TABLE} AS o ({_NAMES}) {_UNNEST}", "'i'", _arrays(orders))
 
     def upsert(self, cursor: pg.Cursor, orders: Sequence[Order]) -> Tally:
-        """Insert or overwrite; xmax 0 marks a row that is new, any other is the lock taken on the old one."""
+        """Insert or overwrite orders; xmax 0 identifies a new row, any other xmax is the lock on the old row."""
         verb = f"INSERT INTO {TABLE} AS o ({_NAMES}) {_UNNEST} ON CONFLICT (cust, order_no) DO UPDATE SET {_SET}"
         return self._run(cursor, verb, "CASE WHEN o.xmax = 0 THEN 'i' ELSE 'u' END", _arrays(orders))
 
     def update(self, cursor: pg.Cursor, keys: Keys, status: str, note: str | None) -> Tally:
-        """Change some columns of those of `keys` that exist."""
+        """Change some columns of the rows of `keys` that exist."""
         verb = f"UPDATE {TABLE} AS o SET {_OTHERS} WHERE {_BY_KEY}"
         return self._run(cursor, verb, "'u'", (status, note, *_columns(keys)))
 
     def delete(self, cursor: pg.Cursor, keys: Keys) -> Tally:
-        """Delete those of `keys` that exist."""
+        """Delete the rows of `keys` that exist."""
         return self._run(cursor, f"DELETE FROM {TABLE} AS o WHERE {_BY_KEY}", "'d'", _columns(keys))
 
     def change_keys(self, cursor: pg.Cursor, keys: Keys, numbers: Sequence[int]) -> Tally:
-        """Give those of `keys` that exist new order numbers, by place; the customer stays (it places rows)."""
+        """Give the rows of `keys` that exist new order numbers, in the same order; the customer stays (it
+        determines the DN).
+        """
         verb = (
             f"UPDATE {TABLE} AS o SET order_no = m.new FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) "
             "AS m (cust, old, new) WHERE o.cust = m.cust AND o.order_no = m.old"
@@ -130,7 +137,7 @@ class Statements:
         return self._run(cursor, verb, "'k'", (*_columns(keys), list(numbers)))
 
     def bulk_insert(self, cursor: pg.Cursor, first: int, rows: int, seed: int) -> Tally:
-        """Insert orders `first` and the `rows` - 1 after it, in one statement."""
+        """Insert order `first` and the `rows` - 1 orders after it, in one statement."""
         values = {"seed": seed, "first": first, "last": first + rows - 1}
         return self._run(cursor, f"INSERT INTO {TABLE} AS o ({_NAMES}) {_ROW}", "'i'", values)
 
@@ -148,7 +155,7 @@ class Statements:
         return self._run(cursor, verb, "'d'", {"first": first, "last": first + rows - 1})
 
     def _run(self, cursor: pg.Cursor, verb: str, kind: str, values: object) -> Tally:
-        # The server counts: one small row per DN and kind comes back however many rows were changed.
+        # The server counts: one small row per DN and kind is returned, however many rows were changed.
         dn = self.dn.replace("%", "%%")
         cursor.execute(
             f"WITH done AS ({verb} RETURNING {dn} AS dn, {kind} AS kind) "

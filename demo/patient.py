@@ -1,6 +1,6 @@
-"""Runs a program to its end for as long as it makes progress: a busy host may need minutes for what takes a second.
+"""Runs a program to its end as long as it makes progress: a busy host can need minutes for the work of a second.
 
-`slotkeeper.core.domain.elapsed` has the limit.
+`slotkeeper.core.domain.elapsed` defines the limit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from slotkeeper.core.errors import Unreachable
 
 _SAMPLE_SECONDS = 2.0
 _STEP = 0.02
-"""CPU seconds that count as progress: such programs are not idle."""
+"""CPU seconds that count as progress: a program that progresses uses CPU."""
 
 
 def run(
     command: Sequence[str], given: str | None = None, env: Mapping[str, str] | None = None, **more: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run it with `given` as its input; its output is text. Raises Unreachable after ten minutes without progress."""
-    with tempfile.TemporaryFile() as file:  # no pipe: `communicate` takes no input again after a timeout
+    """Run a command with `given` as its input; its output is text. Raises Unreachable after ten minutes
+    without progress.
+    """
+    with tempfile.TemporaryFile() as file:  # not a pipe: `communicate` accepts no input again after a timeout
         file.write((given or "").encode())
         file.seek(0)
         child = subprocess.Popen(
@@ -58,7 +60,7 @@ def run(
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process and of its descendants, those that have ended among them."""
+    """Return the CPU time of a process and its descendants, including those that have ended."""
     total = 0.0
     try:
         process = psutil.Process(pid)

@@ -1,7 +1,7 @@
-"""Where a server's files lie, and whether a process id is really the server of a folder.
+"""Determines where a server's files are, and whether a process id really belongs to the server of a folder.
 
-Only root needs care: the server's user must be able to enter every folder above data and binaries. So data go to a
-folder of their own under a temporary folder, and binaries that it cannot reach are copied there.
+The location matters only for root: the server's user must be able to enter every folder above data and binaries. So
+the data are in a separate folder under a temporary folder, and binaries that the user cannot reach are copied there.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _REMOVAL_SECONDS = 10.0
 
 
 def everybody_may_enter(folder: Path) -> bool:
-    """Whether every folder from the root down to `folder` has the search right for all."""
+    """Whether all users have search permission on every folder from the root down to `folder`."""
     resolved = folder.resolve()
     return all(place.stat().st_mode & stat.S_IXOTH for place in (resolved, *resolved.parents))
 
 
 def place_for(folder: Path) -> Path:
-    """Where the server of `folder` has its files: `folder`, and for root a new folder that belongs to an unused id.
+    """Return the folder for the files of `folder`'s server: `folder`, or for root a new folder owned by an unused id.
 
-    Only the owner can enter it. The note comes first, so that no folder is left by a demo that is killed meanwhile.
-    Raises ConfigError where root cannot have such a folder.
+    Only the owner can enter it. The note is written first, so that a demo that is killed meanwhile leaves no unknown
+    folder. Raises ConfigError if root cannot create such a folder.
     """
     if not must_drop():
         return folder
@@ -54,9 +54,9 @@ def place_for(folder: Path) -> Path:
 
 
 def noted_place(folder: Path) -> Path:
-    """Return where `place_for` put the server of `folder`; `folder` itself without a note.
+    """Return the folder in which `place_for` put the server of `folder`; `folder` itself without a note.
 
-    A note truncated by a full disk does not count: its path would be deleted, and an empty one means "here".
+    A note truncated by a full disk is ignored: its path would be deleted, and an empty path is the current folder.
     """
     try:
         place = Path((folder / _NOTE).read_text("utf-8").strip())
@@ -66,7 +66,7 @@ def noted_place(folder: Path) -> Path:
 
 
 def give(path: Path, owner: int) -> None:
-    """Make `path`, and everything in it, belong to this user and its group."""
+    """Change the owner of `path`, and of everything in it, to this user and its group."""
     os.chown(path, owner, owner, follow_symlinks=False)
     if path.is_dir() and not path.is_symlink():
         for one in path.iterdir():
@@ -74,14 +74,14 @@ def give(path: Path, owner: int) -> None:
 
 
 def owner_of(place: Path) -> int:
-    """The user whose server has its files at this place."""
+    """Return the user whose server has its files in this folder."""
     return place.stat().st_uid
 
 
 def reachable_binaries(binaries: Binaries) -> Binaries:
     """Return the binaries, copied with their libraries if not every user can reach them.
 
-    All servers share one copy per version, size and time of the original.
+    All servers share one copy per version, size and modification time of the original.
     """
     if not must_drop() or everybody_may_enter(binaries.folder):
         return binaries
@@ -94,8 +94,8 @@ def reachable_binaries(binaries: Binaries) -> Binaries:
         package = fresh / "package"
         package.mkdir()
         for folder in (fresh, package):
-            folder.chmod(0o755)  # for any umask: another user runs the files in there
-        # the libraries are found relative to the programs: keep both names side by side
+            folder.chmod(0o755)  # whatever the umask: another user runs the files in there
+        # the libraries are found relative to the programs: keep both names next to each other
         shutil.copytree(install, package / install.name, symlinks=True)
         libraries = install.parent.with_name(install.parent.name + ".libs")
         if libraries.exists():
@@ -110,7 +110,7 @@ def reachable_binaries(binaries: Binaries) -> Binaries:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether `folder` exists and only we can have written it (the name is predictable)."""
+    """Whether `folder` exists and only this user can have written it (its name is predictable)."""
     try:
         facts = folder.lstat()
     except OSError:
@@ -138,9 +138,10 @@ def _open_temporary_folder() -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder with its contents; a missing one is not an error.
+    """Delete a folder with its contents; a missing folder is not an error.
 
-    A process that its starter left behind, such as an initdb, can still write there: it ends when its files are gone.
+    A process left over from the program that started it, such as an initdb, can still write there: it ends when its
+    files are deleted.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
     shutil.rmtree(folder, ignore_errors=True)
@@ -150,9 +151,9 @@ def remove(folder: Path) -> None:
 
 
 def works_in(pid: int, data_dir: Path) -> bool:
-    """Whether process `pid` is alive and is a server of `data_dir` (a pid may have been given to another program).
+    """Whether process `pid` is running and is a server of `data_dir` (a pid can have been reused by another program).
 
-    A server's working folder is its data folder; where that cannot be read, its command line has to name it.
+    A server's working folder is its data folder; if the working folder cannot be read, its command line has to name it.
     """
     try:
         process = psutil.Process(pid)

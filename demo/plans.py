@@ -1,7 +1,7 @@
-"""What a writer does next, as values made from a seed: the same seed gives the same transactions.
+"""The next actions of a writer, as values generated from a seed: the same seed gives the same transactions.
 
-Pure. Keys are drawn from the loaded orders and the writer's own recent ones without looking at them: a key that is gone
-by then changes nothing, an upsert brings it back, so the table never empties.
+Pure. Keys are drawn from the loaded orders and the writer's own recent ones, without reading the table: a statement on
+a deleted key changes nothing, and an upsert inserts it again, so the table never becomes empty.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from itertools import count
 from slotkeeper.demo.orders import CUSTS, Order
 
 HOT_KEYS = 300
-"""The first orders, which every writer changes often: there writers conflict, wait and deadlock."""
+"""The number of first orders, which every writer changes often: there writers conflict, wait and deadlock."""
 
 NEW_NUMBERS = 1_000_000_000_000
-"""Writer w takes new order numbers from (w + 1) times this, so that two writers never share one."""
+"""Writer w takes new order numbers from (w + 1) times this number on, so that two writers never use the same one."""
 
 NOTES = (
     None, "", " ", "NULL", "\\N", "\\.", "tab\there", "two\nlines\r\n", 'quote " and \' and \\', "a,b|c;{}",
     "Gr\u00fc\u00dfe \u4f60\u597d \U0001f680", "e\u0301 \u202e right to left", "\x1b[31mred\x07", "x" * 3_000,
 )  # fmt: skip
-"""Notes as people and programs write them; all must arrive unchanged."""
+"""Notes as users and programs write them; all must arrive unchanged."""
 
 STATUSES = ("new", "paid", "sent", "returned")
 
 
 RECENT = 200
-"""A writer's latest new keys, which it keeps changing: short-lived keys are the hardest test of order."""
+"""The number of latest new keys that a writer keeps changing: short-lived keys are the hardest test of the order."""
 
 
 class Verb(Enum):
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One transaction; `delay_s` is waited before its end, `repeatable` asks for REPEATABLE READ."""
+    """One transaction; the writer waits `delay_s` before its end, `repeatable` selects REPEATABLE READ."""
 
     steps: tuple[Step, ...]
     rolled_back: bool
@@ -73,7 +73,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How a writer behaves: `rows` are the orders that were loaded; chances are in [0, 1], delays in seconds."""
+    """The behavior of a writer: `rows` is the number of loaded orders; chances are in [0, 1], delays in seconds."""
 
     rows: int = 10_000
     most_steps: int = 4
@@ -86,7 +86,7 @@ class Mix:
 
 
 class Planner:
-    """Makes plans for writer number `writer`; `number` is the next new order number."""
+    """Makes plans for writer number `writer`."""
 
     def __init__(self, seed: int, writer: int, mix: Mix) -> None:
         self._chance = random.Random(f"{seed}/{writer}")  # noqa: S311  repeatable, not secret
@@ -99,7 +99,7 @@ class Planner:
             yield self.plan()
 
     def plan(self) -> Plan:
-        """The next transaction."""
+        """Return the next transaction."""
         mix, chance = self._mix, self._chance
         steps = tuple(self._step() for _ in range(chance.randint(1, mix.most_steps)))
         return Plan(
@@ -118,7 +118,7 @@ class Planner:
             fresh = tuple(self._order(chance.randint(1, CUSTS), next(self._numbers)) for _ in range(rows))
             self._recent.extend((order.cust, order.order_no) for order in fresh)
             return Step(verb, orders=fresh, undone=undone)
-        # Each key once: a statement may not overwrite one row twice, and a key can change only once in it.
+        # Each key once: a statement must not overwrite one row twice, and can change a key only once.
         keys = tuple(dict.fromkeys(self._key() for _ in range(rows)))
         if verb is Verb.UPSERT:
             return Step(verb, orders=tuple(self._order(*key) for key in keys), undone=undone)

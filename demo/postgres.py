@@ -1,9 +1,9 @@
 """Real PostgreSQL servers for the demo and the tests: start, stop, restart, attach; loopback TCP and scram only.
 
-A server lives in one folder: `server.json` (how it was made), `superuser.password` (0600), `data`, `server.log`.
-Nothing listens on a Unix socket, so long folder names work. Servers outlive the process that started them; `attach`
-finds them again by the server's own pid file, and `stop` waits until the server is gone. As root, a server has a user
-of its own (`slotkeeper.demo.unprivileged`) and files where that user can reach them
+A server has one folder: `server.json` (its creation parameters), `superuser.password` (0600), `data`, `server.log`. No
+server listens on a Unix socket, so long folder names work. Servers survive the process that started them; `attach`
+finds them again by the server's own pid file, and `stop` waits until the server has exited. If started by root, a
+server runs as its own user (`slotkeeper.demo.unprivileged`), with its files where that user can reach them
 (`slotkeeper.demo.placement`).
 """
 
@@ -32,7 +32,7 @@ from slotkeeper.demo.unprivileged import Rights, must_drop, rights
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
 START_LIMIT_S = 3_600
-"""Seconds for pg_ctl, which ends once the server has started or exited."""
+"""Seconds allowed for pg_ctl, which ends once the server has started or exited."""
 STOP_LIMIT_S = 60.0
 PORT_TRIES = 5
 
@@ -47,7 +47,7 @@ SETTINGS: Mapping[str, str] = {
     "log_line_prefix": "%m [%p] %q%u@%d %a ",
     "autovacuum_naptime": "15s",
 }
-"""Default settings of servers, unless `start` gets others."""
+"""Default settings of servers; the settings passed to `start` override them."""
 
 StopMode = Literal["fast", "immediate", "smart"]
 _SIGNALS: Mapping[str, str] = {"smart": "SIGTERM", "fast": "SIGINT", "immediate": "SIGQUIT"}
@@ -55,7 +55,7 @@ _SIGNALS: Mapping[str, str] = {"smart": "SIGTERM", "fast": "SIGINT", "immediate"
 
 @dataclass(frozen=True, slots=True)
 class _Card:
-    """What `server.json` holds: enough to start the same server again."""
+    """The content of `server.json`: enough to start the same server again."""
 
     name: str
     place: str
@@ -66,7 +66,7 @@ class _Card:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server in `folder`; the fields stay true over restarts, `pid` is read from the server's own pid file."""
+    """A server in `folder`; the fields stay valid after restarts, `pid` is read from the server's own pid file."""
 
     name: str
     host: str
@@ -78,38 +78,39 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The server's process id, 0 when it does not run."""
+        """The server's process id, 0 if it is not running."""
         return _running_pid(self.data_dir)
 
     @property
     def log_file(self) -> Path:
-        """Where the server writes its log."""
+        """The server's log file."""
         return self.data_dir.parent / "server.log"
 
     def running(self) -> bool:
-        """Whether the server's process is alive."""
+        """Whether the server's process is running."""
         return self.pid != 0
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and wait until its process is gone, harder after a minute; fine if it does not run.
+        """Stop the server and wait until its process has exited; after a minute with SIGQUIT, after another with
+        SIGKILL.
 
-        `fast` ends sessions, `smart` waits for them, `immediate` is a crash: the next start recovers.
-        Raises Unreachable when the process does not go.
+        Does nothing if the server is not running. `fast` ends sessions, `smart` waits for them, `immediate` is a crash:
+        the next start recovers. Raises Unreachable if the process does not exit.
         """
         _stop(self.data_dir, mode)
 
     def restart(self, mode: StopMode = "fast") -> None:
-        """Stop and start again on the same port. Raises ConfigError when it does not come back."""
+        """Stop the server and start it again on the same port. Raises ConfigError if it does not start."""
         self.stop(mode)
         _launch(_read_card(self.folder), self.port)
 
     def endpoint(self, database: str, user: str | None = None, password_file: Path | None = None) -> Endpoint:
-        """Where to connect; as the superuser unless `user` and its password file are named."""
+        """Return the endpoint for connections, as the superuser unless `user` and its password file are given."""
         secret = SecretRef("file", str(password_file or self.password_file))
         return Endpoint(self.name, self.host, self.port, database, user or self.superuser, secret, sslmode="disable")
 
     def connect(self, database: str, autocommit: bool = True) -> pg.Connection:
-        """A superuser session. Raises slotkeeper.core.drivers.pg.DriverError."""
+        """Open a superuser session. Raises slotkeeper.core.drivers.pg.DriverError."""
         password = self.password_file.read_text(encoding="utf-8").strip()
         return pg.connect(self.endpoint(database), password, "slotkeeper/embedded", autocommit=autocommit)
 
@@ -141,7 +142,7 @@ def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) ->
 
 
 def attach(folder: Path) -> Server | None:
-    """The running server of `folder`, started by whichever process; None when there is none."""
+    """Return the running server of `folder`, whichever process started it; None if there is none."""
     if not (folder / "server.json").exists():
         return None
     card = _read_card(folder)
@@ -153,16 +154,16 @@ def attach(folder: Path) -> Server | None:
 
 
 def discard(folder: Path) -> None:
-    """Stop the server of `folder` hard and delete everything that it wrote, also outside of `folder`."""
+    """Stop the server of `folder` in immediate mode and delete all of its files, also those outside of `folder`."""
     server = attach(folder)
     if server:
         server.stop("immediate")
-    placement.remove(placement.noted_place(folder))  # an initdb that was killed has left no card
+    placement.remove(placement.noted_place(folder))  # an initdb that was killed has left no server.json
     placement.remove(folder)
 
 
 class _PortTaken(Exception):
-    """Someone else got the port between choosing and binding."""
+    """Another process took the port between its selection and the bind."""
 
 
 def _server(folder: Path, card: _Card, port: int) -> Server:
@@ -202,7 +203,7 @@ def write_password(file: Path) -> str:
 
 
 def write_secret(file: Path, secret: str) -> None:
-    """Write a secret to `file` (0600), instead of what is there."""
+    """Write a secret to `file` (0600), replacing an existing file."""
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -210,9 +211,9 @@ def write_secret(file: Path, secret: str) -> None:
 
 
 def _initdb(binaries: Binaries, place: Path, password: str) -> None:
-    """Make the data folder. initdb looks up the name of its user, which the server's own user does not have: it runs as
-    `nobody` in that user's group, whose members alone can enter `place` meanwhile (a process of another group is not
-    traced either: ptrace(2), "Ptrace access mode checking").
+    """Create the data folder. initdb looks up the name of its user, which the server's own user does not have: it runs
+    as `nobody` in that user's group, whose members alone can enter `place` meanwhile (a process of another group
+    cannot trace it either: ptrace(2), "Ptrace access mode checking").
     """
     password_file, data_dir, owner = place / "initdb.password", place / "data", placement.owner_of(place)
     write_secret(password_file, password)
@@ -220,7 +221,7 @@ def _initdb(binaries: Binaries, place: Path, password: str) -> None:
     base = [binaries.program("initdb"), "--pgdata", str(data_dir), "--username", SUPERUSER, "--encoding=UTF8"]
     base += ["--auth=scram-sha-256", f"--pwfile={password_file}", "--no-sync", "--no-instructions"]
     if binaries.version >= 16:
-        # they slow down guessing; 24 random bytes cannot be guessed, and each login pays for them
+        # iterations slow down guessing and every login; 24 random bytes cannot be guessed
         base += ["--set", "scram_iterations=1"]
     failures: list[str] = []
     try:
@@ -296,7 +297,9 @@ def _stop(data_dir: Path, mode: StopMode) -> None:
 
 
 def _running_pid(data_dir: Path) -> int:
-    """The pid in postmaster.pid if that process is alive and works in `data_dir`, else 0 (a zombie is not alive)."""
+    """Return the pid in postmaster.pid if that process is running and works in `data_dir`, else 0 (also for a
+    zombie).
+    """
     try:
         pid = int((data_dir / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[0])
     except (OSError, ValueError):
@@ -305,7 +308,7 @@ def _running_pid(data_dir: Path) -> int:
 
 
 def free_port() -> int:
-    """A loopback TCP port that no process uses right now. Raises ConfigError where there is none."""
+    """Return a loopback TCP port that no process uses right now. Raises ConfigError if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.bind((HOST, 0))

@@ -1,4 +1,4 @@
-"""What a demo ends with, in words."""
+"""The result of a demo as text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _OUTCOMES = {
 
 
 def sentence(found: Mapping[str, object]) -> str:
-    """The verdict in one sentence; empty where both sides were not compared.
+    """Return the verdict in one sentence; empty if the tables were not compared.
 
     >>> sentence({"verified": True, "rows_source": 1200, "rows_sink": 1200})
     'Both tables are equal: 1,200 rows, each change applied exactly once.'
@@ -69,7 +69,7 @@ def sentence(found: Mapping[str, object]) -> str:
 
 
 def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
-    """The figures as (words, value with its unit).
+    """Yield the figures as (label, value with its unit).
 
     >>> list(rows({"verified": True, "latency_ms": {"p99": None}, "dns": 4, "cured": False, "why": ["a", "b"]}))
     [('commit to sink, 99 of 100 within', '?'), ('data nodes', '4'), ('outcome', 'NOT cured'), ('because', 'a; b')]
@@ -106,7 +106,9 @@ def _shown(value: object) -> str:
 
 
 def copy_rate(events: Iterable[EventRow], rows: int) -> float | None:
-    """Rows a second of a copy, between the job's own events of its begin and end; `events` are newest first."""
+    """Return the rows per second of a copy, measured between the job's events of its start and end; `events` are newest
+    first.
+    """
     at = {one.event: one.at for one in reversed(list(events))}
     began, done = at.get(JobEvent.COPY_BEGAN.value), at.get(JobEvent.COPY_DONE.value)
     if began is None or done is None or done <= began:

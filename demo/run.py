@@ -1,6 +1,6 @@
 """The demo: an embedded warehouse (a stand-in for DWS) and a sink server, one real job, writers, and the verdict.
 
-The job is started through the same supervisor that users get.
+The job is started by the same supervisor as a user's job.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ WRITERS = 4
 ROWS = 120_000
 _LOG_BYTES = 1 << 20
 STOP_SECONDS = 120.0
-"""Seconds that a demo's end waits for its job: a busy host needs more than the supervisor's own limits."""
-_STARTING = "demo-servers"  # of threads
+"""Seconds that the end of a demo waits for its job: a busy host needs more than the supervisor's own limits."""
+_STARTING = "demo-servers"  # prefix of thread names
 _COMMAND = re.compile(r"[;,]? ?(see )?`slotkeeper [^`]*`")
-"""Advice about a job that the demo is about to remove."""
+"""Matches advice about a job that the demo is about to remove."""
 
 _STANDIN = """\
 # Written by `slotkeeper demo`; the source is a stand-in for GaussDB(DWS).
@@ -105,7 +105,7 @@ dir = "{state}"
 
 
 class Standin(Protocol):
-    """A warehouse that is none, in one database of an embedded server."""
+    """A stand-in for a warehouse, in one database of an embedded server."""
 
     @property
     def server(self) -> Server: ...
@@ -118,14 +118,14 @@ class Standin(Protocol):
 
 
 class Stopped(Protocol):
-    """A thread that ends when it is asked to."""
+    """A thread that ends on request."""
 
     def stop(self) -> None: ...
     def join(self, timeout: float | None = None) -> None: ...
 
 
 class Writing(Protocol):
-    """Writers that change the source, and what they have changed so far, in rows."""
+    """Writers that change the source, and the number of rows that they have changed so far."""
 
     @property
     def writers(self) -> Sequence[Stopped]: ...
@@ -163,18 +163,18 @@ class DemoOptions:
     binlog_options: Mapping[str, object] = field(default_factory=dict)
     small_disk: bool = False
     source: str = "dws"
-    """A name of `demo.sources.KINDS`."""
+    """A key of `demo.sources.KINDS`."""
     sink: str = "postgres"
-    """A name of `slotkeeper.demo.sinks.KINDS`."""
+    """A key of `slotkeeper.demo.sinks.KINDS`."""
 
 
 def configuration(
     source: Endpoint | str, sink: Endpoint | str, state: Path, options: DemoOptions, named: str = "dws1"
 ) -> str:
-    """The text of the demo's configuration over these two servers.
+    """Return the text of the demo's configuration for these two servers.
 
-    `source` is where the stand-in is, or the table of another kind of source; `named` what it is called there. `sink`
-    is where a PostgreSQL is, or the tables of another kind of sink.
+    `source` is the stand-in's endpoint, or the configuration table of another kind of source, and `named` its name
+    there. `sink` is a PostgreSQL's endpoint, or the configuration tables of another kind of sink.
     """
     sink_options = {"auto_flush_batch_size": 10_000, **options.sink_options}
     return _CONFIG.format(
@@ -198,29 +198,31 @@ def _keys(values: Mapping[str, object]) -> str:
 
 
 class Demo:
-    """One demo; `close` ends everything that it started, in whatever state it is."""
+    """One demo; `close` ends everything that it started, whatever its state."""
 
     note = "stand-in for the DWS binlog surface, not GaussDB(DWS)"
     """The source's description."""
     servers: tuple[str, ...] = running.SERVERS
-    """The PostgreSQL servers that it starts; the last is the sink."""
+    """The PostgreSQL servers that the demo starts; the last is the sink."""
     begun = "position <> '' AND registered ~ '^[1-9]'"
-    """SQL condition of a progress row whose changes the writers count."""
+    """SQL condition for the progress row of a lane that has started: it then applies every change that the
+    writers count.
+    """
     mirrors = True
-    """Whether `slotkeeper init` can create another job for it."""
+    """Whether `slotkeeper init` can create another job for the demo's servers."""
     stays = True
-    """Whether it can outlive the demo's process."""
+    """Whether the demo can continue after its own process has ended."""
     has_read_by = False
-    """Whether its changes can be read in several ways."""
+    """Whether the source's changes can be read in several ways."""
     one_lane = False
-    """Whether it has one stream for any number of DNs."""
+    """Whether its source has one stream, whatever the number of DNs."""
 
     def __init__(self, options: DemoOptions, say: Callable[[str], None]) -> None:
         self.options = options
         self.spark: dict[str, object] = {}
         """Measurements of Spark for the result."""
         self.folder = Path(tempfile.gettempdir()) / f"{running.PREFIX}{secrets.token_hex(8)}"
-        """Created after its note, which `demo stop` reads; `prepare` creates it otherwise."""
+        """Created after its note, which `demo stop` reads; without a note, `prepare` creates it."""
         self._say = say
         self._clock = SystemClock()
         self._opened = ExitStack()
@@ -236,10 +238,10 @@ class Demo:
         self.loaded: Loaded | None = None
         self.store: Store | None = None
 
-    # -- setting up --------------------------------------------------------------------------------------------------
+    # -- setup --------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Start the servers, make and load the table, write the configuration."""
+        """Start the servers, create and load the table, write the configuration."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._say(f"starting PostgreSQL servers: {' and '.join(self.servers)}")
         with ThreadPoolExecutor(2, _STARTING) as pool:
@@ -264,7 +266,7 @@ class Demo:
         self.store = Store.open(self.loaded.state_dir)
 
     def make_source(self) -> None:
-        """The source's table with its rows."""
+        """Create the source's table and load its rows."""
         made = self.warehouse = Warehouse.install(self._servers[0], self.options.dns)
         workload.create(made)
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} DNs")
@@ -272,7 +274,7 @@ class Demo:
             orders.load(connection, self.options.rows, self.options.seed)
 
     def written_down(self, sink: str) -> str:
-        """The configuration's text."""
+        """Return the text of the configuration."""
         assert self.warehouse is not None
         return configuration(self.warehouse.endpoint(), sink, self.state_folder, self.options)
 
@@ -282,7 +284,7 @@ class Demo:
         return self.folder / running.CONFIG
 
     def world(self) -> World:
-        """What an incident happens to: the servers, and the job by its commands."""
+        """Return the environment of an incident: the servers, and the job through its commands."""
         return World(
             self.incident_source(),
             self._sink(),
@@ -295,18 +297,18 @@ class Demo:
         )
 
     def incident_source(self) -> Warehouse | MariaServer:
-        """The source that an incident happens to."""
+        """Return the source of an incident."""
         warehouse, _ = self._known()
         assert isinstance(warehouse, Warehouse), "this source has no incidents"
         return warehouse
 
     @property
     def state_folder(self) -> Path:
-        """Where the job's state is kept."""
+        """The job's state folder."""
         return (self.folder / running.DISK if self.options.small_disk else self.folder) / running.STATE
 
     def _command(self, words: Sequence[str]) -> Answer:
-        """Return a command as a user types it."""
+        """Run a command as a user types it, and return its result."""
         named = () if "--config" in words else ("--config", str(self.config))
         command = [sys.executable, "-P", "-m", "slotkeeper.console", *words, *named]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, env=handover.environment())
@@ -330,7 +332,9 @@ class Demo:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def start_job(self) -> None:
-        """Start the job through its supervisor and wait until recording has begun, for as long as it makes progress."""
+        """Start the job through its supervisor and wait until recording has started, for as long as the job
+        makes progress.
+        """
         self._say("starting the job: supervisor, Spark driver, JVM")
         began = self._clock.monotonic()
         self._started(lambda: control.has_begun(self.view()))
@@ -338,12 +342,12 @@ class Demo:
         self.wait_for(lambda: self.recording() == self.options.dns)
 
     def go_on(self) -> None:
-        """Start a job that a person has stopped, and wait until it runs."""
+        """Start a job that a user has stopped, and wait until the start is over."""
         self._started(lambda: control.has_begun(self.view()))
 
     def _started(self, reached: Callable[[], bool]) -> None:
         assert self.store is not None
-        with suppress(Busy):  # the wait below is the demo's own
+        with suppress(Busy):  # the demo itself waits below
             control.start(self.store, JOB, str(self.config), patience=Patience(seconds=0, waiting=self._say))
         self.wait_for(reached)
 
@@ -353,7 +357,7 @@ class Demo:
         self._writers.start()
 
     def workload(self) -> Writing:
-        """Start the writers, and beside them the automatic work of DWS."""
+        """Return the writers, not started; start a thread for the purge that DWS does automatically."""
         warehouse, _ = self._known()
         self._janitor = _Janitor(warehouse)
         self._janitor.start()
@@ -370,12 +374,12 @@ class Demo:
         reader.start()
 
     def marking(self) -> Marking:
-        """What writes marker rows."""
+        """Return the thread that writes marker rows."""
         warehouse, _ = self._known()
         return Marker(lambda: warehouse.connect(autocommit=False))
 
     def stop_writers(self) -> None:
-        """Stop changing the source; raises what ended a writer before its time."""
+        """Stop changing the source; raises the error of a writer that ended early."""
         if self._writers is not None:
             self._writers.stop()
             self._writers = None
@@ -384,7 +388,7 @@ class Demo:
             self.marker.finish()
 
     def quiet_writers(self, seconds: float = 5.0) -> None:
-        """Ask the writers to end; one that waits for a lock ends once it has it."""
+        """Stop the writers; one that waits for a lock ends once it has the lock."""
         if self._writers is not None:
             for writer in self._writers.writers:
                 writer.stop()
@@ -393,20 +397,20 @@ class Demo:
                 writer.join(max(0.0, end - self._clock.monotonic()))
 
     def view(self) -> JobStatus:
-        """A look at the job."""
+        """Return the job's current status."""
         assert self.store is not None
         return observe(self.store, JOB)
 
     def written(self) -> int:
-        """Rows changed at the source so far."""
+        """Return the number of rows changed at the source so far."""
         return self._writers.changes if self._writers is not None else 0
 
     def latency(self) -> Latency | None:
-        """What the markers say so far."""
+        """Return the latency that the markers have measured so far."""
         return self.marker.latency() if self.marker is not None else None
 
     def caught_up(self) -> bool:
-        """Whether every lane has read as many events as the ledger holds, and the copy is done."""
+        """Whether the copy is done, and every lane has applied as many events as the ledger has."""
         return self.view().state is JobState.RUNNING and self.applied() == self.ledger()
 
     def wait_for(
@@ -414,7 +418,7 @@ class Demo:
     ) -> None:
         """Wait for a condition while the job makes progress, and show it.
 
-        `moved`: another value that differs after work; then a heartbeat alone does not count as progress. Raises the
+        `moved`: another value that changes with progress; then a heartbeat alone does not count as progress. Raises the
         error of a failed job, or Unreachable after ten minutes without progress.
         """
         waiting, pause = Waiting(self._say), threading.Event()
@@ -425,61 +429,61 @@ class Demo:
             pause.wait(0.1)
 
     def wait_caught_up(self) -> None:
-        """Wait until everything is applied, as long as anything more of it is."""
+        """Wait until everything is applied, as long as the applied part grows."""
         what = "every change to be applied"
         self.wait_for(self.caught_up, lambda: (tuple(self.applied().items()), self.view().state), what)
 
     def refuse_ended(self) -> None:
-        """Raise what the job has ended with, where it has."""
+        """Raise Refused with the job's reason if the job has ended."""
         view = self.view()
         if view.state in RESETTABLE:
             raise Refused(_COMMAND.sub("", f"the job is {view.state.value}: {view.reason}"))
 
     def sessions(self) -> list[str]:
-        """What opens a session at each server, as its superuser."""
+        """Return the commands that open a superuser session at each server."""
         warehouse, _ = self._known()
         return [_psql(warehouse.server, warehouse.database), *self.sink_sessions()]
 
     def sink_sessions(self) -> list[str]:
-        """The same of the sink."""
+        """Return the commands that open a superuser session at the sink."""
         return [_psql(self._sink(), SINK_DATABASE)]
 
     def log_file(self) -> Path | None:
-        """The log that says most about a failure: the job's, else a server's; None where there is none."""
+        """Return the most informative log about a failure: the job's, else a server's; None if there is none."""
         logs = [self.store.folder.log(JOB)] if self.store is not None else []
         logs += [one.log_file for one in self._servers] + [self._log_of(name) for name in self.servers]
         return next((one for one in logs if one.exists()), None)
 
     def _log_of(self, server: str) -> Path:
-        """Where a server's log is kept once its data are deleted."""
+        """Return the path of a server's log after its data have been deleted."""
         return self.folder / f"{server}.log"
 
-    # -- accounts ----------------------------------------------------------------------------------------------------
+    # -- counts -------------------------------------------------------------------------------------------------------
 
     def ledger(self) -> dict[str, int]:
-        """Events per DN by the generator's own account."""
+        """Return the events per DN that the writers recorded."""
         totals = self.booked()
         return {name: totals[name].total if name in totals else 0 for name in self.lanes()}
 
     def lanes(self) -> list[str]:
-        """The names of the lanes."""
+        """Return the names of the lanes."""
         warehouse, _ = self._known()
         return [name for name, _ in warehouse.nodes()]
 
     def ledger_kinds(self) -> dict[str, int]:
-        """Rows changed by kind."""
+        """Return the rows changed, by kind."""
         whole = sum(self.booked().values(), ledger.Events())
         kinds = (whole.inserted, whole.updated, whole.deleted, whole.key_changed)
         return dict(zip(("insert", "update", "delete", "key_change"), kinds, strict=True))
 
     def booked(self) -> Tally:
-        """What the writers have booked."""
+        """Return the events that the writers recorded in the ledger."""
         warehouse, _ = self._known()
         with closing(warehouse.connect(autocommit=False)) as connection:
             return ledger.ledger_totals(connection)
 
     def applied(self) -> dict[str, int]:
-        """Events per DN by the sink's progress rows."""
+        """Return the events per DN according to the sink's progress rows."""
         rows = self._at_sink("SELECT shard, changes FROM slotkeeper_progress")
         return {str(shard): int(str(changes)) for shard, changes in rows}
 
@@ -490,17 +494,17 @@ class Demo:
 
     @contextmanager
     def source_tables(self) -> Iterator[Opened]:
-        """What opens the source's tables for the comparison."""
+        """Yield the function that opens the source's tables for the comparison."""
         warehouse, _ = self._known()
         with closing(warehouse.connect(autocommit=False)) as source:
             yield over(source)
 
     def recording(self) -> int:
-        """How many lanes have begun."""
+        """Return the number of lanes that have started."""
         try:
             return len(self._at_sink(f"SELECT 1 FROM slotkeeper_progress WHERE {self.begun}"))
         except pg.DriverError:
-            return 0  # the job has not made its tables yet
+            return 0  # the job has not created its tables yet
 
     def _at_sink(self, statement: str) -> list[tuple[object, ...]]:
         with closing(self._sink().connect(SINK_DATABASE)) as connection, connection.cursor() as cursor:
@@ -515,18 +519,18 @@ class Demo:
         assert self.warehouse is not None
         return self.warehouse, self._sink()
 
-    # -- ending ------------------------------------------------------------------------------------------------------
+    # -- end ----------------------------------------------------------------------------------------------------------
 
     def detach(self) -> None:
-        """Stop writing and leave servers and job running (`--keep`)."""
+        """Stop writing, and leave servers and job running (`--keep`)."""
         self._quiet_threads()
         if self.store is not None:
             self.store.close()
 
     def close(self, keeps: bool = False) -> None:
-        """End writers, job and servers, and delete all files; never raises for what is gone already.
+        """End writers, job and servers, and delete all files; never raises for a process that has already exited.
 
-        `keeps`: configuration, state and logs stay, the servers' data do not.
+        `keeps`: configuration, state and logs remain, the servers' data do not.
         """
         for thread in threading.enumerate():
             if thread.name.startswith(_STARTING):  # Ctrl-C within `submit` hides a thread from its pool
@@ -560,7 +564,7 @@ class Demo:
         return found
 
     def end_source(self) -> None:
-        """End a source that is none of the PostgreSQL servers."""
+        """End a source that is not one of the PostgreSQL servers."""
 
     def _quiet_threads(self) -> None:
         if self._janitor is not None:
@@ -580,7 +584,7 @@ def _psql(server: Server, database: str) -> str:
 
 
 class _Janitor(threading.Thread):
-    """Purges what every slot has passed, or what is past its TTL, as the source does by itself."""
+    """Purges records that every slot has passed, or that are past their TTL, as the source does automatically."""
 
     def __init__(self, warehouse: Standin) -> None:
         super().__init__(name="janitor", daemon=True)
@@ -595,5 +599,5 @@ class _Janitor(threading.Thread):
                 continue  # the server is restarting: the next round purges
 
     def stop(self) -> None:
-        """No more; safe twice."""
+        """Request the end; safe to call twice."""
         self._stop_asked.set()

@@ -1,7 +1,7 @@
-"""The demos of this user that have not been ended: where each lies and which process runs it, and how one is ended.
+"""The demos of this user that have not been ended: their folders and processes, and how to end them.
 
-A demo notes itself in the state folder that is used without a configuration; the note outlives a demo that is killed
-or kept. Processes are ended by what was noted of them, or by a server's own pid file, never by a name.
+A demo writes a note into the state folder that is used without a configuration; the note remains if the demo is killed
+or kept. Processes are identified by the recorded identity, or by a server's own pid file, never by name.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SERVERS = ("warehouse", "sink")
 MARIA = "maria"
 """The folder of a demo's MariaDB, if it has one."""
 GRACE_SECONDS = 180.0
-"""Most seconds that a demo needs to end its job and servers itself."""
+"""Maximum seconds that a demo needs to end its job and servers itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One demo: its folder, the process that runs it, and the file that says so."""
+    """One demo: its folder, the process that runs it, and the file of this note."""
 
     file: Path
     folder: Path
@@ -49,15 +49,15 @@ class Note:
 
     @property
     def lives(self) -> bool:
-        """Whether the process that started it still runs it."""
+        """Whether the process that started the demo is still running."""
         return identity.alive(self.process)
 
 
 @contextmanager
 def noted(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
-    """Note the demo of this folder and make it, for the block; the note stays for as long as the folder does.
+    """Write the note of a demo and create its folder, for the block; the note remains as long as the folder exists.
 
-    Raises StateError where the note cannot be stored.
+    Raises StateError if the note cannot be stored.
     """
     kept = StateFolder.open(default_state_dir(env))
     file = kept.path / NOTES / f"{folder.name}.json"
@@ -72,7 +72,9 @@ def noted(folder: Path, env: Mapping[str, str]) -> Iterator[None]:
 
 
 def notes(env: Mapping[str, str]) -> list[Callable[[], Note]]:
-    """What reads the note of each demo that has not been ended; raises StateError for an unsafe state folder."""
+    """Return a reader for the note of each demo that has not been ended; raises StateError for an unsafe state
+    folder.
+    """
     kept = StateFolder.existing(default_state_dir(env))
     if kept is None:
         return []
@@ -119,7 +121,7 @@ def end(note: Note) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """A note is a file; what it names is taken away only if it is a folder as demos make it."""
+    """Raise Refused unless the folder looks like a demo's: a note is a file that another program can have written."""
     found = folder.lstat()
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and folder.name.startswith(PREFIX):
         return

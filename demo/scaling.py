@@ -21,7 +21,7 @@ Locked = Callable[[], None]
 def add_dn(
     warehouse: Warehouse, name: str, *, wait: bool = True, points: bool = True, timeout: float = CONSUME_TIMEOUT
 ) -> int:
-    """Add a DN, with the rows redistributed over all; return the sync point at which they moved.
+    """Add a DN and redistribute the rows over all DNs; return the sync point at which the rows moved.
 
     `points`: the new DN has the points of every registered slot, at that sync point; else it has none. `wait` False
     contradicts the DWS documentation: rows move past unread changes. Raises Refused if the wait timed out.
@@ -34,7 +34,7 @@ def add_dn(
 
 
 def remove_dn(warehouse: Warehouse, name: str, *, wait: bool = True, timeout: float = CONSUME_TIMEOUT) -> None:
-    """One DN less, with its rows redistributed over the others; otherwise as `add_dn`."""
+    """Remove a DN and redistribute its rows over the others; otherwise as `add_dn`."""
     with warehouse.control() as cursor:
         _exist(cursor, name, True)
         _wait(cursor, wait, timeout)
@@ -42,7 +42,7 @@ def remove_dn(warehouse: Warehouse, name: str, *, wait: bool = True, timeout: fl
 
 
 def rename_dn(warehouse: Warehouse, name: str, new: str, *, keeps_id: bool = True) -> None:
-    """Rename a DN, under its old id or another one; moves no row and waits for no reader."""
+    """Rename a DN, with its old id or another one; moves no row and waits for no reader."""
     with warehouse.control() as cursor:
         _exist(cursor, name, True)
         _exist(cursor, new, False)
@@ -56,9 +56,9 @@ def _exist(cursor: pg.Cursor, name: str, wanted: bool) -> None:
 
 
 def vacuum_full(cursor: pg.Cursor, table: str, timeout: float = CONSUME_TIMEOUT, locked: Locked = lambda: None) -> None:
-    """VACUUM FULL of a table as far as it waits: under a lock that keeps writers out, until every slot has read all.
+    """Run the waiting part of VACUUM FULL: hold a lock that blocks writers until every slot has read everything.
 
-    `locked` is called once it has the lock. Raises Refused where the time is over.
+    `locked` is called once the lock is held. Raises Refused if the timeout expires.
     """
     cursor.execute(f"/* as VACUUM FULL {table} */ SELECT dws.lock_tables()")
     locked()
@@ -66,7 +66,7 @@ def vacuum_full(cursor: pg.Cursor, table: str, timeout: float = CONSUME_TIMEOUT,
 
 
 def _wait(cursor: pg.Cursor, wait: bool, timeout: float) -> None:
-    """Writers wait from here on; what was not consumed in time ends the scaling, as documented."""
+    """Block writers and wait until everything is consumed; after the timeout the scaling fails, as documented."""
     cursor.execute("SET LOCAL application_name = 'gs_redis'")
     cursor.execute("SELECT dws.lock_tables()")
     if wait:

@@ -1,7 +1,7 @@
 """The demo's sinks by the value of `--sink`: the configuration of each, and how the demo reads it.
 
-Each has its progress rows in the embedded PostgreSQL; Doris is a stand-in, and says so. The sinks do not depend on the
-demo's source.
+Each has its progress rows in the embedded PostgreSQL; Doris is a stand-in that identifies itself as one. The sinks do
+not depend on the demo's source.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TARGET = "mart.orders"
 SINK = "mart"
 """The name of the demo's sink in its configuration, for any kind."""
 STORE = "rows"
-"""The name of the PostgreSQL beside a sink without progress rows."""
+"""The name of the PostgreSQL that stores the progress rows of a sink without such rows."""
 
 _POSTGRES = """\
 [sinks.{name}]
@@ -59,12 +59,12 @@ _READ_AT_ONCE = 200
 
 
 def postgres_table(name: str, at: Endpoint) -> str:
-    """A PostgreSQL's part of the configuration."""
+    """Return a PostgreSQL's part of the configuration."""
     return _POSTGRES.format(name=name, at=at)
 
 
 class Reader(Protocol):
-    """A thread that reports markers it has seen at the sink."""
+    """A thread that reports the markers that it reads at the sink."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -72,27 +72,27 @@ class Reader(Protocol):
 
 
 class DemoSink(Protocol):
-    """One server to mirror into; `note` says what it is, `cannot_prove` what a run over it says nothing about."""
+    """A server as target; `note` describes it, `cannot_prove` lists what a run over it does not prove."""
 
     note: str
     cannot_prove: Sequence[str]
     at_store: bool
-    """Whether it is the embedded PostgreSQL itself."""
+    """Whether the sink is the embedded PostgreSQL itself."""
 
     def prepare(self, store: Server, folder: Path) -> None:
-        """Make it ready; `store` is the embedded PostgreSQL, whose database and user are made already."""
+        """Prepare the sink; `store` is the embedded PostgreSQL, whose database and user already exist."""
 
     def tables(self, store: Endpoint) -> str:
-        """Its part of the configuration."""
+        """Return the sink's part of the configuration."""
 
     def compare(self, source: Opened, table: str) -> Comparison:
         """Compare the source's table with the target, row by row."""
 
     def reader(self, marker: SeenMarkers) -> Reader:
-        """Reports markers at the target; not started."""
+        """Return a thread that reports markers at the target; not started."""
 
     def close(self) -> None:
-        """End it; safe to call twice, and before `prepare`."""
+        """End the sink; safe to call twice, and before `prepare`."""
 
 
 class PostgresTarget:
@@ -127,7 +127,7 @@ class PostgresTarget:
 
 
 class DorisTarget:
-    """The stand-in for a Doris, in this process; its progress rows are in the embedded PostgreSQL."""
+    """The stand-in for Doris, in this process; its progress rows are in the embedded PostgreSQL."""
 
     at_store = False
 
@@ -174,7 +174,7 @@ class DorisTarget:
 
 
 class PollingReader(threading.Thread):
-    """Asks a target over MySQL's protocol for markers, again and again; a marker's number is its order's."""
+    """Polls a target for markers over MySQL's protocol; the number of a marker is its order number."""
 
     def __init__(
         self, queries: MysqlQueries, marker: SeenMarkers, monotonic: Callable[[], float] = time.monotonic
@@ -195,12 +195,12 @@ class PollingReader(threading.Thread):
             try:
                 found = self._queries.rows(f"SELECT order_no FROM {name} WHERE cust < 0 AND order_no IN ({numbers})")
             except SlotkeeperError:
-                continue  # it is asked again
+                continue  # the next poll repeats the query
             self._marker.saw([int(row[0]) for row in found], self._monotonic())
         self._queries.close()
 
     def stop(self) -> None:
-        """No more; safe twice."""
+        """Request the end; safe to call twice."""
         self._stop_asked.set()
 
 

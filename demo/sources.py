@@ -50,7 +50,7 @@ environment = "DEMO"
 
 
 class HologresDemo(Demo):
-    """A demo whose source is a stand-in for a Hologres, read by SQL or by stream."""
+    """A demo whose source is a stand-in for Hologres, read by SQL or by stream."""
 
     dialect = "hologres"
     begun = "position <> ''"
@@ -59,12 +59,12 @@ class HologresDemo(Demo):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        """What the source is."""
+        """The source's description."""
         way = "its stream" if self.options.binlog_options.get("read_by") == "stream" else "SQL"
         return f"stand-in for a Hologres read by {way}, not a Hologres"
 
     def make_source(self) -> None:
-        """The source's table with its rows; its binlog is turned on after them."""
+        """Create the source's table and load its rows; turn on its binlog after that."""
         made = self.warehouse = Hologres.install(self._servers[0], self.options.dns)
         self._opened.callback(made.close)
         self._say(f"loading {self.options.rows:,} rows into {TABLE} on {self.options.dns} shards")
@@ -75,24 +75,24 @@ class HologresDemo(Demo):
         made.set_property(TABLE, "binlog.level", "replica")
 
     def written_down(self, sink: str) -> str:
-        """The configuration's text."""
+        """Return the text of the configuration."""
         assert self.warehouse is not None
         section = _HOLOGRES.format(source=self.warehouse.endpoint(), dialect=self.dialect)
         return configuration(section, sink, self.state_folder, self.options, "holo1")
 
 
 class HologresSlotDemo(HologresDemo):
-    """The same of a version before 2.1, whose server keeps the position of a slot."""
+    """The same demo with a version before 2.1, whose server stores the position of a slot."""
 
     dialect = "hologres_slot"
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        """What the source is."""
+        """The source's description."""
         return f"{super().note}; its slot follows Slotkeeper's progress rows"
 
     def make_source(self) -> None:
-        """The same, and what the login needs for a slot."""
+        """Create the source as for `hologres`, and grant the login the rights for a slot."""
         super().make_source()
         assert isinstance(self.warehouse, Hologres)
         self.warehouse.let_replicate(TABLE)
@@ -100,7 +100,7 @@ class HologresSlotDemo(HologresDemo):
 
 
 def maria_section(here: Endpoint) -> str:
-    """The source's table of the configuration."""
+    """Return the source's table of the configuration."""
     return _SECTION.format(name=SOURCE, at=here)
 
 
@@ -119,7 +119,7 @@ class MariaDemo(Demo):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        """What the source is."""
+        """The source's description."""
         return f"MariaDB, not MySQL; how they differ: {see('mysql')}"
 
     def make_source(self) -> None:
@@ -133,7 +133,7 @@ class MariaDemo(Demo):
         self._maria.create_login(maria_orders.LOGIN, *maria_orders.GRANTS)
 
     def start_job(self) -> None:
-        """Start the job and wait until its position is noted, so that the writers are at work during the copy."""
+        """Start the job and wait until its position is recorded, so that the writers write during the copy."""
         self._say("starting the job: supervisor, Spark driver, JVM")
         clock = SystemClock()
         began = clock.monotonic()
@@ -141,7 +141,7 @@ class MariaDemo(Demo):
         self.spark["start_s"] = round(clock.monotonic() - began, 1)
 
     def _endpoint(self) -> Endpoint:
-        """Where the job connects, with the rights of a job only."""
+        """Return the job's endpoint, whose login has only the rights of a job."""
         return self._server().endpoint(SOURCE, maria_orders.LOGIN)
 
     def _session(self) -> my.Session:
@@ -152,45 +152,45 @@ class MariaDemo(Demo):
         return self._maria
 
     def incident_source(self) -> MariaServer:
-        """What an incident of a MySQL source happens to."""
+        """Return the source of an incident of a MySQL source."""
         return self._server()
 
     def written_down(self, sink: str) -> str:
-        """The configuration's text."""
+        """Return the text of the configuration."""
         return configuration(maria_section(self._endpoint()), sink, self.state_folder, self.options, SOURCE)
 
     def workload(self) -> Writing:
-        """The writers."""
+        """Return the writers."""
         options = self.options
         return MariaWorkload(self._session, WRITERS, options.rate, options.seed, options.rows)
 
     def marking(self) -> Marking:
-        """What writes marker rows."""
+        """Return the thread that writes marker rows."""
         return MariaMarker(self._session)
 
     def lanes(self) -> list[str]:
-        """The one stream."""
+        """Return the name of the only lane."""
         return [SHARD]
 
     def booked(self) -> Tally:
-        """What the writers have booked."""
+        """Return the events that the writers recorded in the ledger."""
         with closing(self._session()) as session:
             return {SHARD: maria_orders.totals(session)}
 
     @contextmanager
     def source_tables(self) -> Iterator[Opened]:
-        """What opens the source's tables for the comparison, as `verify` does."""
+        """Yield the function that opens the source's tables for the comparison, as `verify` does."""
         with closing(registry.open("mysql").tables(login(self._endpoint(), "slotkeeper-demo"), 600_000)) as tables:
             yield tables.table
 
     def sessions(self) -> list[str]:
-        """What opens a session at each server, as its superuser."""
+        """Return the commands that open a superuser session at each server."""
         server = self._server()
         client = f"mariadb --defaults-extra-file={server.client_file} -h {mariadb.HOST} -P {server.port} --skip-ssl"
         return [f"{SOURCE}: {client}", *self.sink_sessions()]
 
     def end_source(self) -> None:
-        """Stop the server and delete what it wrote."""
+        """Stop the server and delete its files."""
         server, self._maria = self._maria, None
         if server is not None:
             server.discard()

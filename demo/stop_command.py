@@ -1,4 +1,4 @@
-"""`slotkeeper demo stop`: end the demos of this user."""
+"""`slotkeeper demo stop`: ends the demos of this user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stop() -> None:
             diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has exited"))
             running.end(note)
             output.line(f"ended: the demo in {note.folder}, its job and its two servers")
-        except SlotkeeperError as error:  # the others are ended nevertheless
+        except SlotkeeperError as error:  # the other demos are still ended
             failed.append(error)
     if not found:
         output.line(NONE)

@@ -1,6 +1,7 @@
-"""Behaviour that the vendor does not document, as switches of the stand-in, written into the calls' bodies.
+"""Behavior that the vendor does not document, as switches of the stand-in, inserted into the bodies of its functions.
 
-Not here: a DN that is down or hangs, and registrations without an effect. `slotkeeper.demo.warehouse` controls those.
+Not included: a DN that is down or hangs, and registrations without an effect. `slotkeeper.demo.warehouse` controls
+those.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ _OFF = ("off", "false", "no", "0")
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """One possible behaviour of DWS; the defaults match the documented examples.
+    """One possible behavior of DWS; the defaults match the documented examples.
 
-    start_inclusive, end_inclusive: does pgxc_get_binlog_changes return rows at its start and end point.
-    latest_inclusive: `latest_sync_point` is the last safe point; else the first that is not yet safe.
-    auto_create: asking for the points of an unknown slot creates them; else it answers no row until registered.
+    start_inclusive, end_inclusive: whether pgxc_get_binlog_changes returns rows at its start and end point.
+    latest_inclusive: `latest_sync_point` is the last safe point; else the first point that is not yet safe.
+    auto_create: a query for the points of an unknown slot creates them; else it returns no row until registration.
     refresh_same_point: registering the same point again restarts its TTL.
-    register_moves_point: a registration takes a point of its own, so `latest` moves without any change.
-    xmin_includes_slots: the reported xmin is held back by the slots' registered xmin.
-    backward_allowed: a registration below the registered point is accepted; else an error.
-    full_old_images: B and d rows carry all columns; else only the primary key, others NULL.
-    purge_at_once: records below the smallest registered point go at registration; else at `Warehouse.purge`.
-    xc_node_id: tables answer `t.xc_node_id`.
+    register_moves_point: a registration uses a sync point itself, so `latest` advances without any change.
+    xmin_includes_slots: the slots' registered xmin holds back the reported xmin.
+    backward_allowed: a registration below the registered point is accepted; else it is an error.
+    full_old_images: B and d rows have all columns; else only the primary key, and other columns are NULL.
+    purge_at_once: a registration deletes the records below the smallest registered point; else `Warehouse.purge` does.
+    xc_node_id: tables have the column `t.xc_node_id`.
     new_system_names: gs_binlog_sync_point, ...; else the three columns sync_point, event_sequence, type.
     """
 
@@ -46,7 +47,7 @@ class Switches:
 
     @classmethod
     def parse(cls, text: str) -> Switches:
-        """Switches from "name=on,name=off"; names left out keep their defaults. Raises ConfigError.
+        """Return the switches in "name=on,name=off"; omitted names keep their defaults. Raises ConfigError.
 
         >>> Switches.parse("end_inclusive=on, auto_create=off") == Switches(end_inclusive=True, auto_create=False)
         True
@@ -63,15 +64,15 @@ class Switches:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, bool]]) -> Switches:
-        """Switches from (name, value) pairs."""
+        """Return the switches from (name, value) pairs."""
         return cls(**dict(pairs))
 
     def pairs(self) -> list[tuple[str, bool]]:
-        """(name, value) of every switch, in order."""
+        """Return (name, value) of every switch, in order."""
         return list(asdict(self).items())
 
     def text(self) -> str:
-        """The form that `parse` reads.
+        """Return the text that `parse` reads.
 
         >>> Switches.parse(Switches(end_inclusive=True).text()) == Switches(end_inclusive=True)
         True
@@ -80,12 +81,12 @@ class Switches:
 
 
 def all_values() -> dict[str, tuple[bool, ...]]:
-    """Every switch with all its values, for pairwise test generation."""
+    """Return every switch with all its values, for pairwise test generation."""
     return {field.name: (True, False) for field in fields(Switches)}
 
 
 def fragments(switches: Switches) -> Mapping[str, str]:
-    """What replaces the words between @ signs in `standin/5_calls.sql`."""
+    """Return the replacements for the words between @ signs in `standin/5_calls.sql`."""
     behind = "" if switches.latest_inclusive else "- 1"
     return {
         "latest_offset": "- 1" if switches.latest_inclusive else "",

@@ -1,8 +1,8 @@
-"""The user that a server runs as: PostgreSQL refuses to start as root, and a server has the file rights of its user.
+"""The user of a server: PostgreSQL does not start as root, and a server has the file permissions of its user.
 
-As root, each server runs with a user id that no account has. User `nobody` does not qualify: other programs run as it,
-and they could signal the server and read its files. A user namespace does not help either: an id that maps to root
-outside owns the files of root. An ordinary user's servers run as that user.
+If started by root, each server runs with a user id that has no account. User `nobody` does not qualify: other programs
+run as this user, and they could signal the server and read its files. A user namespace does not help either: an id
+that maps to root outside owns the files of root. An ordinary user's servers run as that user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import psutil
 from slotkeeper.core.errors import ConfigError
 
 UNUSED_IDS = range(60_706, 61_184)
-"""Ids without an account, container or service: systemd.io, "Users, Groups, UIDs and GIDs on systemd Systems"."""
+"""Ids not assigned to accounts, containers or services: systemd.io, "Users, Groups, UIDs and GIDs on systemd
+Systems".
+"""
 
 
 class Rights(TypedDict, total=False):
@@ -29,13 +31,13 @@ class Rights(TypedDict, total=False):
 
 
 def must_drop() -> bool:
-    """Whether this process is root's, so that a server needs another user."""
+    """Whether this process runs as root, so that a server needs another user."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def unused_id() -> int:
-    """A user id, also for its group, that no account and no running process has. Raises ConfigError."""
-    import grp  # neither is on every platform, and only root needs them
+    """Return a user id, also for its group, that no account and no running process has. Raises ConfigError."""
+    import grp  # not every platform has these modules, and only root needs them
     import pwd
 
     taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
@@ -45,11 +47,12 @@ def unused_id() -> int:
     if not free:
         what = f"root cannot start a server as another user: ids {UNUSED_IDS[0]} to {UNUSED_IDS[-1]} are in use"
         raise ConfigError(what, hint="run as an ordinary user")
-    return random.choice(free)  # noqa: S311  servers that start at once should differ: nothing rests on it
+    return random.choice(free)  # noqa: S311  servers that start together should differ; security does not depend on it
 
 
 def rights(owner: int, named: bool = False) -> Rights:
-    """How a server's program is started whose files belong to `owner`: as that user with that group and no other.
+    """Return the arguments to start a server's program whose files belong to `owner`: as that user, with only its
+    group.
 
     `named`: as `nobody` in that group, for a program that looks up the name of its user.
     """

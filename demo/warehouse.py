@@ -1,6 +1,6 @@
-"""The stand-in for DWS in one database of an embedded server: install, create tables, switch, disturb.
+"""The stand-in for DWS in one database of an embedded server: install, create tables, set switches, cause faults.
 
-Not GaussDB(DWS): `SELECT dws.label()` says so, and `docs/delivery.md` lists what it cannot prove. The SQL is in
+`SELECT dws.label()` identifies it as a stand-in, and `docs/delivery.md` lists what it cannot prove. The SQL is in
 `standin/`, numbered in the order of installation.
 """
 
@@ -26,7 +26,7 @@ STATISTICS = "gs_role_read_all_stats"
 """DWS "Preset roles": its members see all users' sessions, and can read pgxc_stat_activity."""
 USER = "etl"
 PURGE_BATCH = 20_000
-"""Transactions whose records one purge transaction deletes."""
+"""Number of transactions whose records one purge transaction deletes."""
 
 _FOLDER = Path(__file__).with_name("standin")
 _CALLS = "5_calls.sql"
@@ -35,7 +35,7 @@ _DOCUMENTED_IDS = (-1300059100, -1051926843, 888802358, -905831925)
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """An installed stand-in; holds no connection, every call opens its own superuser session."""
+    """An installed stand-in; it holds no connection, every call opens its own superuser session."""
 
     server: Server
     database: str
@@ -70,7 +70,7 @@ class Warehouse:
 
     @classmethod
     def attach(cls, server: Server, database: str = "warehouse") -> Warehouse:
-        """The stand-in that is in `database`. Raises ConfigError when there is none."""
+        """Return the stand-in in `database`. Raises ConfigError if there is none."""
         warehouse = cls(server, database)
         with warehouse.control() as cursor:
             cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'dws'")
@@ -80,7 +80,7 @@ class Warehouse:
 
     @property
     def place(self) -> str:
-        """Where the stand-in is, in words."""
+        """The database, server and port of the stand-in, as text."""
         return f"database {self.database} of server {self.server.name} (port {self.server.port})"
 
     @property
@@ -89,22 +89,22 @@ class Warehouse:
         return self.server.folder / f"{USER}.password"
 
     def endpoint(self, user: str = USER) -> Endpoint:
-        """Where a client connects: as `etl`, or as the superuser when that is named."""
+        """Return the endpoint for clients: as `etl`, or as the superuser if that user is given."""
         if user == self.server.superuser:
             return self.server.endpoint(self.database)
         return self.server.endpoint(self.database, user, self.server.folder / f"{user}.password")
 
     def connect(self, autocommit: bool = True) -> pg.Connection:
-        """A superuser session, for writers and for looking behind the surface."""
+        """Open a superuser session, for writers and for inspection."""
         return self.server.connect(self.database, autocommit)
 
     def connect_etl(self, autocommit: bool = True) -> pg.Connection:
-        """A session of the ordinary role `etl`."""
+        """Open a session of the ordinary role `etl`."""
         password = self.etl_password_file.read_text(encoding="utf-8").strip()
         return pg.connect(self.endpoint(), password, "slotkeeper/embedded", autocommit=autocommit)
 
     def nodes(self) -> list[tuple[str, int]]:
-        """(name, id) of every data node, in the stand-in's own order."""
+        """Return (name, id) of every data node, in the stand-in's own order."""
         rows = self._rows("SELECT node_name, node_id FROM dws.node ORDER BY ord")
         return [(str(name), int(node)) for name, node in rows]
 
@@ -118,9 +118,9 @@ class Warehouse:
         timestamp: bool = False,
         binlog: bool = True,
     ) -> None:
-        """Create a table (and its schema) that `etl` may read, and record its changes.
+        """Create a table (and its schema) that `etl` can read, and record its changes.
 
-        `sql_name` is SQL text ("ods.orders"), `ddl_columns` what stands between the brackets of CREATE TABLE,
+        `sql_name` is SQL text ("ods.orders"); `ddl_columns` is the text between the parentheses of CREATE TABLE,
         without the key. `distribute_by` are columns of the key, by default its first.
         """
         key = pg.sql.SQL(", ").join(map(pg.sql.Identifier, primary_key))
@@ -138,38 +138,44 @@ class Warehouse:
     def enable_binlog(
         self, sql_name: str, distribute_by: Sequence[str] | None = None, ttl_s: int = 86_400, timestamp: bool = False
     ) -> None:
-        """Record the changes of a table that exists; what DWS does with ALTER TABLE ... SET (enable_binlog = on)."""
+        """Record the changes of an existing table, as DWS does after ALTER TABLE ... SET (enable_binlog = on)."""
         with self.control() as cursor:
             _enable(cursor, sql_name, distribute_by, ttl_s, timestamp)
 
     def configure(self, switches: Switches) -> None:
-        """Write `switches` into the bodies of all calls, for the next call of every session."""
+        """Write `switches` into the bodies of all functions, for the next call of every session."""
         with self.control() as cursor:
             _configure(cursor, switches)
 
     def switches(self) -> Switches:
-        """The switches as configured."""
+        """Return the configured switches."""
         return Switches.of((str(name), bool(value)) for name, value in self._rows("SELECT name, is_on FROM dws.switch"))
 
     def dn_down(self, name: str | None) -> None:
-        """Let reads, looks and registrations of this DN, and all-DN calls, fail as DWS does; None: all DNs are up."""
+        """Make reads, status queries and registrations of this DN, and all-DN calls, fail as in DWS; None: all
+        DNs are up.
+        """
         self._set_control("down", name)
 
     def dn_hanging(self, name: str | None) -> None:
-        """Let calls at this DN wait until released (None) or until their statement_timeout; writers continue."""
+        """Make calls at this DN wait until released (None) or until their statement_timeout; writers continue."""
         self._set_control("hang", name)
 
     def node_elsewhere(self, name: str, answers: bool = False) -> None:
-        """A DN more, of another logical cluster: no table lies on it; `answers`: a look at all DNs shows it, with 0."""
+        """Add a DN of another logical cluster, without tables; `answers`: a status query of all DNs includes
+        it, with point 0.
+        """
         with self.control() as cursor:
             cursor.execute("INSERT INTO dws.elsewhere VALUES (%s, %s, %s)", (name, node_id(name), answers))
 
     def partial_registration(self, name: str, times: int = 1) -> None:
-        """Let the next `times` registrations of this DN do nothing: they return one DN less."""
+        """Make the next `times` registrations of this DN do nothing: they return one DN fewer."""
         self._set_control("partial", name, times)
 
     def note_readings(self, on: bool = True) -> None:
-        """Let the changes function materialize all that it is asked for, whatever its caller's LIMIT, and note it."""
+        """Make the changes function materialize the whole requested range, whatever its caller's LIMIT, and
+        record it.
+        """
         with self.control() as cursor:
             cursor.execute("DELETE FROM dws.reading")
             if on:
@@ -177,13 +183,17 @@ class Warehouse:
             cursor.execute("SELECT dws.build_reader(rel) FROM dws.tab")
 
     def readings(self) -> tuple[int, int, int]:
-        """Since `note_readings`: calls of the changes function, most points between its bounds, most rows at once."""
+        """Return, since `note_readings`: calls of the changes function, most points between its bounds, most
+        rows at once.
+        """
         ((calls, widest, rows),) = self._rows("SELECT calls, widest, most_rows FROM dws.reading")
         return int(calls), int(widest), int(rows)
 
     def time_cursor_by_time(self) -> None:
-        """Let the cursor by time answer the record of the earliest time, of all that shows, and not of the first safe
-        point: a transaction that wrote first and committed last has a later point than others of later times."""
+        """Make the cursor by time return the visible record with the earliest time, instead of the first safe record
+        by point: a transaction that wrote first and committed last has a later point than transactions with later
+        times.
+        """
         self._set_control("by_time", self.nodes()[0][0])
 
     def purge(self) -> None:
@@ -199,7 +209,7 @@ class Warehouse:
             cursor.execute("SELECT dws.purge_transactions()")
 
     def expire(self, table: str, slot: str) -> None:
-        """Let the TTL of a slot of `table` run out now: the next call of any kind clears its points."""
+        """Let the TTL of a slot of `table` expire now: the next call of any kind clears its points."""
         with self.control() as cursor:
             cursor.execute(
                 "UPDATE dws.slot s SET sync_timestamp = clock_timestamp() - (t.ttl_s + 1) * interval '1 second' "
@@ -208,7 +218,7 @@ class Warehouse:
             )
 
     def seed_order_fault(self, naive: bool) -> None:
-        """SEEDED FAULT for tests of the tests: sync points in the order of writing, which loses rows."""
+        """Seed a fault for tests of the tests: sync points in the order of writing, which loses rows."""
         with self.control() as cursor:
             cursor.execute("SELECT dws.order_points(%s)", (naive,))
 
@@ -231,7 +241,7 @@ class Warehouse:
 
     @contextmanager
     def control(self) -> Iterator[pg.Cursor]:
-        """One superuser transaction; only one at a time changes the stand-in."""
+        """Open one superuser transaction; a lock lets only one at a time change the stand-in."""
         with closing(self.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
             yield cursor
@@ -254,7 +264,7 @@ def _make_roles(server: Server, cursor: pg.Cursor) -> None:
     if not cursor.rowcount:
         password = write_password(server.folder / f"{USER}.password")
         cursor.execute(f"CREATE ROLE {USER} LOGIN PASSWORD %s", (password,))
-    # another stand-in of the same server may have made the login, and a grant that is there is none once more
+    # another stand-in of the same server can have created the login; repeating an existing grant changes nothing
     cursor.execute(f"GRANT {READERS} TO {USER}")
 
 
@@ -273,7 +283,7 @@ def _configure(cursor: pg.Cursor, switches: Switches) -> None:
 
 
 def _rendered(text: str, words: Mapping[str, str]) -> str:
-    """`text` with every @word@ replaced.
+    """Return `text` with every @word@ replaced.
 
     >>> _rendered("RETURN 7 @offset@;", {"offset": "- 1"})
     'RETURN 7 - 1;'
@@ -282,7 +292,9 @@ def _rendered(text: str, words: Mapping[str, str]) -> str:
 
 
 def _node_rows(dns: int) -> list[tuple[int, str, int]]:
-    """(number, name, id) of each DN; the documented ids first, then signed 32-bit numbers out of the name."""
+    """Return (number, name, id) of each DN; the documented ids first, then signed 32-bit numbers derived from
+    the name.
+    """
     rows = []
     for number in range(dns):
         name = f"dn_{number + 1}"
@@ -291,5 +303,5 @@ def _node_rows(dns: int) -> list[tuple[int, str, int]]:
 
 
 def node_id(name: str) -> int:
-    """A signed 32-bit number out of a DN's name."""
+    """Return a signed 32-bit number derived from a DN's name."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big", signed=True)

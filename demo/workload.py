@@ -17,14 +17,14 @@ from slotkeeper.demo.plans import Mix
 from slotkeeper.demo.writers import Connect, TokenBucket, Writer, WriterStats
 
 BULK_FIRST = 500_000_000_000
-"""Default first number of bulk inserts' orders: above loaded orders, below the writers' own."""
+"""Default first order number of bulk inserts: above the loaded orders, below the writers' own."""
 
 HUGE_FIRST = 700_000_000_000
 """First order number of one huge transaction."""
 
 
 class Tables(Protocol):
-    """What makes tables: `slotkeeper.demo.warehouse.Warehouse`."""
+    """Creates tables; implemented by `slotkeeper.demo.warehouse.Warehouse`."""
 
     def create_table(
         self,
@@ -37,11 +37,11 @@ class Tables(Protocol):
         """Create a binlog table."""
 
     def connect(self) -> pg.Connection:
-        """A session that may create tables."""
+        """Open a session that is allowed to create tables."""
 
 
 def create(warehouse: Tables, ttl_s: int = 86_400) -> None:
-    """Make the orders table (with binlog) and the ledger (without)."""
+    """Create the orders table (with binlog) and the ledger (without)."""
     warehouse.create_table(TABLE, DDL_COLUMNS, KEY, DISTRIBUTE_BY, ttl_s)
     with closing(warehouse.connect()) as connection:
         ledger.create(connection)
@@ -55,12 +55,14 @@ class Workload:
         self.writers = [Writer(connect, seed, number, mix, bucket) for number in range(writers)]
 
     def start(self) -> None:
-        """Start every writer; once."""
+        """Start every writer; call it once."""
         for writer in self.writers:
             writer.start()
 
     def stop(self, seconds: float = 30.0) -> list[WriterStats]:
-        """Ask all to end, wait for them, and say what each did; raises what ended one before its time."""
+        """Stop all writers, wait for them, and return their statistics; raises the error of a writer that
+        ended early.
+        """
         for writer in self.writers:
             writer.stop()
         for writer in self.writers:
@@ -69,7 +71,7 @@ class Workload:
 
     @property
     def failed(self) -> BaseException | None:
-        """What ended a writer before it was asked to, if anything did."""
+        """The error of a writer that ended early, if there is one."""
         return next((writer.error for writer in self.writers if writer.error is not None), None)
 
     @property
@@ -88,9 +90,9 @@ def bulk(
     seed: int = 0,
     going_on: Callable[[], bool] = lambda: True,
 ) -> Tally:
-    """Change orders `first` to `first + rows - 1` by large statements: `verb` is "insert", "update" or "delete".
+    """Change orders `first` to `first + rows - 1` with large statements: `verb` is "insert", "update" or "delete".
 
-    Commits every `per_transaction` rows (default: every statement); stops early once `going_on` says no.
+    Commits every `per_transaction` rows (default: every statement); stops early once `going_on` returns False.
     """
     statements, total = Statements.of(connection), Tally()
     writer = f"bulk {verb}"
@@ -109,7 +111,7 @@ def bulk(
 
 
 def one_huge_transaction(connection: pg.Connection, rows: int, first: int = HUGE_FIRST, seed: int = 0) -> Tally:
-    """Insert `rows` orders in one transaction, by one statement."""
+    """Insert `rows` orders in one transaction, with one statement."""
     return bulk(connection, "insert", rows, first, per_statement=rows, seed=seed)
 
 
@@ -124,14 +126,14 @@ def _bulk_one(statements: Statements, cursor: pg.Cursor, verb: str, first: int, 
 
 
 def _book(cursor: pg.Cursor, writer: str, tally: Tally) -> None:
-    """Book under the transaction's own number: bulk changes keep no count between calls."""
+    """Record the changes under the transaction's own number: bulk changes keep no counter between calls."""
     cursor.execute("SELECT txid_current()")
     ledger.write(cursor, writer, int(cursor.fetchall()[0][0]), tally)
 
 
 @contextmanager
 def _in_transaction(connection: pg.Connection) -> Iterator[pg.Cursor]:
-    """One transaction, also on a session that commits each statement by itself."""
+    """Open one transaction, also on an autocommit session."""
     before = connection.autocommit
     connection.autocommit = False
     try:

@@ -1,6 +1,6 @@
-"""Threads that change `ods.orders` and book every change in the ledger, at a limited rate, through source restarts.
+"""Threads that change `ods.orders` and record every change in the ledger, at a limited rate, through source restarts.
 
-A transaction that loses a deadlock is rolled back and not tried again: its ledger rows are rolled back with it.
+A transaction that loses a deadlock is rolled back and not retried: its ledger rows are rolled back with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TokenBucket:
         self._paid_until: float | None = None
 
     def spend(self, changes: int, now: float) -> float:
-        """Book `changes` just made and say how many seconds to wait before the next.
+        """Charge `changes` that were just made, and return the seconds to wait before the next change.
 
         >>> bucket = TokenBucket(10, burst_s=0.0)
         >>> bucket.spend(5, now=100.0), bucket.spend(5, now=100.0), bucket.spend(1, now=200.0)
@@ -63,7 +63,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriterStats:
-    """What a writer did; `recovered` counts commits whose answer was lost and which the ledger proved."""
+    """The results of a writer; `recovered` counts commits whose answer was lost and which the ledger confirmed."""
 
     transactions: int = 0
     committed: int = 0
@@ -77,7 +77,7 @@ class WriterStats:
 
 
 class Line:
-    """One session at the source that is opened again when it is lost, until `stop` is set."""
+    """One session at the source, which is reopened when it is lost, until `stop` is set."""
 
     def __init__(self, connect: Connect, stop: threading.Event) -> None:
         self._connect = connect
@@ -104,13 +104,15 @@ class Line:
         return self._connection
 
     def drop(self) -> None:
-        """Forget the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
 
     def outcome(self, writer: str, tx: int, lost: ledger.Session) -> bool | None:
-        """Whether a transaction whose COMMIT was not answered has committed; None when stopped before it was known."""
+        """Whether a transaction whose COMMIT was not answered has committed; None if stopped before this was
+        determined.
+        """
         while not self._stop.is_set():
             connection = self.open()
             if connection is None:
@@ -127,13 +129,15 @@ class Line:
 
 
 def gone(error: pg.DriverError) -> bool:
-    """Whether the session is lost rather than the statement refused."""
+    """Whether the session is lost, rather than the statement rejected."""
     code, _ = pg.failure(error)
     return code.startswith("08") or code in GONE
 
 
 class Loop(threading.Thread):
-    """A thread that works over one session until it is stopped; what ends it before its time is raised by `finish`."""
+    """A thread that works over one session until it is stopped; `finish` raises an error that ended the thread
+    early.
+    """
 
     def __init__(self, connect: Connect, name: str, monotonic: Callable[[], float]) -> None:
         super().__init__(name=name, daemon=True)
@@ -143,11 +147,11 @@ class Loop(threading.Thread):
         self.error: BaseException | None = None
 
     def stop(self) -> None:
-        """Ask it to end after what it is at; safe twice, and before start."""
+        """Request the thread to end after its current work; safe to call twice, and before start."""
         self._stop_asked.set()
 
     def finish(self, seconds: float = 30.0) -> None:
-        """Wait for its end; raises what ended it, or TimeoutError."""
+        """Wait for the thread to end; raises the error that ended it, or TimeoutError."""
         self.join(seconds)
         if self.is_alive():
             raise TimeoutError(f"{self.name} did not end within {seconds} s")
@@ -157,18 +161,18 @@ class Loop(threading.Thread):
     def run(self) -> None:
         try:
             self.work()
-        except BaseException as error:  # carried to `finish`: a thread has no caller
+        except BaseException as error:  # raised in `finish`: a thread has no caller
             self.error = error
         finally:
             self._line.drop()
 
     def work(self) -> None:
-        """What it does until it is asked to stop."""
+        """Do the thread's work until it is stopped."""
         raise NotImplementedError
 
 
 class Writer(Loop):
-    """One writer: seeded, with its own session; ends after `transactions` of them, or when stopped."""
+    """One writer: seeded, with its own session; ends after `transactions` transactions, or when stopped."""
 
     def __init__(
         self,
@@ -190,7 +194,7 @@ class Writer(Loop):
         self.stats = WriterStats()
 
     def work(self) -> None:
-        """Transaction after transaction, at the rate that is shared."""
+        """Run one transaction after another, at the shared rate."""
         for plan in self._planner:
             if self._stop_asked.is_set() or (self._left is not None and self.stats.transactions >= self._left):
                 break
@@ -201,7 +205,7 @@ class Writer(Loop):
             self._stop_asked.wait(self._bucket.spend(spent, self._monotonic()))
 
     def _transaction(self, plan: Plan) -> bool:
-        """Carry out one plan; False when stopped before a session could be had."""
+        """Carry out one plan; return False if stopped before a session was opened."""
         connection = self._ready()
         if connection is None:
             return False
@@ -221,7 +225,7 @@ class Writer(Loop):
         return True
 
     def _ready(self) -> pg.Connection | None:
-        """A session, and what is asked of the server once; a server that goes away meanwhile is waited for."""
+        """Return a session after the initial queries; wait if the server goes away meanwhile. None once stopped."""
         while True:
             connection = self._line.open()
             if connection is None or self._statements is not None:

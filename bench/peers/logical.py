@@ -1,8 +1,8 @@
-"""PostgreSQL's logical replication: plain, and in the strongest form found (two row-filtered subscriptions, binary).
+"""PostgreSQL's logical replication: plain, and in the fastest form found (two row-filtered subscriptions, binary).
 
-Timed: from `ALTER SUBSCRIPTION ... ENABLE` to the moment at which the round's last rows are there. A subscription
-applies in commit order, by one worker; two of them halve the rows by a filter over the key, and so give up the order
-between the halves, as we do between DNs.
+Timed: from `ALTER SUBSCRIPTION ... ENABLE` until the round's last rows are visible. A subscription applies in commit
+order with one worker. Two subscriptions halve the rows with a filter on the key; like Slotkeeper between DNs, they do
+not preserve the order between the halves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LogicalReplication:
     binary: bool = False
 
     def reserve(self, rig: Rig, round_: int) -> None:
-        """The slots at the publisher: what is written from here on waits in the WAL."""
+        """Create the slots at the publisher: changes from here on are retained in the WAL."""
         for slot in self._slots(round_):
             run(rig.source, PUBLISHER, f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')")
 
@@ -58,7 +58,7 @@ class LogicalReplication:
         return Caught(seconds, 0.0)
 
     def release(self, rig: Rig, database: str, round_: int) -> None:
-        """End the subscriptions; their slots go with them."""
+        """Drop the subscriptions and, with them, their slots."""
         for slot in self._slots(round_):
             run(rig.sink, database, f"ALTER SUBSCRIPTION {slot} DISABLE")
             run(rig.sink, database, f"DROP SUBSCRIPTION {slot}")

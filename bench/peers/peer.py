@@ -1,4 +1,4 @@
-"""What the benchmark asks of everyone that is run beside us: the same changes, into a table of its own."""
+"""The interface of every peer: it applies the same changes to its own table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bench.rig import Rig
 from slotkeeper.demo.postgres import Server
 
 LIMIT = 900.0
-"""Seconds that one catch-up may take."""
+"""Maximum seconds of one catch-up."""
 POLL = 0.01
 
 
 class NotHere(Exception):
-    """A peer cannot be run on this machine; the text says why."""
+    """A peer cannot run on this host; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """Seconds until all of the round was there, and the CPU seconds of the peer's own programs, where they say so.
+    """Seconds until the whole round was applied, and the CPU seconds that the peer's own programs report.
 
-    None: what the system booked for our ended children in that time.
+    `program_cpu` is None if they report none: then the CPU of this process's ended children in that time counts.
     """
 
     seconds: float
@@ -31,32 +31,34 @@ class Caught:
 
 
 class Peer(Protocol):
-    """One way of others; `wanted` is how many times as fast ours is to be."""
+    """Another replication method; `wanted` is the desired ratio of Slotkeeper's rate to the peer's."""
 
     @property
     def name(self) -> str:
-        """As the result calls it."""
+        """The peer's name in the result."""
 
     @property
     def label(self) -> str:
-        """As the table calls it."""
+        """The peer's label in the table."""
 
     @property
     def wanted(self) -> float:
-        """What ours is to be at least, as a ratio."""
+        """The desired minimum ratio of Slotkeeper's rate to the peer's."""
 
     def reserve(self, rig: Rig, round_: int) -> None:
-        """Before the round's changes: whatever has to be there so that they wait for it."""
+        """Prepare for the round before its changes, so that the changes are retained for this peer."""
 
     def catch_up(self, rig: Rig, database: str, round_: int) -> Caught:
-        """Bring the round's changes into `ods.orders` of that sink database, which holds what was there before them."""
+        """Apply the round's changes to `ods.orders` of that sink database, which already has the rows from
+        before them.
+        """
 
     def release(self, rig: Rig, database: str, round_: int) -> None:
-        """After it, or in its place: end what `reserve` and `catch_up` left."""
+        """Remove everything that `reserve` and `catch_up` left; called after `catch_up`, or instead of it."""
 
 
 def environment(server: Server, database: str) -> Mapping[str, str]:
-    """What psql needs to connect, beside our own environment."""
+    """Return the environment with which psql connects, including this process's own variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     password = server.password_file.read_text(encoding="utf-8").strip()
     where = {"PGHOST": server.host, "PGPORT": str(server.port), "PGUSER": server.superuser, "PGDATABASE": database}
@@ -64,6 +66,6 @@ def environment(server: Server, database: str) -> Mapping[str, str]:
 
 
 def line(server: Server, database: str) -> str:
-    """The same as a connection string."""
+    """Return the connection string of a database."""
     password = server.password_file.read_text(encoding="utf-8").strip()
     return f"host={server.host} port={server.port} dbname={database} user={server.superuser} password={password}"

@@ -1,7 +1,7 @@
-"""psql as a script would use it: COPY into COPY for a table, and COPY, COPY and one MERGE for each DN.
+"""psql as in a script: COPY into COPY for a table, and COPY, COPY and one MERGE for each DN.
 
-Timed: from the start of the first psql to the end of the last. The MERGE takes a key's last event, so it is right only
-where no key changes, as in this work; nothing is fenced, and a second run would fail or do it all again.
+Timed: from the start of the first psql to the end of the last. The MERGE applies a key's last event, so it is correct
+only if no key changes, as in this workload. It has no fence, and a second run would fail or repeat all the work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WHEN NOT MATCHED AND s.kind <> 'd' THEN
 
 
 def copy(rig: Rig, database: str) -> float:
-    """Copy the publisher's whole table through two psql processes; seconds."""
+    """Copy the publisher's whole table through two psql processes; return the seconds."""
     began = time.monotonic()
     with ExitStack() as stack:
         _piped(
@@ -45,7 +45,7 @@ def copy(rig: Rig, database: str) -> float:
 
 
 def changes_of(span: Span, columns: list[str]) -> str:
-    """The rows of one DN's binlog since the round began, as SELECT."""
+    """Return a SELECT of one DN's binlog rows since the start of the round."""
     return (
         f"SELECT gs_binlog_sync_point, gs_binlog_event_sequence, gs_binlog_event_type, {', '.join(columns)}"
         f" FROM pgxc_get_binlog_changes('{TABLE}', {span.node}, {span.after}, {span.latest + 1})"
@@ -54,22 +54,22 @@ def changes_of(span: Span, columns: list[str]) -> str:
 
 
 ORIENT = f"DO $$BEGIN PERFORM pgxc_get_binlog_sync_point('{TABLE}', '{RESERVED}', false, 0); END$$"
-"""The stand-in has the columns of one table at a time: of the one that was asked for its points last."""
+"""The stand-in has the columns of one table at a time: the table whose sync points were queried last."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePipes:
-    """A pipe for each DN, all at once; implements `bench.peers.peer.Peer`."""
+    """One pipe per DN, all at the same time; implements `bench.peers.peer.Peer`."""
 
     name: str = "merge_pipes"
     label: str = "four psql pipes, COPY and one MERGE"
     wanted: float = 1.2
 
     def reserve(self, rig: Rig, round_: int) -> None:
-        """The rig's own slot makes the changes wait."""
+        """Do nothing: the rig's own slot retains the changes."""
 
     def catch_up(self, rig: Rig, database: str, round_: int) -> Caught:
-        """All pipes, from the first start to the last end."""
+        """Run all pipes; timed from the first start to the last end."""
         stage = (
             f'CREATE TEMP TABLE stage (point bigint, seq bigint, kind "char", {DDL_COLUMNS.replace(" NOT NULL", "")})'
         )
@@ -86,15 +86,15 @@ class MergePipes:
         return Caught(time.monotonic() - began)
 
     def release(self, rig: Rig, database: str, round_: int) -> None:
-        """Nothing is left."""
+        """Do nothing: there is nothing to remove."""
 
 
 def _piped(stack: ExitStack, rig: Rig, reading: tuple[str, list[str]], writing: tuple[str, list[str]]) -> None:
-    """Start psql into psql; the stack waits for both and raises where one failed."""
+    """Start psql into psql; on exit, the stack waits for both and raises RuntimeError if one failed."""
     source = stack.enter_context(_psql(reading[1], environment(rig.source, reading[0]), stdout=subprocess.PIPE))
     sink = stack.enter_context(_psql(writing[1], environment(rig.sink, writing[0]), stdin=source.stdout))
     assert source.stdout is not None
-    source.stdout.close()  # else a writer that ends early would leave the reader waiting
+    source.stdout.close()  # otherwise a writer that ends early would leave the reader waiting
     stack.callback(_ended, source, sink)
 
 

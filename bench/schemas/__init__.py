@@ -1,8 +1,8 @@
-"""What every `--json` and the one log in JSON hold, as JSON Schema 2020-12, and the files of `docs/schemas` made of it.
+"""The content of every `--json` output and of the one JSON log, as JSON Schema 2020-12, and the files of
+`docs/schemas`.
 
-Tests hold each output against it, strictly: a key that is not named here, or one that is missing, fails them. To add a
-command with `--json`: describe what it prints in the file of its group, and write the pages
-(`make docs`).
+Tests validate each output strictly: a key that is missing, or not listed here, fails them. To add a command with
+`--json`: describe its output in the file of its group, and write the pages (`make docs`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from bench.schemas.looking import LOG
 from bench.schemas.pieces import DIALECT, Schema
 
 SCHEMAS: dict[str, Schema] = {**jobs.SCHEMAS, **slots.SCHEMAS, **looking.SCHEMAS}
-"""By what is typed: "jobs list", and "slots peek --jsonl" where one command has two; the log by its file's name,
-and a notification as "alert"."""
+"""The schemas by command: "jobs list", or "slots peek --jsonl" if a command has two outputs; the log by its file name,
+and a notification as "alert".
+"""
 
 _INTRODUCTION = """\
 # What is printed as JSON
@@ -49,7 +50,7 @@ or removed without a change here.
 
 
 def pages() -> dict[str, str]:
-    """The files by their names."""
+    """Return the files by name."""
     found = {file_of(name): json.dumps(document(name), indent=2) + "\n" for name in SCHEMAS}
     rows = [f"| `{_typed(name)}` | {SCHEMAS[name]['description']} | [{file_of(name)}]({file_of(name)}) |"
             for name in sorted(SCHEMAS)]  # fmt: skip
@@ -57,12 +58,12 @@ def pages() -> dict[str, str]:
 
 
 def document(name: str) -> Mapping[str, Any]:
-    """One schema, as it is published."""
+    """Return one schema as it is published."""
     return {"$schema": DIALECT, "title": _typed(name), **SCHEMAS[name]}
 
 
 def file_of(name: str) -> str:
-    """The file of a schema.
+    """Return the file name of a schema.
 
     >>> file_of("slots peek --jsonl"), file_of("jobs list"), file_of("audit.jsonl")
     ('slots-peek-jsonl.json', 'jobs-list.json', 'audit-line.json')

@@ -1,6 +1,6 @@
-"""What `jobs`, `status`, `verify`, `locks` and `alerts` print.
+"""Schemas of the output of `jobs`, `status`, `verify`, `locks` and `alerts`.
 
-And the notification that the command of `[alerts]` gets on its standard input.
+They include the notification that the command of `[alerts]` gets on its standard input.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What `audit`, `doctor`, `config`, `docs`, `demo` and `errors` print, and a line of the audit's files.
+"""Schemas of the output of `audit`, `doctor`, `config`, `docs`, `demo` and `errors`, and of a line of the audit's
+files.
 
-Those are the one log in JSON.
+The audit's files are the one log in JSON.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The words that schemas are written in: each function is one kind of value, with what it means and its unit.
+"""The vocabulary of the schemas: each function returns the schema of one kind of value, with its meaning and its unit.
 
-An object has all of its keys, and no others. Null is "not known" or "there is none", as its description says.
+An object has all of its keys, and no others. Null means "not known" or "none", as its description states.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ UTC = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
 
 
 def text(about: str) -> Schema:
-    """A text."""
+    """A string."""
     return {"type": "string", "description": about}
 
 
 def word(about: str, *values: str | None) -> Schema:
-    """One of these texts; None among them is null."""
+    """One of these strings; None among them is null."""
     return {"enum": list(values), "description": about}
 
 
 def word_of(about: str, kind: type[Enum]) -> Schema:
-    """One of an enumeration's values."""
+    """One of the values of an enumeration."""
     return word(about, *(str(one.value) for one in kind))
 
 
@@ -39,12 +39,12 @@ def flag(about: str) -> Schema:
 
 
 def whole(about: str, least: int | None = 0) -> Schema:
-    """A whole number, not below `least`."""
+    """An integer, at least `least`."""
     return {"type": "integer", "description": about} | ({} if least is None else {"minimum": least})
 
 
 def number(about: str, least: float | None = 0) -> Schema:
-    """A number; its unit is in its description."""
+    """A number, with its unit in the description."""
     return {"type": "number", "description": about} | ({} if least is None else {"minimum": least})
 
 
@@ -54,7 +54,7 @@ def moment(about: str) -> Schema:
 
 
 def maybe(schema: Schema, null: str = "") -> Schema:
-    """The same or null; `null` says what that means where it is not "not known"."""
+    """The same schema or null; `null` is the meaning of null if it is not "not known"."""
     about = f"{schema['description']}; null: {null or 'not known'}" if "description" in schema else ""
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], None], "description": about}
@@ -69,7 +69,7 @@ def listed(about: str, of: Schema) -> Schema:
 
 
 def row(about: str, *of: Schema) -> Schema:
-    """An array of exactly these."""
+    """An array of exactly these items."""
     return {"type": "array", "prefixItems": list(of), "items": False, "minItems": len(of), "description": about}
 
 
@@ -79,7 +79,7 @@ def by_name(about: str, of: Schema) -> Schema:
 
 
 def thing(about: str, fields: Mapping[str, Schema], optional: Iterable[str] = ()) -> Schema:
-    """An object with all of these keys, but for the `optional` ones, and no others."""
+    """An object with all of these keys except the `optional` ones, and no others."""
     left_out = set(optional)
     return {
         "type": "object",
@@ -91,7 +91,7 @@ def thing(about: str, fields: Mapping[str, Schema], optional: Iterable[str] = ()
 
 
 def either(about: str, *of: Schema) -> Schema:
-    """Exactly one of these."""
+    """Exactly one of these schemas."""
     return {"oneOf": list(of), "description": about}
 
 

@@ -1,7 +1,7 @@
-"""Schemas of records: made of their fields' types and of the text below each field, so that nothing is said twice.
+"""Schemas of records, built from their fields' types and the attribute docstring of each field: nothing is repeated.
 
-A field's text ends with "; null: MEANING" where null means something else than "not known", and with "; each: MEANING"
-where it holds several values that are no records.
+A field's text ends with "; null: MEANING" if null has a meaning other than "not known", and with "; each: MEANING" if
+the field holds several values that are not records.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from slotkeeper.core.domain.field import SIGNED
 
 
 def record(kind: type, **apart: Schema) -> Schema:
-    """The schema of a record; `apart` are fields that JSON has besides, or has otherwise."""
+    """Return the schema of a record; `apart` has fields that exist only in JSON, or that differ there."""
     return thing(about(kind), fields_of(kind, **apart))
 
 
 def about(kind: type) -> str:
-    """What a record is: the first sentence of its class."""
+    """Return the description of a record: the first sentence of its class docstring."""
     said = " ".join((kind.__doc__ or "").partition("\n\n")[0].split()).partition(". ")[0]
     return _plain(said)
 
@@ -50,7 +50,7 @@ def _schemas(kind: type) -> Mapping[str, Schema]:
 
 
 def fields_of(kind: type, *names: str, **apart: Schema) -> dict[str, Schema]:
-    """The schemas of a record's fields, of all or of these; with `apart` in place of theirs, or after them."""
+    """Return the schemas of all fields of a record, or of these; `apart` replaces fields or adds them at the end."""
     found = _schemas(kind)
     return {name: found[name] for name in names or found} | apart
 
@@ -101,7 +101,7 @@ def _scalar(hint: type, said: str, marks: tuple[object, ...]) -> Schema:
 
 
 def _plain(said: str) -> str:
-    """As a description begins: with a small letter, but for an acronym.
+    """Return a text as a description starts: in lower case, except for an acronym.
 
     >>> _plain("The lanes that wait."), _plain("GTIDs that are done")
     ('the lanes that wait', 'GTIDs that are done')

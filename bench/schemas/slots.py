@@ -1,4 +1,4 @@
-"""What `slots` prints, with `slots reset`, `slots undo` and `slots history`."""
+"""Schemas of the output of `slots`, including `slots reset`, `slots undo` and `slots history`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the console sets going: commands of the command line as detached children, and what must be typed before."""
+"""Actions of the console: commands run as detached child processes, and the confirmations that they require."""

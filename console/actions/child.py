@@ -1,8 +1,8 @@
-"""Runs one command for the console, in a session of its own, and writes down how it ended.
+"""Run one command for the console in a session of its own, and record how it ended.
 
-`python -m slotkeeper.console.actions.child FOLDER ID WORD...`: the console may be killed, or its line may drop,
-meanwhile. Its own stdout and stderr are the files that keep what the command says. The command is begun before anything
-else is loaded: somebody waits for its answer.
+`python -m slotkeeper.console.actions.child FOLDER ID WORD...`: the command survives if the console is killed or its
+connection drops. This process's stdout and stderr are the files that store the command's output. The command is
+started before anything else is imported, because a user is waiting for its result.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ NOT_STARTED = 127
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; a record that cannot be read or written does not keep it from that."""
+    """Run the command and return its exit code, even if its record cannot be read or written."""
     folder, id, *words = sys.argv[1:] if argv is None else argv
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the command inherits it
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the command inherits this
     try:
         with handover.passed() as given:
             child = subprocess.Popen(
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _note(folder: str, id: str, pid: int | None, code: int | None = None) -> None:
-    """Write down who we are and what we began, and at its end how it ended."""
+    """Record the processes of this child and of its command; at the end, record the time and the exit code."""
     from slotkeeper.console.actions.runner import Records
     from slotkeeper.core.clock import SystemClock
     from slotkeeper.core.errors import SlotkeeperError

@@ -1,8 +1,8 @@
-"""What must be typed for an action, and its command line: as words for a child, as text for a person to copy. Pure.
+"""The confirmations and the command line of an action: as arguments for a child process, or as text to copy. Pure.
 
-What a person has typed goes in as `--name=value`, so that no text can be taken for an option. The core judges: what a
-slot command asks for is what its dry run says (`to_type`), and `slotkeeper.core.slots.change` and
-`slotkeeper.core.slots.reset_apply` judge it again.
+Typed text is passed as `--name=value`, so that it is never parsed as an option. The core decides: the dry run of a
+slot command reports the confirmations it requires (`to_type`), and `slotkeeper.core.slots.change` and
+`slotkeeper.core.slots.reset_apply` check them again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from slotkeeper.core.domain.text import safe
 
 
 class Part(Enum):
-    """What can be asked for; the values are the labels of the fields.
+    """A field to be typed. The values are the labels of the fields.
 
-    `option` says it to a command, with `placeholder` where it is not typed yet; the number of jobs and a pid are for no
-    command, and one table of a job is not asked for.
+    `option` passes the text to a command, and `placeholder` replaces it until it is typed. The number of jobs and a
+    pid are not passed to any command. One table of a job does not have to be typed.
     """
 
     REASON = "Reason", "--reason", "REASON"
@@ -44,24 +44,24 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """One thing to be typed: exactly `answer`, or anything at all where that is empty; `about` says of what."""
+    """One confirmation: exactly `answer`, or any text if `answer` is empty. `about` describes the text to type."""
 
     part: Part
     answer: str = ""
     about: str = ""
 
     def met(self, typed: str) -> bool:
-        """Whether this was typed."""
+        """Return whether `typed` satisfies this confirmation."""
         return typed == self.answer if self.answer else bool(typed.strip())
 
     @property
     def pasted(self) -> bool:
-        """Whether it may be pasted: only an answer that needs no check."""
+        """Whether the text can be pasted: true only if it is not compared with an answer."""
         return self.part is Part.REASON
 
 
 def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
-    """What the dry run of a slot command says is asked for, in the order of typing.
+    """Return the confirmations that the dry run of a slot command requires, in the order of typing.
 
     >>> [want.part.value for want in slot_wants({"confirm": "s", "confirm_table": None, "rows": "7"})]
     ['Reason', 'Name', 'Rows']
@@ -75,7 +75,9 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
 
 
 def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
-    """What a command on jobs asks for: nothing but a key for one, their number for several, a name for the final one.
+    """Return the confirmations for a command on jobs.
+
+    One job needs a key only, several need their number, and a final command needs a reason and the job's name.
 
     >>> job_wants(["a"]), [want.answer for want in job_wants(["a", "b"])], len(job_wants(["a"], final=True))
     ((), ['2'], 2)
@@ -86,12 +88,14 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
 
 
 def consent_wants(job: str) -> tuple[Want, ...]:
-    """What a start asks for whose copy replaces rows: who types it agrees to that copy."""
+    """Return the confirmations for a start whose copy replaces rows. Typing them consents to that copy."""
     return Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
 
 
 def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
-    """What a command on rows in quarantine asks for: a key to replay, to discard a reason, the job's name, how many.
+    """Return the confirmations for a command on quarantined rows.
+
+    A replay needs a key only. A discard needs a reason, the job's name and the number of entries.
 
     >>> entry_wants("a", 3), [want.answer for want in entry_wants("a", 3, final=True)]
     ((), ['', 'a', '3'])
@@ -103,26 +107,26 @@ def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
 
 
 def session_wants(pid: int) -> tuple[Want, ...]:
-    """What ending a session asks for: a reason and its pid, typed."""
+    """Return the confirmations for ending a session: a reason and the session's pid."""
     return Want(Part.REASON, about="why, for the audit"), Want(Part.PID, str(pid), "the session's pid")
 
 
 def session_words(origin: Origin, server: tuple[str, str], pid: int, began: float, reason: str) -> tuple[str, ...]:
-    """The words of the command that ends a session: the one that began then, no other of its pid.
+    """Return the arguments of the command that ends a session.
 
-    `server` is "sink" or "source", and its name.
+    `began` identifies the session if its pid is reused. `server` is "sink" or "source", and its name.
     """
     said = (f"--began={moment(began)}", f"--{server[0]}={server[1]}", f"--reason={reason}")
     return (*origin.shared, "locks", "end", "--json", *said, str(pid))
 
 
 def missing(wants: Sequence[Want], typed: Mapping[Part, str]) -> list[Want]:
-    """The wants whose answer is not correct yet."""
+    """Return the confirmations that are not typed correctly yet."""
     return [want for want in wants if not want.met(typed.get(want.part, ""))]
 
 
 def wrong(wants: Sequence[Want], typed: Mapping[Part, str]) -> str:
-    """Answers that are wrong, in words; "" where each may be one that is only half typed.
+    """Describe the wrong answers; "" if more typing can still make each of them correct.
 
     >>> name = [Want(Part.NAME, "orders_rt")]
     >>> wrong(name, {Part.NAME: "wrong_rt"}), wrong(name, {Part.NAME: "ord"})
@@ -138,20 +142,20 @@ PROGRAM = "slotkeeper"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the console took its configuration from, and the state folder it uses where there is none."""
+    """The configuration file of the console; without one, its state folder."""
 
     config: str = ""
     state_dir: str = ""
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """The options that come before a command."""
+        """The options that precede the command."""
         return (f"--config={self.config}",) if self.config else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A slot: its source, table and name; `job` is the configured job that owns it, "" where none does."""
+    """A slot: its source, table and name. `job` is the configured job that owns it, "" if none does."""
 
     source: str
     table: str
@@ -160,15 +164,15 @@ class Place:
 
     @property
     def text(self) -> str:
-        """As the screens name it."""
+        """The slot as the screens show it."""
         return f"{self.table}/{self.slot}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a reset goes: one of the words of `--to`, and its value where it has one.
+    """The destination of a reset: a value of `--to`, and its argument if it has one.
 
-    That of a snapshot is what the next copy does with the target's rows, none for what the configuration says.
+    For a snapshot, the argument is the action on existing rows in the target; if empty, the configuration decides.
     """
 
     to: str
@@ -176,7 +180,7 @@ class Target:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options."""
+        """The command-line options."""
         found = [f"--to={self.to}"]
         if self.to == "point":
             found += [f"--point={one}" for one in self.value.split()]
@@ -188,31 +192,31 @@ class Target:
 
 
 ON_EXISTING = ("", "replace", "merge")
-"""What a snapshot may be asked to do with the target's rows, in the order of one key."""
+"""The values of `--on-existing` that a snapshot accepts, in the order in which one key cycles through them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """A slot command: what, where, and for a reset whereto, for an undo which backup."""
+    """A slot command: its verb and slot, for a reset its destination, for an undo its backup."""
 
     verb: SlotVerb
     place: Place
     target: Target | None = None
     backup: str = ""
     ending: bool = False
-    """A reset that ends an unfinished one."""
+    """Whether this reset ends an unfinished one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a person typed to have a plan carried out."""
+    """The confirmations that a user typed to execute a plan."""
 
     plan: str = ""
     parts: Mapping[Part, str] = field(default_factory=dict)
 
 
 def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str] | None = None) -> tuple[str, ...]:
-    """The words of a command on a job."""
+    """Return the arguments of a command on a job."""
     words = [*origin.shared, *verb.does.command, verb.value, "--json"]
     if not origin.config and origin.state_dir and not verb.does.configured:
         words.append(f"--state-dir={origin.state_dir}")
@@ -223,7 +227,7 @@ def job_words(origin: Origin, verb: JobVerb, job: str, parts: Mapping[Part, str]
 def entry_words(
     origin: Origin, verb: EntryVerb, job: str, ids: Sequence[int], parts: Mapping[Part, str] | None = None
 ) -> tuple[str, ...]:
-    """The words of a command on a job's rows in quarantine: on these entries, or without any on all that are held."""
+    """Return the arguments of a command on a job's quarantined rows; on all of them if `ids` is empty."""
     words = [*origin.shared, "errors", verb.value, "--json"]
     words += ["--execute"] if verb.does.final else []
     words += [f"{part.option}={text}" for part, text in (parts or {}).items()]
@@ -232,7 +236,7 @@ def entry_words(
 
 
 def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tuple[str, ...]:
-    """The words of a command on a slot: a dry run unless something was typed."""
+    """Return the arguments of a command on a slot: a dry run if nothing was typed."""
     place, words = doing.place, [*origin.shared, "slots", doing.verb.value, "--json"]
     if doing.verb not in (SlotVerb.RESET, SlotVerb.UNDO, SlotVerb.HISTORY):
         words.append(f"--source={place.source}")
@@ -252,7 +256,7 @@ def slot_words(origin: Origin, doing: Doing, typed: Typed | None = None) -> tupl
 
 
 def with_placeholders(wants: Sequence[Want], typed: Mapping[Part, str]) -> dict[Part, str]:
-    """What was typed, and a placeholder for each thing that was not typed right yet."""
+    """Return the typed text of each correct confirmation, and a placeholder for each of the others."""
     return {
         want.part: typed[want.part] if want.met(typed.get(want.part, "")) else want.part.placeholder
         for want in wants
@@ -261,7 +265,7 @@ def with_placeholders(wants: Sequence[Want], typed: Mapping[Part, str]) -> dict[
 
 
 def shell_text(words: Sequence[str]) -> str:
-    """The words as a person types them into a shell, for people: without `--json`.
+    """Return the command line as a user types it into a shell, without `--json`.
 
     >>> shell_text(["jobs", "cancel", "--json", "--reason=no more", "orders_rt"])
     "slotkeeper jobs cancel --reason='no more' orders_rt"
@@ -275,5 +279,5 @@ def _quoted(word: str) -> str:
 
 
 def _names(*names: str) -> tuple[str, ...]:
-    """Names, which are no options even where they look like one."""
+    """Return the names, after `--` if one of them starts with a dash."""
     return ("--", *names) if any(name.startswith("-") for name in names) else names

@@ -1,4 +1,4 @@
-"""What can be done to jobs and to a slot now, each with its letter, and why not where it cannot. Pure."""
+"""The menus for jobs, slots and quarantined rows: actions with keys, and why some are unavailable. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotkeeper.core.errors import TroubleName
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a menu: `why_not` says why it cannot be chosen now; `warns` is said although it can."""
+    """One line of a menu. `why_not` is the reason if it is unavailable; `warns` is a warning about an available one."""
 
     key: str
     what: str
@@ -26,11 +26,11 @@ class Entry:
     why_not: str = ""
     warns: str = ""
     best: bool = False
-    """Whether it is what Enter chooses."""
+    """Whether Enter chooses this line."""
 
 
 def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[Entry]:
-    """The menu of one job, or of several that are marked."""
+    """Return the menu of one job, or of several marked jobs."""
     paused = bool(jobs) and all(job.state is JobState.PAUSED for job in jobs)
     toggle = JobVerb.RESUME if paused else JobVerb.PAUSE
     found = []
@@ -61,7 +61,7 @@ def _line(verb: SlotVerb, why: str = "", warns: str = "") -> Entry:
 
 
 def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[OpenReset]) -> list[Entry]:
-    """The menu of one slot; what its kind of source has no sense for is not in it."""
+    """Return the menu of one slot, without the actions that do not apply to its kind of source."""
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
     open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
     external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
@@ -69,7 +69,7 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     query = bool(holder and holder.queries)
     stops = f": {WHERE_TO_ACT}" if query else ": s stops it first"
     busy = f"{_lives(name, holder)}{stops}" if lives and holder else ""
-    # how its tables stand by the word of a driver that lives
+    # the tables' states, as reported by a running driver
     tables = holder.report.tables if holder and holder.report and holder.current and holder.alive else ()
     rests = any(each.source_table == one.seen.table and each.rests for each in tables)
     resets = "" if rests else busy
@@ -109,11 +109,11 @@ NO_POSITION = "the copy has not started: no position to move"
 _ONLY_COPY = frozenset(
     one.value for one in (TroubleName.TARGET_CHANGED, TroubleName.SCHEMA_CHANGED, TroubleName.TOPOLOGY_CHANGED)
 )
-"""The troubles after which a snapshot is safe whatever has happened in between."""
+"""The failures after which a snapshot is safe, whatever has changed in between."""
 
 
 def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
-    """Where a slot can be reset to, what its trouble leaves first; `lost`: its job has ended by SLOT LOST.
+    """Return the destinations of a reset, the recommended one first. `lost`: the job has ended with SLOT LOST.
 
     >>> [(one.what, one.why_not) for one in reset_targets(True, None) if one.best or one.what == "earliest"]
     [('snapshot', ''), ('earliest', 'the slot is lost, changes may be gone')]
@@ -132,7 +132,7 @@ def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
 
 
 def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
-    """The menu of rows in quarantine: of those that were chosen, and of all that the job holds."""
+    """Return the menu of quarantined rows: for the chosen entries, and for all entries of the job."""
     foreign = "" if one.job in configured else NOT_CONFIGURED
     over = f"{one.over} of the chosen are over already: nothing is done to them" if one.over else ""
     found = []
@@ -158,7 +158,7 @@ def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
 
 
 def entries_in_words(number: int | None) -> str:
-    """How many entries.
+    """Return the number of entries as text.
 
     >>> entries_in_words(1), entries_in_words(2), entries_in_words(None)
     ('1 entry', '2 entries', '? entries')

@@ -1,6 +1,6 @@
-"""What became of an action: requested and observed, per DN, and what to do next; never just "success". Pure.
+"""The result of an action: requested and observed state, per DN, and the next step; never just "success". Pure.
 
-What a command wrote passes `safe()` here.
+All command output is passed through `safe()` here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Lines = list[tuple[Level, str]]
 
 
 def took(action: Action, now: datetime) -> float:
-    """Seconds since it was asked for, or that it took."""
+    """Return the seconds since the action was requested, or its duration if it has ended."""
     return max(0.0, ((action.record.ended_at or now) - action.record.started_at).total_seconds())
 
 
 def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
-    """How an action stands, in one line."""
+    """Summarize the state of an action in one line."""
     if action.stage in (Stage.BEGINNING, Stage.RUNNING):
         return Level.BUSY, f"{action.stage.value}, {in_words(took(action, now))}"
     if action.stage is Stage.GONE:
@@ -50,7 +50,7 @@ def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
 
 
 def observed(found: Mapping[str, Any] | None) -> str:
-    """What the command itself saw at its end, in words; "" where it says nothing of it."""
+    """Return the final state that the command reported, as text; "" if it reported none."""
     if found is None:
         return ""
     if "entries" in found:
@@ -72,7 +72,7 @@ def observed(found: Mapping[str, Any] | None) -> str:
 
 
 def complaint(err: str) -> tuple[str, str]:
-    """The last thing that a command complained of, and its hint."""
+    """Return the last error message of a command, and its hint."""
     lines = [line for line in err.splitlines() if not is_progress(line)]
     starts = [number for number, line in enumerate(lines) if line.startswith(_OURS)]
     if not starts:
@@ -83,7 +83,7 @@ def complaint(err: str) -> tuple[str, str]:
 
 
 def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lines:
-    """The bar of what takes its time: as the command says it, else of the copy that its job makes."""
+    """Return the progress bar of a long action: as reported by the command, otherwise that of its job's copy."""
     found = newest(said.err) or (copy_of(job) or catching_up(job) if job is not None else None)
     if found is None:
         return []
@@ -93,7 +93,10 @@ def how_far(key: str, said: Said, job: JobFacts | None, ascii_only: bool) -> Lin
 
 
 def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, now: datetime) -> Lines:
-    """Requested against observed for one job: by the command at its end, until then by what the store shows."""
+    """Compare the requested with the observed state of one job.
+
+    The observed state comes from the command once it has ended; until then from the store.
+    """
     name, wanted = safe(action.record.key, 60), verb.does.requested
     found = parsed(said.out)
     shown = "?" if job is None else job.state.value if job.state else "never started"
@@ -124,9 +127,9 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
 
 
 def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """How a slot command ended, per DN as the command saw it afterwards.
+    """Describe how a slot command ended, per DN as the command observed it afterwards.
 
-    A preflight's answers count as soon as they are said: nothing comes after them.
+    The answers of a preflight are shown as soon as they are written, because no change follows them.
     """
     level, text = verdict(action, said, now)
     found = parsed(said.out) or {}
@@ -153,18 +156,18 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
 
 
 def way_back(said: Said) -> str:
-    """The backup of a reset that was done, which an undo needs; "" of anything else."""
+    """Return the backup of a completed reset, which an undo needs; "" for any other action."""
     found = parsed(said.out) or {}
     return str(found["reset"]) if found.get("reset") and found.get("outcome") == DONE else ""
 
 
 def starts_alone(said: Said) -> bool:
-    """Whether a reset was of one table of a job that runs, which is started by itself."""
+    """Return whether the reset was of one table of a running job, which starts the table again automatically."""
     return bool((parsed(said.out) or {}).get("start"))
 
 
 def verified_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """What a comparison found, table by table: the rows of both ends, and the first keys that differ."""
+    """Describe a comparison, table by table: row counts at source and sink, and the first keys that differ."""
     level, text = verdict(action, said, now)
     found = parsed(said.out) or {}
     if not action.over or "verdict" not in found:
@@ -192,7 +195,7 @@ def _compared(one: Mapping[str, Any], table: str) -> Lines:
 
 
 def outcome_lines(action: Action, said: Said, now: datetime) -> Lines:
-    """How a command on rows in quarantine ended: those that are still refused first, then the others."""
+    """Describe how a command on quarantined rows ended: rows that are still rejected first, then the others."""
     level, text = verdict(action, said, now)
     if not action.over or action.stage is Stage.GONE:
         return [(level, text)]
@@ -209,7 +212,7 @@ def _ended(action: Action, now: datetime) -> str:
 
 
 def _next(action: Action, said: Said) -> Lines:
-    """What to do where it failed."""
+    """Return the hint of a failed command."""
     hint = complaint(said.err)[1] if action.record.code else ""
     return [(Level.FINE, f"next: {hint}")] if hint else []
 
@@ -220,7 +223,7 @@ def _entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
-    """How many entries became what.
+    """Return how many entries ended in each state.
 
     >>> left_alone = {"state": "superseded", "outcome": "nothing was done"}
     >>> _summed([{"state": "replayed"}, {"state": "quarantined"}, left_alone])
@@ -235,7 +238,7 @@ def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verdicts(found: Mapping[str, Any]) -> Lines:
-    """The answers of a preflight, what it would take to drain, and its notes."""
+    """Return the answers of a preflight, what a drain would require, and its notes."""
     levels = {"yes": Level.FINE, "no": Level.WARNING}
     lines: Lines = [
         (

@@ -1,8 +1,7 @@
-"""A person's own commands, and the contexts that this person may open: what the file says, and why a part of it is not
-used.
+"""A user's own commands and contexts, as declared in `console.toml`, and the reason for each part that is not used.
 
-The file runs programs, so it has to be the person's alone (`slotkeeper.core.ownership.read_private`). An argument list
-is run as it stands: no shell reads it, and what is known of a row is in the environment and never in an argument.
+The file runs programs, so only its owner can have access to it (`slotkeeper.core.ownership.read_private`). An
+argument list runs without a shell. The values of a row are passed in the environment and never in an argument.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import SlotkeeperError
 
 FILE = "console.toml"
-"""`slotkeeper.console.tui.services` has it, too: the first frame is seen before this is loaded."""
+"""Repeated in `slotkeeper.console.tui.services`, because the first frame is drawn before this module is loaded."""
 MOST = 65_536
 MOST_COMMANDS, MOST_WORDS, MOST_WORD = 50, 50, 4_096
 ROW = ("JOB", "TABLE", "SLOT", "DN")
-"""What is known of the selected row, as variables of the environment; empty where it is not known."""
+"""The environment variables that describe the selected row; empty if the value is unknown."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _KEY = re.compile(r"[A-Za-z0-9]|f[1-9]|f1[0-2]|ctrl\+[a-z]")
 _TERMINALS = {"ctrl+c", "ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m", "ctrl+q", "ctrl+s", "ctrl+z"}
-"""What a terminal takes for another key, or for itself."""
+"""Keys that a terminal maps to another key or handles itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCommand:
-    """A name, a key ("" for none) and an argument list."""
+    """A command of the user: a name, a key ("" if none) and an argument list."""
 
     name: str
     key: str
@@ -42,18 +41,18 @@ class OwnCommand:
 
     @property
     def text(self) -> str:
-        """The argument list for people."""
+        """The argument list as a shell command line, for display."""
         return shlex.join(self.run)
 
     @property
     def mark(self) -> str:
-        """What another argument list does not have; no word of one has a NUL."""
+        """A hash that identifies the argument list. NUL separates the arguments, because no argument contains it."""
         return sha256("\0".join(self.run).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where another console would look: a configuration, or a state folder without one."""
+    """A configuration, or a state folder without one, that another console can open."""
 
     name: str
     config: Path | None = None
@@ -62,14 +61,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What is used of the file; `faults` says in a line each what is not, and why."""
+    """The valid part of the file. `faults` has one line for each part that is not used, with the reason."""
 
     commands: tuple[OwnCommand, ...] = ()
     contexts: tuple[Context, ...] = ()
     faults: tuple[str, ...] = ()
 
     def command(self, name: str) -> OwnCommand | None:
-        """The command of that name."""
+        """Return the command with that name; None if there is none."""
         return next((one for one in self.commands if one.name == name), None)
 
 
@@ -81,7 +80,7 @@ class _Reading:
 
 
 def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
-    """What a file says; nothing where there is none. `taken` has what each key of the console does already."""
+    """Read a file; empty if it does not exist. `taken` maps each key of the console to its action."""
     try:
         raw = ownership.read_private(path, FILE, MOST + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -94,14 +93,14 @@ def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
 
 
 def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
-    """What the text of such a file says."""
+    """Parse the text of the file."""
     try:
         if len(raw) > MOST:
             raise ValueError(f"it has more than {MOST:,} bytes")
         found = tomllib.loads(raw.decode("utf-8"))
     except RecursionError:
         return Own(faults=(f"not used: {FILE} is nested too deep",))
-    except ValueError as error:  # one of TOML's, or of UTF-8
+    except ValueError as error:  # from TOML, or from decoding UTF-8
         return Own(faults=(f"not used: {FILE}: {safe(error, 120)}",))
     reading = _Reading()
     reading.faults += [f"{FILE}: unknown: {safe(key, 40)}" for key in found if key not in ("command", "contexts")]
@@ -113,14 +112,14 @@ def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
 
 
 def _each(reading: _Reading, found: object, take: Callable[[dict[str, Any]], None]) -> None:
-    """Take each table of a list; what cannot be taken is a fault, and the others stay."""
+    """Pass each table of a list to `take`. A table that `take` rejects becomes a fault; the others are still used."""
     if not isinstance(found, list) or len(found) > MOST_COMMANDS:
         reading.faults.append(f"{FILE}: at most {MOST_COMMANDS} tables [[command]], and a table [contexts]")
         return
     for one in found:
         try:
             take(one if isinstance(one, dict) else {})
-        except (ValueError, RuntimeError) as error:  # a user without a home has no ~
+        except (ValueError, RuntimeError) as error:  # `~` of a user without a home directory
             name = one.get("name") if isinstance(one, dict) else None
             reading.faults.append(f"{FILE}: {safe(name, 40) if name else 'one without a name'}: {error}; left out")
 

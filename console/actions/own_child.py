@@ -1,9 +1,9 @@
-"""Runs one own command for the console: without a shell, in a session of its own, with two lines in the audit.
+"""Run one own command for the console: without a shell, in a session of its own, with two lines in the audit.
 
-`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME MARK REASON KEY=VALUE...`. The file is read again, by
-the same rules, and an argument list without the MARK of the one that was shown is not run. What the program writes is
-passed on up to a limit, so that none fills the disk. SIGINT or SIGTERM ends the program and what it has started in its
-session: SIGTERM first, after some seconds SIGKILL.
+`python -m slotkeeper.console.actions.own_child FOLDER FILE NAME MARK REASON KEY=VALUE...`. The file is read again by
+the same rules. If the argument list does not match MARK, the hash of the list that was shown, it does not run. The
+program's output is passed on up to a limit, so that it cannot fill the disk. SIGINT or SIGTERM ends the program and
+the processes it started in its session: first with SIGTERM, after some seconds with SIGKILL.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from slotkeeper.core.state.folder import StateFolder
 ACTION = "own command"
 REFUSED, INTERRUPTED, NOT_STARTED = 3, 130, 127
 MOST_WRITTEN = 300_000
-"""Bytes of a program's output that are kept."""
+"""Bytes of a program's output that are retained."""
 GRACE_SECONDS = 5.0
 _TWICE = 2
 QUIET_SECONDS = 0.5
-"""So long after its end more is read of what it wrote: what it started may hold its output open for ever."""
+"""Seconds for which output is still read after the program has ended: a process it started can hold its output open."""
 
 
 _signals: list[int] = []
-"""Those that have come: they are looked for where a program can be ended, and interrupt no line of the audit."""
+"""Signals received. They are checked at points where the program can be ended, never during a write to the audit."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the program's exit code, 128 and the signal where one ended it, 3 where it was refused."""
+    """Run the command and return the program's exit code, 128 plus the signal that ended it, or 3 if it was refused."""
     folder, file, name, mark, reason, *pairs = sys.argv[1:] if argv is None else argv
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: _signals.append(number))
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def program_of(word: str, path: str) -> str:
-    """The program that a word names, by the parts of PATH that begin at /; raises Refused where there is none."""
+    """Return the path of a program, found in the absolute folders of PATH. Raises Refused if there is none."""
     parts = os.pathsep.join(part for part in path.split(os.pathsep) if part.startswith("/"))
     found = shutil.which(word, path=parts)
     if found is None:
@@ -76,7 +76,7 @@ def program_of(word: str, path: str) -> str:
 
 
 def environment(row: Mapping[str, str]) -> dict[str, str]:
-    """The console's own without secrets of a configuration; the row's values replace what had their names."""
+    """Return the console's environment without secrets of a configuration, with the row's values added or replaced."""
     return {**handover.environment(), **{key: row.get(key, "") for key in ROW}}
 
 
@@ -108,7 +108,7 @@ def _run(audit: Audit, command: OwnCommand, row: Mapping[str, str], reason: str)
 
 
 def _passed_on(child: subprocess.Popen[bytes]) -> int:
-    """Pass on what it writes until it has ended; how many bytes that were."""
+    """Pass on the program's output until it has ended, and return its size in bytes."""
     assert child.stdout is not None
     source, written, until = child.stdout.fileno(), 0, float("inf")
     while time.monotonic() < until:
@@ -128,7 +128,7 @@ def _passed_on(child: subprocess.Popen[bytes]) -> int:
 
 
 def _is_over(child: subprocess.Popen[bytes]) -> bool:
-    """Whether it has ended; until its status is read, the kernel assigns its pid to no other process."""
+    """Return whether the program has ended. The kernel does not reuse its pid until its status is read."""
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -138,7 +138,7 @@ def _write(piece: bytes) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End it and what it started in its session; a second signal does not wait."""
+    """End the program and the processes it started in its session. A second signal skips the wait."""
     until = time.monotonic() + GRACE_SECONDS
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGTERM)

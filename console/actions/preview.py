@@ -1,6 +1,6 @@
-"""A plan and its lines, the same for the shell and the screens: per DN from, to and rows, what happens, checks, SQL.
+"""A plan and its lines, the same in the shell and on screens: per DN from, to and rows; then effects, checks and SQL.
 
-Pure. A text that a child wrote passes `safe()` here.
+Pure. All output of a child process is passed through `safe()` here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PASSED = {True: "pass", False: "FAIL", None: "unknown"}
 _LEVELS = {True: Level.FINE, False: Level.CRITICAL, None: Level.UNKNOWN}
 MEANS, NOT_POSSIBLE, CHECKS, COLUMNS, SQL = "What happens", "Not possible now", "Checks", "Columns", "SQL"
 _COLUMNS = ("source ", "target ")
-"""How the notes of a plan begin that list the columns of its ends."""
+"""Prefixes of the plan's notes that list the columns of source and target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines of a plan under one name, each with its severity and its label; `hint` counts them."""
+    """Lines of a plan under one heading, each with its severity and label. `hint` is their number as text."""
 
     name: str
     lines: tuple[tuple[Level, str, str], ...]
@@ -38,7 +38,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class LaneLine:
-    """One DN: `number` rows are `lost` to the reader, or come again."""
+    """One DN. Its `number` of rows are `lost` to the reader, or read again."""
 
     dn: str
     before: str
@@ -49,13 +49,13 @@ class LaneLine:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its cells, under `HEADS`."""
+        """Its table cells, in the order of `HEADS`."""
         return self.dn, self.before, self.after, self.number, self.oldest
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """A precondition: `ok` None where it cannot be told."""
+    """A precondition. `ok` is None if it could not be determined."""
 
     ok: bool | None
     name: str
@@ -64,19 +64,19 @@ class CheckLine:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A plan as it is shown; `plan` is "" where the command plans again itself, `expires` None where it does."""
+    """A plan as shown. `plan` is "" and `expires` None if the command makes a new plan when it executes."""
 
     title: str
     what: str
     owner: str
     lanes: tuple[LaneLine, ...]
     effects: tuple[str, ...]
-    """What is done to the rows."""
+    """The effect on the rows."""
     impact: tuple[str, ...]
-    """What that means for who reads the target, and for the copy."""
+    """The consequences for readers of the target, and for the copy."""
     undo: str
     safer: str
-    """What loses less; "" where nothing is lost."""
+    """An alternative that loses less; "" if nothing is lost."""
     sql: tuple[str, ...]
     checks: tuple[CheckLine, ...]
     wants: tuple[Want, ...]
@@ -85,9 +85,9 @@ class Preview:
     warns: bool = False
     """Whether its first effect is a loss."""
     columns: tuple[str, ...] = ()
-    """Those of both ends, where a copy will need them or they have changed."""
+    """The columns of source and target, if a copy will use them or they have changed."""
     copies: str = ""
-    """What the next start copies: rows and time; "" where the reset makes no copy due."""
+    """The rows and time of the copy at the next start; "" if the reset requires no copy."""
 
     @property
     def failed(self) -> list[CheckLine]:
@@ -96,17 +96,17 @@ class Preview:
 
     @property
     def takes_no_copy(self) -> bool:
-        """Whether a snapshot's target has rows that nothing says what to do with."""
+        """Whether a snapshot's target has rows, and neither reset nor configuration says how to treat them."""
         return any(one.name == TAKES_COPY for one in self.failed)
 
     def expired(self, now: datetime) -> bool:
-        """Whether the plan has become too old to be carried out."""
+        """Return whether the plan is too old to be executed."""
         return self.expires is not None and now >= self.expires
 
     def sections(self, full: bool) -> list[Section]:
-        """What is said of it beside its lanes, for shell and screen; in short without SQL and what checks have found.
+        """Return the sections of the plan besides its lanes. The short form omits the SQL and the checks' findings.
 
-        Where a check fails nothing else is said of what would be done: that would reassure.
+        If a check fails, the effects of the plan are not shown: they would suggest that it can be executed.
         """
         checks = tuple((_LEVELS[one.ok], PASSED[one.ok], _sentence(one)) for one in self.checks)
         passed = sum(one.ok is True for one in self.checks)
@@ -126,12 +126,12 @@ class Preview:
 
     @property
     def loses(self) -> bool:
-        """Whether changes are skipped or rows are lost."""
+        """Whether the plan skips changes or loses rows."""
         return self.warns or any(one.lost for one in self.lanes)
 
 
 def parsed(out: str) -> Mapping[str, Any] | None:
-    """The JSON object that a command wrote last; None where it wrote none."""
+    """Return the last JSON object in a command's output; None if there is none."""
     for line in reversed(out.splitlines()):
         try:
             found = json.loads(line)
@@ -143,7 +143,7 @@ def parsed(out: str) -> Mapping[str, Any] | None:
 
 
 def preview_from(out: str) -> Preview | None:
-    """The preview of a dry run's answer; None where it is none."""
+    """Return the preview in the output of a dry run; None if it contains none."""
     found = parsed(out)
     if found is None:
         return None
@@ -158,7 +158,7 @@ def _sentence(one: CheckLine) -> str:
 
 
 def _labelled(label: str, texts: Sequence[str], first: Level = Level.FINE) -> list[tuple[Level, str, str]]:
-    """Texts under one label, which only the first of them has."""
+    """Return the texts under one label, which only the first line shows."""
     return [(Level.FINE if place else first, "" if place else label, each) for place, each in enumerate(texts)]
 
 
@@ -169,7 +169,7 @@ def _reset(found: Mapping[str, Any]) -> Preview:
 
 
 def of_reset(plan: ResetPlan, to_type: Mapping[str, object], undo: str) -> Preview:
-    """The preview of a reset's plan; `to_type` and `undo` are what the command says beside it."""
+    """Return the preview of a reset plan. `to_type` and `undo` come from the same output of the command."""
     skips, notes = any(move.skips for move in plan.moves), tuple(map(_said, plan.notes))
     replaces = plan.rows is not None and plan.rows.replaces
     done = 0 if plan.rows is None else 1 + replaces
@@ -203,12 +203,12 @@ def _safer(plan: ResetPlan, skips: bool) -> str:
 
 
 def _fewer(plan: ResetPlan) -> bool:
-    """Whether the source has fewer rows than the target, as far as that is of any weight."""
+    """Return whether the source has fewer rows than the target by a number that the plan warns of."""
     return plan.at_stake > 0 or (plan.rows is not None and plan.rows.truncated)
 
 
 def _worst_first(move: Move) -> tuple[int, int]:
-    """What skips most is first, then what comes again; else the order of the plan."""
+    """Sort by the number of skipped rows, then by the rows read again; otherwise in the order of the plan."""
     return -move.skipped.total, -move.read_again.total
 
 
@@ -216,7 +216,7 @@ def _move(move: Move) -> LaneLine:
     count, word = (move.skipped, "skipped") if move.skips else (move.read_again, "again")
     number = f"{'' if count.whole else '>= '}{count.total:,} {word}" if count.total or not count.whole else "0"
     if move.to.position is None or move.seen.lost:
-        number = "-"  # a copy is not counted by lane, and of a lost slot nothing is counted
+        number = "-"  # a copy is not counted by lane, and rows of a lost slot are not counted
     oldest = UNKNOWN if count.oldest is None and count.total else str(count.oldest or "-")
     if count.oldest_us:
         oldest = f"{datetime.fromtimestamp(count.oldest_us / 1_000_000, timezone.utc):%m-%d %H:%M:%SZ}"
@@ -227,7 +227,7 @@ def _move(move: Move) -> LaneLine:
 
 
 def _summed(moves: Sequence[Move]) -> list[str]:
-    """What it means for all DNs together, what is lost first."""
+    """Summarize the effect on all DNs together, losses first."""
     lost = [one.skipped for one in moves if one.skips]
     again = [one.read_again for one in moves if one.read_again.total or (one.back and not one.read_again.whole)]
     said = []
@@ -296,7 +296,7 @@ def _said(text: object) -> str:
 
 
 def valid(plan: Preview, now: datetime) -> str:
-    """The plan's id and how long it can still be carried out."""
+    """Return the plan's id and its remaining validity."""
     if plan.expires is None:
         return "planned again when it is done"
     left = (plan.expires - now).total_seconds()
@@ -304,7 +304,7 @@ def valid(plan: Preview, now: datetime) -> str:
 
 
 def ending(place: Place) -> Preview:
-    """What ending an unfinished reset means; it has no plan of its own."""
+    """Return the preview of ending an unfinished reset, which has no plan of its own."""
     return Preview(
         title=f"END UNFINISHED RESET of {safe(place.slot, 120)}",
         what=f"{safe(place.slot, 120)} of {safe(place.table, 200)} on {safe(place.source, 80)}",

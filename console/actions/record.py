@@ -1,6 +1,6 @@
-"""What was set going, as values and as text: who asked for what, which process, how far it is, how it ended. Pure.
+"""A started action, as values and as text: its user, command, processes, progress and result. Pure.
 
-A damaged text is none.
+A damaged text counts as no record.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.report import Identity
 
 TO_BEGIN = timedelta(seconds=60)
-"""How long a child may take until it has written down that it is there."""
+"""The time a child process has to record that it is running."""
 ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
-"""What an id looks like: the time, and a random end."""
+"""The format of an id: a timestamp and a random suffix."""
 
 
 class Stage(Enum):
-    """The progress of an action; the values are what people see."""
+    """The progress of an action. The values are shown to users."""
 
     BEGINNING = "beginning"
     RUNNING = "running"
@@ -34,9 +34,9 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One action: `argv` as typed (without secrets), `key` the thing it acts on, `listed` false for a dry run.
+    """One action: `argv` as typed (without secrets), `key` the object it acts on, `listed` false for a dry run.
 
-    `child` waits for the command and writes down its end; `command` is the command itself.
+    `child` waits for the command and records its end; `command` is the command's process.
     """
 
     id: str
@@ -51,37 +51,37 @@ class Record:
     ended_at: datetime | None = None
     code: int | None = None
     own: bool = False
-    """Whether it is an own command: `argv` is the whole argument list, and not a command of Slotkeeper."""
+    """Whether this is an own command: `argv` is the whole argument list, not a Slotkeeper command."""
 
     @property
     def text(self) -> str:
-        """What was run, as a person types it."""
+        """The command line as a user types it."""
         return shlex.join(self.argv) if self.own else shell_text(self.argv)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A record, and how far it is as seen now."""
+    """A record, and its current stage."""
 
     record: Record
     stage: Stage
 
     @property
     def over(self) -> bool:
-        """Whether it can no longer change."""
+        """Whether the action has reached a final stage."""
         return self.stage in (Stage.ENDED, Stage.GONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command wrote to stdout and to stderr."""
+    """The output of a command on stdout and on stderr."""
 
     out: str = ""
     err: str = ""
 
 
 def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: datetime) -> Stage:
-    """The stage of an action, from its record and from whether its processes are running."""
+    """Return the stage of an action, from its record and from whether its processes are running."""
     if record.ended_at is not None:
         return Stage.ENDED
     if alive(record.child) or alive(record.command):
@@ -93,12 +93,12 @@ def stage_of(record: Record, alive: Callable[[Identity | None], bool], now: date
 
 
 def record_text(record: Record) -> str:
-    """A record as JSON; times are UTC."""
+    """Return a record as JSON; times are UTC."""
     return codec.text_of(record)
 
 
 def record_from(text: str) -> Record | None:
-    """The record of a text; None where it is damaged."""
+    """Return the record in a text; None if it is damaged."""
     try:
         record = codec.record_from(Record, text)
         codec.aware(record.started_at, record.ended_at)

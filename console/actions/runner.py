@@ -1,8 +1,8 @@
-"""Sets commands going as detached children, and looks at those that are on their way or have ended.
+"""Start commands as detached child processes, and read the state of running and ended ones.
 
-A child is a session of its own and writes its own end down, so that neither a dropped line nor the end
-of the console changes anything: the next console sees it. Its record is a file of the state folder, written before
-anything begins and again when it has ended; a damaged file is passed over. No shell: lists of words only.
+A child process has a session of its own and records its own end, so neither a dropped connection nor the end of the
+console affects it: the next console shows it. Its record is a file in the state folder, written before anything
+starts and again at the end. A damaged file is ignored. Commands run as argument lists, without a shell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slotkeeper.core.state.folder import StateFolder
 KIND = "actions"
 KEPT, KEPT_FOR, DRY_KEPT_FOR = 100, timedelta(days=7), timedelta(hours=1)
 SHOWN_BYTES = 400_000
-"""A plan of a hundred DNs fits; what is longer is cut."""
+"""Enough for a plan of a hundred DNs; longer output is truncated."""
 
 
 class Records:
@@ -42,24 +42,24 @@ class Records:
         self._files = ResetFiles(folder)
 
     def save(self, record: Record) -> None:
-        """Write a record and flush it to the disk; raises StateError where that fails."""
+        """Write a record and flush it to disk. Raises StateError if that fails."""
         self._files.save(KIND, record.id, record_text(record))
 
     def load(self, id: str) -> Record | None:
-        """A record; None where there is none or it is damaged."""
+        """Return a record; None if it does not exist or is damaged."""
         text = self._files.load(KIND, id)
         return None if text is None else record_from(text)
 
     def ids(self) -> list[str]:
-        """All ids, the newest first."""
+        """Return all ids, newest first."""
         return sorted(filter(ID.fullmatch, self._files.names(KIND)), reverse=True)
 
     def stream(self, id: str, name: str) -> int:
-        """A descriptor that appends to what an action says (`out` or `err`)."""
+        """Return a descriptor that appends to the output of an action (`out` or `err`)."""
         return self.folder.append(self._said(id, name))
 
     def said(self, id: str) -> Said:
-        """What an action has said so far; only the beginning of very much."""
+        """Return the output of an action so far, truncated after `SHOWN_BYTES`."""
         return Said(*(self._beginning(self._said(id, name)) for name in ("out", "err")))
 
     def remove(self, id: str) -> None:
@@ -79,7 +79,7 @@ class Records:
             return ""
 
 
-# -P: a module search path without the current folder, so that a folder named `console` lying there starts nothing.
+# -P keeps the current folder out of the module search path, so a folder named `console` there is not imported.
 PYTHON = (sys.executable, "-P", "-m")
 COMMAND = (*PYTHON, "slotkeeper.console")
 CHILD = (*PYTHON, "slotkeeper.console.actions.child")
@@ -88,9 +88,10 @@ OWN = (*PYTHON, "slotkeeper.console.actions.own_child")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What shall be done: `words` follow `slotkeeper`, `key` is the thing that is acted on.
+    """A command to start: `words` are the arguments after `slotkeeper`, `key` is the object it acts on.
 
-    An own command's `words` follow `program`, and `shown` is what is run in the end.
+    For an own command, `words` are the arguments after `program`, and `shown` is the argument list that finally
+    runs.
     """
 
     words: tuple[str, ...]
@@ -102,7 +103,7 @@ class Order:
 
 
 class Runner:
-    """Starts commands over one state folder and reads how they ended."""
+    """Starts commands over one state folder, and reads their results."""
 
     def __init__(self, folder: Path, clock: Clock, command: Sequence[str] = COMMAND) -> None:
         self._folder = folder
@@ -113,7 +114,7 @@ class Runner:
         self._said: dict[str, Said] = {}
 
     def start(self, order: Order) -> str:
-        """Write the record, then start the command; its id. Raises Refused while the same action runs."""
+        """Write the record, start the command and return its id. Raises Refused while the same action is running."""
         records = Records(StateFolder.open(self._folder))
         for one in self.running() if order.listed else ():
             if one.record.what == order.what:
@@ -136,7 +137,7 @@ class Runner:
         return record.id
 
     def find(self, id: str) -> Action | None:
-        """One action as it is now; its record is read again once its processes have exited."""
+        """Return one action in its current state. Its record is read again after its processes have exited."""
         if id in self._ended:
             return self._ended[id]
         records = self._records()
@@ -153,7 +154,7 @@ class Runner:
         return found
 
     def said(self, id: str) -> Said:
-        """What it has said so far."""
+        """Return the output of an action so far."""
         if id in self._said:
             return self._said[id]
         records = self._records()
@@ -163,19 +164,19 @@ class Runner:
         return found
 
     def cancel(self, id: str) -> bool:
-        """Interrupt a command, as Ctrl-C does; False where its process has exited or is not on this host."""
+        """Interrupt a command, as Ctrl-C does; False if its process has exited or is not on this host."""
         found = self.find(id)
         command = found.record.command if found is not None and not found.over else None
         return command is not None and processes.interrupt(command)
 
     def recent(self) -> list[Action]:
-        """The retained actions without dry runs, the newest first."""
+        """Return the retained actions without dry runs, newest first."""
         records = self._records()
         found = [self.find(id) for id in (records.ids() if records else ())]
         return [one for one in found if one is not None and one.record.listed]
 
     def running(self) -> list[Action]:
-        """The running actions, without dry runs."""
+        """Return the running actions, without dry runs."""
         return [one for one in self.recent() if not one.over]
 
     def _records(self) -> Records | None:
@@ -184,7 +185,7 @@ class Runner:
     def _stage(self, record: Record) -> Stage:
         found = stage_of(record, processes.alive, self._clock.utc())
         if found is Stage.BEGINNING and self._children.get(record.id) == 0:
-            return Stage.GONE  # it was ours and has ended without a word
+            return Stage.GONE  # the child of this console exited and recorded nothing
         return found
 
     def _reap(self) -> None:
@@ -197,7 +198,7 @@ class Runner:
                 self._children[id] = 0 if ended else pid
 
     def _forget_old(self, records: Records) -> None:
-        """Keep the last hundred actions of a week, and dry runs for an hour; what is on its way is always kept."""
+        """Retain the last hundred actions for a week and dry runs for an hour. Running actions are always retained."""
         now, number = self._clock.utc(), 0
         for id in records.ids():
             one = self.find(id)
@@ -214,8 +215,8 @@ class Runner:
 
 
 def _spawn(words: Sequence[str], out: int, err: int) -> int:
-    """A child in a session of its own, without our terminal; no process has to wait for it. It prints there."""
-    defaults = [signal.SIGPIPE, signal.SIGINT]  # a shell may have had ours ignore it, and `cancel` sends it
+    """Start a detached child process in its own session, writing to these descriptors, and return its pid."""
+    defaults = [signal.SIGPIPE, signal.SIGINT]  # a shell may have set SIGINT to be ignored, and `cancel` sends it
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
         (os.POSIX_SPAWN_DUP2, out, 1),

@@ -1,6 +1,6 @@
-"""Every verb, declared once: the shell's command, the line of the menu, what `:` does, the last question, the outcome.
+"""Every verb, declared once: shell command, menu line, action of the `:` prompt, confirmation and outcome.
 
-To add a job verb that takes no more than a wait and a reason: a member here, and the function of its name in
+To add a job verb that takes only a wait and a reason, add a member here and the function of the same name in
 `slotkeeper.core.launch.control`. Pure.
 """
 
@@ -24,42 +24,42 @@ _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
 
 
 class OfJob(NamedTuple):
-    """What is done to a job."""
+    """A verb of a job."""
 
     name: str
-    """The word of the shell and behind `:`."""
+    """Its name in the shell and at the `:` prompt."""
     key: str
-    """Its letter in the menu."""
+    """Its key in the menu."""
     label: str
-    """Its line of the menu."""
+    """Its text in the menu."""
     requested: str
-    """What its outcome is held against."""
+    """The state that its outcome is compared with."""
     bound: str = ""
-    """What the list of keys says, where that is not its name."""
+    """Its text in the list of keys, if different from its name."""
     typed: str = ""
-    """What is said of it behind `:`, where it cannot be typed, nothing."""
+    """Its description at the `:` prompt; "" if it cannot be typed there."""
     means: str = ""
-    """What the last question says; nothing where it changes nothing and starts at once."""
+    """The text of its confirmation; "" if it changes nothing and starts at once."""
     why_not: Callable[[JobState, bool], str] = lambda state, lives: ""
-    """Why a job in that state, with or without a process here, does not allow it; "" where it does."""
+    """The reason why a job in that state, with or without a process on this host, does not allow it; "" if it does."""
     before_first_start: str = NEVER_STARTED
-    """The same of a job that was never started."""
+    """The reason for a job that was never started."""
     anywhere: bool = False
-    """Whether it can be had of a job that may run on another host."""
+    """Whether it is available for a job that may run on another host."""
     configured: bool = False
-    """Whether the job has to be in this configuration."""
+    """Whether the job must be in this configuration."""
     many: bool = False
-    """Whether several jobs can have it at once."""
+    """Whether it can be applied to several jobs at once."""
     final: bool = False
-    """Whether it cannot be undone: a reason and the job's name are typed."""
+    """Whether it cannot be undone, so that a reason and the job's name must be typed."""
     copies: bool = False
     """Whether a copy may follow, whose progress is shown."""
     command: tuple[str, ...] = ("jobs",)
-    """The words before its name in the shell."""
+    """The arguments before its name in the shell."""
     help: str = ""
-    """The shell's `--help`, where the verb takes no more than a wait and a reason."""
+    """Its `--help` text in the shell, if the verb takes only a wait and a reason."""
     reached: Callable[[JobStatus], bool] = lambda view: True
-    """Whether its effect is seen, where the shell waits for it."""
+    """Whether its effect is visible, for a shell that waits for it."""
 
 
 def _refused(state: JobState, event: JobEvent) -> str:
@@ -71,7 +71,7 @@ def _refused(state: JobState, event: JobEvent) -> str:
 
 
 class JobVerb(Enum):
-    """The verbs of a job, in the order of the menu; their values are their names."""
+    """The verbs of a job, in the order of the menu. Their values are their names."""
 
     STOP = OfJob(
         name="stop",
@@ -208,7 +208,7 @@ class JobVerb(Enum):
 
 
 def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
-    """Why a verb cannot be had of a job now; nothing where it can."""
+    """Return the reason why a verb is not available for a job now; "" if it is."""
     from slotkeeper.console.views.queries import refusal  # the shell declares its commands without the views
 
     does = verb.does
@@ -224,7 +224,7 @@ def why_not(verb: JobVerb, job: JobFacts, configured: Collection[str]) -> str:
 
 
 class OfSlot(NamedTuple):
-    """What is done to a slot: its name, its letter and line in the menu, and what is said of it behind `:`."""
+    """A verb of a slot: its name, its key and text in the menu, and its description at the `:` prompt."""
 
     name: str
     key: str = ""
@@ -233,7 +233,7 @@ class OfSlot(NamedTuple):
 
 
 class SlotVerb(Enum):
-    """The verbs of a slot, in the order of the menu; their values are the words of the shell."""
+    """The verbs of a slot, in the order of the menu. Their values are the names in the shell."""
 
     RESET = OfSlot(
         "reset", "r", "reset: plan first; its positions are backed up",
@@ -265,9 +265,9 @@ class SlotVerb(Enum):
 
 
 class OfEntry(NamedTuple):
-    """What is done to rows in quarantine: name, letter, line in the menu, what the last question says, if it is final.
+    """A verb of quarantined rows: name, key, text in the menu, text of the confirmation, and whether it is final.
 
-    With `every` key it is done to all that are held.
+    The key `every` applies it to all quarantined entries of the job.
     """
 
     name: str
@@ -279,7 +279,7 @@ class OfEntry(NamedTuple):
 
 
 class EntryVerb(Enum):
-    """The verbs of rows in quarantine; their values are the words of the shell."""
+    """The verbs of quarantined rows. Their values are the names in the shell."""
 
     REPLAY = OfEntry(
         "replay", "r", "R", "write into the target; rows that are rejected again stay here",

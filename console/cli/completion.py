@@ -1,7 +1,7 @@
-"""What a shell is offered for a command line that is being typed: commands, options, and names that are known here.
+"""Shell completion of a partly typed command line: commands, options, and the names found on this host.
 
-Names come from the configuration and the state folder: no server is asked, nothing is made, and nothing is loaded that
-speaks to one. What a person must type because something is lost (`--confirm`, `--rows`) is never offered.
+Names come from the configuration and the state folder. Completion queries no server, creates no file and imports no
+database driver. Confirmations of a loss (`--confirm`, `--rows`) are never offered.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.sqlite import Store
 
 FILES = "a file"
-"""Beside an offer: the shell completes names of files here."""
+"""The help of an offer that makes the shell complete file names."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=|-]*")
-"""What needs no quotes in any shell. The user types anything else: an object's name may hold a command."""
+"""Words that need no quotes in any shell. Other names are not offered: an object's name could contain a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One word that could stand here, and a few words about it."""
+    """One possible completion, and a short description."""
 
     word: str
     help: str = ""
 
 
 def offers(root: Any, names: Callable[[], Iterable[tuple[str, str]]], words: Sequence[str]) -> list[Offer]:
-    """What could stand in place of the last of `words`, which may be "", after the others.
+    """Return the completions of the last of `words`, which may be "", given the words before it.
 
-    `root` is the command of the whole program; `names` are its commands with their help, so that none is imported
-    to be listed. Raises what the parser raises for words that are wrong.
+    `root` is the program's top-level command. `names` are its commands with their help, so that listing them imports
+    none. Raises the parser's errors for wrong words.
     """
     typed = [str(Path(word).expanduser()) if word.startswith("~/") else word for word in words[:-1]]
     last, before = words[-1], ""
@@ -63,7 +63,7 @@ def _offers(root: Any, names: Callable[[], Iterable[tuple[str, str]]], typed: li
             return []
         command, typed = found, rest
     option = _valued(command, typed[-1]) if typed else None
-    parsed = typed[:-1] if option is not None else typed  # one without its value ends the parsing of all that follows
+    parsed = typed[:-1] if option is not None else typed  # an option without its value ends the parsing of later words
     context = command.make_context(command.name or "", list(parsed), parent=context, resilient_parsing=True)
     awaited = option or next((one for one in command.params if _open(one, context)), None)
     if awaited is not None and not (last.startswith("-") and awaited is not option):
@@ -78,7 +78,7 @@ def _as_offers(items: Iterable[Any]) -> list[Offer]:
 
 
 def _split(group: Any, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """The group's own options, the name of the command below it ("" where none was typed), and what follows that."""
+    """Return the group's own options, the name of the subcommand ("" if none was typed), and the words after it."""
     own: list[str] = []
     for place, word in enumerate(words):
         if not word.startswith("-") and not (own and _valued(group, own[-1])):
@@ -88,7 +88,7 @@ def _split(group: Any, words: Sequence[str]) -> tuple[list[str], str, list[str]]
 
 
 def _valued(command: Any, word: str) -> Any:
-    """The option that takes the next word as its value; None where this one is complete."""
+    """Return the option whose value is the next word; None if `word` needs no value."""
     return next((one for one in command.params if word in one.opts and not getattr(one, "is_flag", True)), None)
 
 
@@ -103,19 +103,19 @@ def _open(parameter: Any, context: Any) -> bool:
 
 
 def files(incomplete: str) -> list[tuple[str, str]]:
-    """The offer that makes the shell complete names of files."""
+    """Return the offer that makes the shell complete file names."""
     return [(incomplete, FILES)]
 
 
 def jobs(ctx: typer.Context) -> list[str]:
-    """Jobs of the configuration and those that were started here."""
+    """Return the jobs of the configuration and the jobs started from this state folder."""
     loaded = _loaded(ctx)
     known = {*loaded.jobs, *loaded.refused} if loaded else set[str]()
     return sorted({*known, *_in_store(ctx, lambda store: [row.name for row in store.jobs()])})
 
 
 def tables_read(ctx: typer.Context) -> list[str]:
-    """Tables that a configured job reads, of the job that was typed where one was."""
+    """Return the tables that configured jobs read: those of the typed job, if one was typed."""
     loaded, job = _loaded(ctx), ctx.params.get("job")
     found = {table for _, table in tables(loaded)} if loaded else set[str]()
     if loaded and job:
@@ -124,7 +124,7 @@ def tables_read(ctx: typer.Context) -> list[str]:
 
 
 def slots(ctx: typer.Context) -> list[str]:
-    """Slots of the configured jobs and those that were seen here, of the table that was typed where one was."""
+    """Return the slots of configured jobs and those seen on this host; of the typed table only, if one was typed."""
     from slotkeeper.core.state import observed
 
     loaded, table = _loaded(ctx), ctx.params.get("table")
@@ -134,19 +134,19 @@ def slots(ctx: typer.Context) -> list[str]:
 
 
 def sources(ctx: typer.Context) -> list[str]:
-    """Sources of the configuration."""
+    """Return the sources of the configuration."""
     loaded = _loaded(ctx)
     return sorted(loaded.sources) if loaded else []
 
 
 def sinks(ctx: typer.Context) -> list[str]:
-    """Sinks of the configuration."""
+    """Return the sinks of the configuration."""
     loaded = _loaded(ctx)
     return sorted(loaded.sinks) if loaded else []
 
 
 def dns(ctx: typer.Context) -> list[str]:
-    """DNs that jobs have reported of."""
+    """Return the DNs in the reports of jobs."""
 
     def reported(store: Store) -> Iterator[str]:
         for row in store.jobs():
@@ -156,7 +156,7 @@ def dns(ctx: typer.Context) -> list[str]:
 
 
 def plans(ctx: typer.Context) -> list[str]:
-    """Plans of resets that are kept in the state folder."""
+    """Return the reset plans stored in the state folder."""
     from slotkeeper.core.domain.reset_files import PLANS
     from slotkeeper.core.state.files import names
 
@@ -164,7 +164,7 @@ def plans(ctx: typer.Context) -> list[str]:
 
 
 def backups(ctx: typer.Context) -> list[str]:
-    """Backups of resets in the state folder."""
+    """Return the reset backups in the state folder."""
     from slotkeeper.core.domain.reset_files import BACKUPS
     from slotkeeper.core.state.files import names
 
@@ -176,7 +176,7 @@ def _jobs_of(loaded: Loaded | None, name: str = "") -> list[JobSpec]:
 
 
 def _loaded(ctx: typer.Context) -> Loaded | None:
-    """The configuration that the words typed so far mean; None where it cannot be used, or is not read."""
+    """Return the configuration selected by the words typed so far; None if it is unusable or not read."""
     if ctx.params.get("state_dir"):
         return None
     try:
@@ -191,7 +191,7 @@ def _folder(ctx: typer.Context) -> Path:
 
 
 def _in_store(ctx: typer.Context, ask: Callable[[Store], list[str]]) -> list[str]:
-    """What the state store knows; nothing where there is none."""
+    """Return the result of a query to the state store; empty if the store does not exist."""
     try:
         with Store.existing(_folder(ctx)) as store:
             return ask(store)

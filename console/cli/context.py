@@ -1,6 +1,6 @@
-"""What every command is given by the command line: the options that all commands share, and commands to be pasted.
+"""The part of the command line that all commands share: their common options, and commands to be pasted.
 
-Typer is not loaded here: the console is opened without it.
+This module does not load Typer, because the console opens without it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 VALUED = "--config"
 FLAGS = ("--ascii", "--mono", "--read-only")
 NOTE = "SLOTKEEPER_NOTE"
-"""The variable that holds what the Overview says of why the console was opened, a line each."""
+"""The variable with the reasons why the console was opened, one per line, for the Overview screen."""
 COMPLETING = "_SLOTKEEPER_COMPLETE"
-"""Set by a shell that completes a command line; the words are its arguments (`slotkeeper completion`)."""
+"""Set by a shell that completes a command line; the arguments are the words typed (`slotkeeper completion`)."""
 BY_CODE = "--exit-code"
 UNJUDGED = 3
-"""The exit code of a monitoring plugin that could not judge ("unknown")."""
+"""The exit code "unknown" of a monitoring plugin."""
 _NO_OPTIONS: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """`config` is --config (None where not typed); `ascii_only`, `mono` and `read_only` are the options so named."""
+    """The options that all commands share: `config` is the value of --config or None; the others are flags."""
 
     config: Path | None = None
     ascii_only: bool = False
@@ -42,18 +42,18 @@ class Invocation:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def load(self, options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
-        """The configuration that this command line means, without its refused jobs; raises ConfigError."""
+        """Load the configuration of this command line, without its rejected jobs. Raises ConfigError."""
         return load_usable(self.config, self.env, options)
 
 
 def of(ctx: typer.Context) -> Invocation:
-    """The invocation of the running command."""
+    """Return the invocation of the running command."""
     found = ctx.find_object(Invocation)
     return found if found is not None else Invocation()
 
 
 def bare(args: Sequence[str]) -> Invocation | None:
-    """The invocation of a line of shared options only; None for any other line, which a parser reads.
+    """Return the invocation of a command line that has shared options only; None for any other, which needs a parser.
 
     >>> [bare(args) is None for args in ([], ["--mono", "--config=c"], ["--config"], ["--help"], ["status"])]
     [False, False, True, True, True]
@@ -74,7 +74,7 @@ def bare(args: Sequence[str]) -> Invocation | None:
 
 
 def option(args: Sequence[str], name: str) -> str:
-    """The value of an option on a command line that is not parsed yet; "" where it is not given."""
+    """Return the value of an option on an unparsed command line; "" if it is not given."""
     for place, word in enumerate(args):
         if word == "--":
             break
@@ -86,9 +86,9 @@ def option(args: Sequence[str], name: str) -> str:
 
 
 def judges(args: Sequence[str]) -> bool:
-    """Whether a monitoring system reads the exit code: then whatever prevents a judgement is UNJUDGED.
+    """Return whether a monitoring system reads the exit code; any error before a verdict then exits with UNJUDGED.
 
-    A wrong command line too, by the Monitoring Plugins Development Guidelines ("Plugin Return Codes").
+    This includes a wrong command line (Monitoring Plugins Development Guidelines, "Plugin Return Codes").
 
     >>> judges(["status", "--exit-code"]), judges(["statsu", "--exit-code"]), judges(["x", "--", "--exit-code"])
     (True, True, False)
@@ -98,17 +98,17 @@ def judges(args: Sequence[str]) -> bool:
 
 
 def no_colour() -> bool:
-    """Whether the environment asks for none."""
+    """Return whether the environment disables colors (NO_COLOR)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
 def installed_version() -> str:
-    """The version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError, version  # loads the e-mail package
+    """Return the version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError, version  # imports the email package
 
     try:
         return version("slotkeeper")
-    except PackageNotFoundError:  # run from a folder that was never installed
+    except PackageNotFoundError:  # running from a folder without an installation
         return "unknown"
 
 
@@ -118,26 +118,26 @@ _PRINTED = re.compile(
 
 
 class _Given:
-    """What --config was, for this process."""
+    """The value of --config, for this process."""
 
     config = ""
 
 
 def config_given(config: str) -> None:
-    """Make every command that this process prints name that file; "" for none.
+    """Add `--config` with this file to every command that this process prints; "" for none.
 
-    Another shell does not know a --config of this command line. It finds `$SLOTKEEPER_CONFIG` and the default file.
+    Another shell does not have this command line's --config: it uses `$SLOTKEEPER_CONFIG` or the default file.
     """
     _Given.config = config
 
 
 def pasteable(text: str) -> str:
-    """A sentence or line with its commands as this process's user types them."""
+    """Return a text with its commands completed so that the user of this process can paste them."""
     return with_config(text, _Given.config)
 
 
 def with_config(text: str, config: str) -> str:
-    """A sentence whose commands name the configuration that they are for, so that they can be pasted.
+    """Return a text with --config added to its commands, so that they can be pasted.
 
     >>> with_config("wait, or `slotkeeper jobs start a`", "/srv/my etl.toml"), with_config("slotkeeper doctor", "")
     ("wait, or `slotkeeper --config '/srv/my etl.toml' jobs start a`", 'slotkeeper doctor')

@@ -1,7 +1,7 @@
-"""The only writer of stderr: what went wrong and what to do next, how far a command is, and each kind's exit code.
+"""The only writer of stderr: errors and their hints, progress, and the exit code of each kind of error.
 
-An error that we raise on purpose is shown in its own words. Anything else is a defect: one line, and the traceback in
-a log file that only its owner can read. Secrets are taken out of both.
+An error that Slotkeeper raises on purpose is shown with its own message. Any other error is a defect: stderr gets
+one line, and the traceback goes to a log file that only its owner can read. Secrets are removed from both.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from slotkeeper.core.redaction import masked
 
 _LIMIT = 2_000
 _TYPED = 20_000
-"""Of what is to be typed: cut it is of no use."""
+"""The limit of hints, which are typed: a truncated command is useless."""
 LOG_BYTES = 1 << 20
-"""A log of defects that is longer is rotated; one older file is retained."""
+"""The size at which the log of defects is rotated; one older file is retained."""
 
 
 class ExitCode(IntEnum):
-    """What the command says to a script (design section 9); DIFFERENT is a result, no error."""
+    """The exit code of a command (design section 9). DIFFERENT is a result, not an error."""
 
     FINE = 0
     FAILED = 1
@@ -60,7 +60,7 @@ EXIT_CODES: Mapping[ErrorKind, ExitCode] = {
 
 
 def report(error: BaseException, log: Path) -> ExitCode:
-    """Write the error to stderr and return its exit code; a defect's traceback goes to `log`."""
+    """Write an error to stderr and return its exit code. The traceback of a defect is appended to `log`."""
     if isinstance(error, SlotkeeperError) and error.kind is not ErrorKind.DEFECT:
         _say(str(error), error.hint)
         return ExitCode.USAGE if isinstance(error, ConfigError) else EXIT_CODES[error.kind]
@@ -71,13 +71,13 @@ def report(error: BaseException, log: Path) -> ExitCode:
 
 
 def usage(message: str, hint: str = "") -> ExitCode:
-    """Write to stderr what is wrong with the command line; the exit code."""
+    """Report a wrong command line on stderr and return the exit code."""
     _say(message, hint)
     return ExitCode.USAGE
 
 
 def with_hint(error: SlotkeeperError) -> str:
-    """The error and its hint on one line."""
+    """Return the error and its hint on one line."""
     return f"{error}" + (f" ({error.hint})" if error.hint else "")
 
 
@@ -87,7 +87,7 @@ def warn(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Write a line of progress to stderr; a script never needs it."""
+    """Write a progress message to stderr, which scripts can ignore."""
     _say(message)
 
 
@@ -98,12 +98,12 @@ def _say(message: str, hint: str = "") -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except OSError:  # stderr is closed; the exit code still tells
+    except OSError:  # stderr is closed; the exit code still reports the result
         pass
 
 
 def _logged(error: BaseException, log: Path) -> str:
-    """Append the traceback to the log; says where it is, or why it is nowhere."""
+    """Append the traceback to the log. Return the path of the log, or the reason why it was not written."""
     lines = masked("".join(traceback.format_exception(error)))
     stamp = datetime.now(timezone.utc).isoformat(timespec="seconds")
     try:
@@ -115,12 +115,12 @@ def _logged(error: BaseException, log: Path) -> str:
 
 
 def _appending(log: Path) -> int:
-    """A descriptor of the log, rotated where it has grown too long; OSError for a link or no regular file."""
+    """Open the log, rotated if it is too long. Raises OSError if it is a link or not a regular file."""
     make_folder(log.parent)
     with suppress(FileNotFoundError):
         if log.lstat().st_size > LOG_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
-    # O_NOFOLLOW: a user who can write to the folder must not redirect the log; O_NONBLOCK: nor block us
+    # O_NOFOLLOW: another user of the folder cannot redirect the log. O_NONBLOCK: a FIFO cannot block this process.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(log, flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -130,12 +130,12 @@ def _appending(log: Path) -> int:
 
 
 FIRST, AGAIN, AT_LEAST = 1.0, 1.0, 24.0
-"""Seconds before the first line, and between two: where another hundredth is done, and at least."""
+"""Seconds before the first line, between two lines if another hundredth is done, and between two lines at most."""
 _MONOTONIC = SystemClock().monotonic
 
 
 class Progress:
-    """Lines of progress for one thing, at a readable pace; `total` can change meanwhile."""
+    """Progress lines of one operation, at a readable rate. `total` can change while it runs."""
 
     def __init__(self, what: str, unit: str, monotonic: Callable[[], float] = _MONOTONIC) -> None:
         self._what, self._unit, self._monotonic = safe(what, 200), unit, monotonic
@@ -143,7 +143,7 @@ class Progress:
         self._said_at, self._said = self._began + FIRST - AGAIN, ""
 
     def at(self, done: int, total: int) -> None:
-        """Report that `done` of `total` is done."""
+        """Report that `done` of `total` units are done."""
         now = self._monotonic()
         share = f"{done / total:.2f}" if total else ""
         if now - self._said_at < (AGAIN if share != self._said else AT_LEAST):

@@ -1,7 +1,7 @@
-"""A first configuration: its text from what only its writer knows, targets that no job writes, and its new file.
+"""The first configuration: its text from the user's answers, target names that no other job writes, and its new file.
 
-Everything else is the default; `config.example.toml` names it all. Jobs of another user or of another host are not
-seen here.
+All other keys have their defaults; `config.example.toml` lists them. Jobs of other users or other hosts are not
+visible here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from slotkeeper.core.sources import registry as sources
 from slotkeeper.core.state.sqlite import Store
 
 NAMES = {"source": "warehouse", "sink": "mart"}
-"""What the two servers are called in the file."""
+"""The names of the two servers in the file."""
 FORM = "user@host:port/database"
 BARE_FORM = "user@host:port"
-"""Of a source whose login is for all databases of a server."""
+"""The form for a source whose login covers all databases of a server."""
 _SECTION = """\
 [{kind}s.{name}]
 {what} = {value}
@@ -58,7 +58,7 @@ _HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a server, and the login."""
+    """The address of a server, and the login."""
 
     host: str
     port: int
@@ -68,9 +68,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server with the files that belong to its login; `root_certificate` is None where there is none.
+    """A server and the files of its login; `root_certificate` is None if there is none.
 
-    `kind` is its name in the registry of sources, or of sinks.
+    `kind` is its name in the registry of sources or sinks.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class Server:
 
 
 def form_of(kind: str) -> str:
-    """The form in which the place of such a server is typed.
+    """Return the form in which the address of such a server is typed.
 
     >>> form_of("dws"), form_of("mysql")
     ('user@host:port/database', 'user@host:port')
@@ -89,7 +89,7 @@ def form_of(kind: str) -> str:
 
 
 def place_of(text: str, form: str = FORM) -> Place:
-    """A typed place; raises ConfigError.
+    """Parse a typed address. Raises ConfigError.
 
     >>> place_of("etl@source.example.com:8000/gaussdb")
     Place(host='source.example.com', port=8000, database='gaussdb', user='etl')
@@ -115,7 +115,7 @@ def place_of(text: str, form: str = FORM) -> Place:
 
 
 def text_of(source: Server, sink: Server, job: str, table: str, target: str) -> str:
-    """The text of the configuration file."""
+    """Return the text of the configuration file."""
     parts = [
         _HEAD + _server("source", "dialect", source),
         _server("sink", "kind", sink),
@@ -143,17 +143,17 @@ def _server(kind: str, what: str, server: Server) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A TOML basic string: JSON's, but for DEL."""
+    """Return a TOML basic string: identical to JSON's, except that DEL is escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 _UNREADABLE = (SlotkeeperError, OSError, ValueError)
-"""What is passed over: a broken configuration, and a path that this system refuses or that is closed to this user."""
+"""The errors that are ignored: a broken configuration, and a path that the system rejects or this user cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A job that writes a target, and the configuration that has it."""
+    """A job that writes a target, and its configuration file."""
 
     job: str
     config: Path
@@ -161,16 +161,16 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What other jobs already have: `loads` are their configurations, `jobs` the names that state folders record."""
+    """The jobs found on this host: `loads` are their configurations, `jobs` the names recorded in state folders."""
 
     loads: list[Loaded]
     jobs: dict[str, Path]
 
     complete: bool = True
-    """Whether all of them were read in time."""
+    """Whether all configurations were read in time."""
 
     def targets(self, sink: Place) -> dict[str, Writer]:
-        """By target: the jobs that write to this sink."""
+        """Return, by target, the jobs that write to this sink."""
         found: dict[str, Writer] = {}
         for loaded in self.loads:
             for job in loaded.jobs.values():
@@ -180,7 +180,7 @@ class Known:
         return found
 
     def names(self, source: Place) -> dict[str, Writer]:
-        """By name: the jobs that have it, or a slot of it at this source. The new job's slot has its job's name."""
+        """Return, by name, the jobs with that job or slot name at this source. A new slot has its job's name."""
         found = {name: Writer(name, config) for name, config in self.jobs.items()}
         for loaded in self.loads:
             for name in loaded.jobs:
@@ -192,14 +192,14 @@ class Known:
 
 
 READING_SECONDS = 10.0
-"""How long configurations are read: a folder may have thousands, and a network folder may not answer."""
+"""Time limit for reading configurations: a folder can hold thousands, and a network folder may not respond."""
 
 
 def known(env: Mapping[str, str], path: Path, seconds: float = READING_SECONDS) -> Known:
-    """The jobs of the usual configuration, of those beside `path`, and of those that recorded jobs started from.
+    """Return the jobs of the default configuration, of those in the folder of `path`, and of recorded jobs.
 
-    A configuration that cannot be read is passed over, as is what is not read within `seconds`: neither must block a
-    first job.
+    Configurations that cannot be read, or are not read within `seconds`, are ignored: they must not block a first
+    job.
     """
     loads, jobs = list[Loaded](), dict[str, Path]()
     reading = threading.Thread(target=_read, args=(env, path, loads, jobs), name="slotkeeper-known", daemon=True)
@@ -209,7 +209,7 @@ def known(env: Mapping[str, str], path: Path, seconds: float = READING_SECONDS) 
 
 
 def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[str, Path]) -> None:
-    """Add to `loads` and `jobs` one by one; what only lies beside `path` comes last."""
+    """Add to `loads` and `jobs` one by one. Other files in the folder of `path` come last."""
     pending: list[Path] = []
     for place in (partial(find, None, env), partial(default_path, env)):
         with suppress(*_UNREADABLE):
@@ -226,7 +226,7 @@ def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[st
     record(default_state_dir(env))
     with suppress(OSError):
         pending += sorted(path.absolute().parent.glob("*.toml"))
-    for config in pending:  # grows meanwhile
+    for config in pending:  # the list grows during iteration
         if config not in seen:
             seen.add(config)
             with suppress(*_UNREADABLE):
@@ -235,7 +235,7 @@ def _read(env: Mapping[str, str], path: Path, loads: list[Loaded], jobs: dict[st
 
 
 def free(name: str, taken: Collection[str]) -> str:
-    """The name itself, or with the first number that makes it free.
+    """Return the name, or the name with the first free number appended.
 
     >>> free("mart.orders", ("mart.orders", "mart.orders_2"))
     'mart.orders_3'
@@ -248,7 +248,7 @@ def free(name: str, taken: Collection[str]) -> str:
 
 
 def _recorded(folder: Path) -> dict[str, Path]:
-    """A state folder's jobs, with the configurations they started from; a cancelled job never writes again."""
+    """Return a state folder's jobs and their configurations, except cancelled jobs, which never write again."""
     with suppress(*_UNREADABLE):
         if folder.exists():
             with Store.existing(folder) as store:
@@ -258,7 +258,7 @@ def _recorded(folder: Path) -> dict[str, Path]:
 
 
 def _same(one: Endpoint, other: Place) -> bool:
-    """Whether both are the same database, as far as their names tell."""
+    """Return whether both are the same database, judged by host name, port and database name."""
     hosts = one.host.lower() == other.host.lower() or (loopback(one.host) and loopback(other.host))
     return hosts and (one.port, one.database) == (other.port, other.database)
 
@@ -267,12 +267,12 @@ _RIGHTS = 0o600
 
 
 def write_new(path: Path, content: str) -> None:
-    """Write a new file for its owner alone; raises FileExistsError where there is one."""
+    """Write a new file that only its owner can read. Raises FileExistsError if the file exists."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags, _RIGHTS)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             file.write(content)
-    except BaseException:  # what a full disk cuts off would be in the next one's way
+    except BaseException:  # a file truncated by a full disk would block the next attempt
         path.unlink(missing_ok=True)
         raise

@@ -1,7 +1,8 @@
-"""The only writer of stdout: lines, tables that fit a terminal, moments, JSON and JSON lines.
+"""The only writer of stdout: lines, tables that fit the terminal, times, JSON and JSON lines.
 
-Every cell passes `safe()`; JSON is ASCII and holds no control byte; known secrets are in neither. Unknown is None: "-"
-in a table, null in JSON. A moment for a person is UTC with the local time beside it; what a program reads stays UTC.
+Every cell is passed through `safe()`. JSON is ASCII without control bytes. Known secrets are masked in both. None
+means unknown: "-" in a table, null in JSON. Times for users are UTC followed by the local time; times for programs
+are UTC.
 """
 
 from __future__ import annotations
@@ -30,30 +31,30 @@ _NARROWEST = 6
 _GAP = "  "
 _COMMAND = re.compile(r"`[^`]+`")
 _GLUE = "\ue000"
-"""Stands for a blank that no line ends at."""
+"""Placeholder for a non-breaking space."""
 
 
 class Unwritten(OSError):
-    """Stdout takes no more, as on a full disk; a reader that has gone is a BrokenPipeError instead."""
+    """Stdout cannot be written, for example on a full disk. A closed pipe is a BrokenPipeError instead."""
 
 
 def line(text: object = "", ascii_only: bool = False) -> None:
-    """Write one line of text; control characters are shown escaped."""
+    """Write one line of text; control characters are escaped."""
     _write(context.pasteable(_cell(text, ascii_only, limit=10_000)) + "\n")
 
 
 def raw(text: str) -> None:
-    """Write one line for a program: control characters are shown escaped, but for tabs."""
+    """Write one line for a program; control characters except tabs are escaped."""
     _write("\t".join(safe(each, 10_000) for each in text.split("\t")) + "\n")
 
 
 def stored(text: bytes) -> None:
-    """One line as it is stored; any other byte is made visible."""
+    """Write one stored line as it is, with other bytes escaped."""
     _write(safe(text, 4 * len(text) + 4) + "\n")
 
 
 def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
-    """A label and its text over as many lines as it takes; what stands in backticks is pasted, so it stays on one."""
+    """Write a label and its wrapped text. A command in backticks stays on one line, so that it can be pasted."""
     indent = " " * (len(label) + 2)
     first = f"{label}  " if label else ""
     lines = textwrap.wrap(
@@ -61,7 +62,7 @@ def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
         WIDTH,
         initial_indent=first,
         subsequent_indent=indent if label else "",
-        break_long_words=False,  # a name or an option in two pieces is neither
+        break_long_words=False,  # a broken name or option cannot be pasted
         break_on_hyphens=False,
     )
     for each in lines:
@@ -69,7 +70,7 @@ def paragraph(label: str, text: str, ascii_only: bool = False) -> None:
 
 
 def block(text: str) -> None:
-    """Several lines that are ours (help texts); each made visible, their line ends kept."""
+    """Write several lines of Slotkeeper's own text (help). Control characters are escaped, line ends are preserved."""
     _write("".join(safe(each, 10_000) + "\n" for each in text.splitlines()))
 
 
@@ -80,9 +81,9 @@ def table(
     width: int | None = None,
     spare: Sequence[str] = (),
 ) -> None:
-    """Rows under headers, fitted to `width` columns (default: the terminal's; nothing is cut where there is none).
+    """Write rows under headers, fitted to `width` columns (default: the terminal's; unlimited without a terminal).
 
-    `spare` are headers whose columns are left out first, in that order, as long as something would be cut.
+    The columns in `spare` are omitted first, in that order, as long as other cells would be truncated.
     """
     terminal = max(40, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else sys.maxsize
     for each in table_lines(headers, rows, ascii_only, width or terminal, spare):
@@ -90,32 +91,32 @@ def table(
 
 
 def second(moment: datetime | None) -> str | None:
-    """A moment to the second, for people: UTC, and the local time beside it."""
+    """Return a time to the second, for users: UTC, and the local time beside it."""
     return None if moment is None else both(moment)
 
 
 def as_json(value: object) -> None:
-    """One JSON value on one line."""
+    """Write one JSON value on one line."""
     _write(json_text(value) + "\n")
 
 
 def as_jsonl(values: Iterable[object]) -> None:
-    """One JSON value a line, each flushed as it comes."""
+    """Write one JSON value per line, and flush each."""
     for value in values:
         as_json(value)
         sys.stdout.flush()
 
 
 def json_text(value: object) -> str:
-    """JSON in ASCII without control bytes; times as RFC 3339 in UTC, not-a-number as null."""
+    """Return JSON in ASCII without control bytes; times as RFC 3339 in UTC, NaN and infinities as null."""
     text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False)
-    return text.replace("\x7f", "\\u007f")  # the one control character that json leaves raw
+    return text.replace("\x7f", "\\u007f")  # the only control character that json does not escape
 
 
 def table_lines(
     headers: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool, width: int, spare: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of a table; columns that are too wide for `width` are cut, the widest first, `spare` ones left out.
+    """Return the lines of a table. Above `width`, omit the `spare` columns, then truncate the widest ones.
 
     >>> table_lines(["job", "lag"], [["orders", 12], ["x", None]], True, 80)
     ['job     lag', '------  ---', 'orders   12', 'x         -']
@@ -162,7 +163,7 @@ def _numeric(values: list[object]) -> bool:
 
 
 def _fit(rows: list[list[str]], width: int) -> list[int]:
-    """Column widths whose sum fits; columns go down to a few characters and no further."""
+    """Return column widths whose sum fits. No column becomes narrower than `_NARROWEST`."""
     widths = [max(_columns(row[i]) for row in rows) for i in range(len(rows[0]))]
     room = width - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room and max(widths) > _NARROWEST:
@@ -172,7 +173,7 @@ def _fit(rows: list[list[str]], width: int) -> list[int]:
 
 
 def _columns(text: str) -> int:
-    """How many terminal columns a text takes: wide characters two, combining ones none."""
+    """Return the number of terminal columns of a text: two for a wide character, none for a combining one."""
     return sum(map(_advance, text))
 
 
@@ -190,7 +191,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """The beginning of a text and two dots, in `width` columns."""
+    """Return the beginning of a text and two dots, in `width` columns."""
     kept, taken = "", 0
     for character in text:
         taken += _advance(character)
@@ -201,7 +202,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _plain(value: object) -> object:
-    """A value as what JSON knows."""
+    """Convert a value to types that JSON supports."""
     if isinstance(value, Enum):
         return _plain(value.value)
     if isinstance(value, str):
@@ -236,9 +237,9 @@ CLOCK = "%H:%M:%S"
 
 
 def both(moment: datetime, form: str = FULL) -> str:
-    """UTC in this form, and the local time with its offset where this machine (TZ, or /etc/localtime) has another.
+    """Return the time in UTC, followed by the local time with its offset if the host (TZ, /etc/localtime) differs.
 
-    The day is said where it is another one.
+    The local date is included if it differs from the UTC date.
 
     >>> both(datetime(2026, 1, 31, 23, 30, tzinfo=timezone.utc)).partition(" ")[0]
     '2026-01-31T23:30:00Z'
@@ -248,7 +249,7 @@ def both(moment: datetime, form: str = FULL) -> str:
 
 
 def _beside(utc: datetime, here: datetime) -> str:
-    """The local time in brackets, "" where it is UTC.
+    """Return the local time in parentheses; "" if it equals UTC.
 
     >>> there = timezone(timedelta(hours=1))
     >>> late = datetime(2026, 1, 31, 23, 30, tzinfo=timezone.utc)

@@ -1,7 +1,7 @@
-"""What a command line chose of the configuration: a job by its name, a table, the state folder, with a helpful refusal.
+"""The parts of the configuration that a command line selects: a job, a table, the state folder.
 
-The arguments and options that several commands share are here, each with its words for the help; an option of one
-command stands with that command. Loads no database driver.
+Errors name alternatives. Arguments and options that several commands share are defined here, with their help; others
+are defined with their command. Loads no database driver.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for 
 
 
 def _named(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
-    """The table; ConfigError for an empty one that was typed, as by a variable that is not set."""
+    """Return the table. Raises ConfigError if an empty one was typed, for example from an unset variable."""
     source = ctx.get_parameter_source(param.name or "")
     if source is not None and source.name == "COMMANDLINE" and not value.strip():
         raise ConfigError("--table is empty", "name one table as schema.table; without --table it is the whole job")
@@ -72,7 +72,7 @@ ConfirmSlot = Annotated[str, typer.Option("--confirm", metavar="SLOT", help="the
 
 
 def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """The configuration and a job of it; raises ConfigError with what refused it, or with the nearest name."""
+    """Return the configuration and one of its jobs. Raises ConfigError: the job's own, or one with the nearest name."""
     loaded = context.of(ctx).load()
     if name in loaded.jobs:
         return loaded, loaded.jobs[name]
@@ -84,33 +84,34 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
 
 
 def starting(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
-    """As `job_of`, for a job that is to start: warnings about its connections go to stderr.
+    """Do the same as `job_of` for a job that is to start, and write warnings about its connections to stderr.
 
-    Raises ConfigError also where a password's file or variable cannot be read: its driver would find that out late.
+    Raises ConfigError also if a password's file or variable cannot be read, which its driver would discover only
+    later.
     """
     loaded, job = job_of(ctx, name)
     for warning in job_warnings(job):
         diagnostics.warn(warning)
     for endpoint in filter(None, (job.source, job.sink, job.store)):
         for ref in (endpoint.password, endpoint.sslpassword):
-            if ref.how != "command":  # which may ask somebody, and is asked by the driver
+            if ref.how != "command":  # a command can prompt the user, and the driver runs it
                 secrets.resolve(ref)
     return loaded, job
 
 
 def refuse_refused(loaded: Loaded | None, store: Store, job: str) -> None:
-    """Raise the error of a rejected job that never ran here, instead of saying that it is unknown."""
+    """Raise the error of a rejected job that never ran on this host, instead of reporting it as unknown."""
     if loaded is not None and job in loaded.refused and store.job(job) is None:
         raise loaded.refused[job]
 
 
 def refused(loaded: Loaded | None) -> dict[str, str]:
-    """The jobs that the configuration rejects while others run, each with its error and hint."""
+    """Return the jobs that the configuration rejects while others run, each with its error and hint."""
     return {name: diagnostics.with_hint(error) for name, error in (loaded.refused if loaded else {}).items()}
 
 
 def tell_refused(loaded: Loaded | None) -> dict[str, str]:
-    """The same jobs, after a warning for each on stderr."""
+    """Return the same jobs, after writing a warning for each to stderr."""
     found = refused(loaded)
     for name, sentence in found.items():
         diagnostics.warn(f"job {name} is refused: {sentence}")
@@ -118,13 +119,13 @@ def tell_refused(loaded: Loaded | None) -> dict[str, str]:
 
 
 def tell_unreadable(loaded: Loaded | None) -> None:
-    """Write a warning for each job one of whose password files cannot be read."""
+    """Write a warning for each job with a password file that cannot be read."""
     for name, error in unreadable(loaded).items() if loaded else ():
         diagnostics.warn(f"job {name}: {diagnostics.with_hint(error)}")
 
 
 def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Path]:
-    """The configuration, where one is read, and the state folder: `given`, the configured one, or the default."""
+    """Return the configuration, if one is read, and the state folder: `given`, the configured one, or the default."""
     if given is not None:
         return None, given
     shared = context.of(ctx)
@@ -136,7 +137,7 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
 
 
 def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
-    """(source, table) of what was asked for; a table that no job reads needs one source to ask."""
+    """Return the selected (source, table) pairs. For a table that no job reads, exactly one source must be selected."""
     if source and source not in loaded.sources:
         raise ConfigError(f"unknown source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
     found = tables(loaded, source, table)
@@ -149,7 +150,7 @@ def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
 
 
 def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
-    """The one (source, table) that was asked for; raises ConfigError where several sources have it."""
+    """Return the selected (source, table) pair. Raises ConfigError if several sources have the table."""
     found = places(loaded, source, table)
     if len(found) > 1:
         names = ", ".join(name for name, _ in found)
@@ -158,9 +159,9 @@ def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
 
 
 def milliseconds(text: str, low: int = 0, high: int = values.DAY) -> int:
-    """A typed duration ("500ms", "10m") in milliseconds. A number without a unit is rejected, except 0.
+    """Return a typed duration ("500ms", "10m") in milliseconds. A number without a unit is rejected, except 0.
 
-    A configuration documents the unit of each key; on a command line people mean seconds.
+    A configuration documents the unit of each key; on a command line users mean seconds.
     """
     bare = text.strip()
     if bare.replace(".", "", 1).isdecimal() and float(bare):
@@ -172,12 +173,12 @@ def milliseconds(text: str, low: int = 0, high: int = values.DAY) -> int:
 
 
 def seconds(text: str, low: int = 0, high: int = values.DAY) -> float:
-    """The same in seconds."""
+    """Return a typed duration in seconds."""
     return milliseconds(text, low, high) / 1000
 
 
 def moment(text: str) -> datetime:
-    """A typed moment with its offset from UTC."""
+    """Return a typed time, which must include its offset from UTC."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
@@ -188,5 +189,5 @@ def moment(text: str) -> datetime:
 
 
 def ascii_only(ctx: typer.Context) -> bool:
-    """Whether plain ASCII was asked for."""
+    """Return whether plain ASCII output is selected."""
     return context.of(ctx).ascii_only

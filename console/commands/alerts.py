@@ -1,6 +1,6 @@
-"""`slotkeeper alerts list|ack|unack|silence|test`: what is sent without a console, and how users answer it.
+"""`slotkeeper alerts list|ack|unack|silence|test`: the alerts that are sent without a console, and users' answers.
 
-What is said here counts on the console's Alerts screen too, and the other way round.
+Acknowledgements and silences made here apply on the console's Alerts screen too, and vice versa.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept wi
 
 
 def _seconds(text: str) -> float:
-    """A typed duration, four weeks at most."""
+    """Return a typed duration in seconds, at most four weeks."""
     return select.seconds(text, 1_000, 4 * values.WEEK)
 
 
@@ -47,17 +47,17 @@ class Shown:
     fault: Fault
     firing: Firing | None
     ack: Ack | None
-    """What covers it now."""
+    """The acknowledgement or silence that covers it now."""
 
 
 @app.callback()
 def alerts() -> None:
-    """What is wrong and who was told: list, acknowledge, silence, test."""
+    """Current alerts and their notifications: list, acknowledge, silence, test."""
 
 
 @app.command("list")
 def list_alerts(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = None) -> None:
-    """What holds now, the worst first, and what was told and said of it; no server is asked."""
+    """List current alerts, the worst first, with their notifications and acknowledgements; queries no server."""
     found, now = _found(ctx, state_dir)
     if as_json:
         output.as_json({"alerts": [_values(one, now) for one in found]})
@@ -107,7 +107,7 @@ def silence(
 
 @app.command()
 def test(ctx: typer.Context, as_json: OneJson = False) -> None:
-    """Run the command of [alerts] with one notification that is labelled as a test; 1: it did not take it."""
+    """Run the command of [alerts] with one test notification; exit code 1 if the command fails."""
     loaded = context.of(ctx).load()
     if not loaded.alerts.command:
         hint = f"set command in [alerts]: {see('alerts', 'Configuration')}"
@@ -138,9 +138,9 @@ def _found(ctx: typer.Context, state_dir: StateDir) -> tuple[list[Shown], dateti
 def _change(
     ctx: typer.Context, which: str, state_dir: StateDir, change: Callable[[AckFile, tuple[str, ...]], object]
 ) -> Shown:
-    """Change the acknowledgement of the alert that was named; raises Refused where there is none.
+    """Change the acknowledgement of the named alert. Raises Refused if there is none.
 
-    A position in the list does not identify an alert: a moment later another one may have it.
+    The position in the list does not identify an alert, because the list can change at any time.
     """
     found, _ = _found(ctx, state_dir)
     one = next((each for each in found if which == each.fault.id), None)

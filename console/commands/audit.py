@@ -1,4 +1,4 @@
-"""`slotkeeper audit`: who did what to which slot or job, why, what was seen afterwards; and what is proven."""
+"""`slotkeeper audit`: who changed which slot or job, why, and with which result; and whether the audit is unaltered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_lines(
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text, with the result per DN")] = False,
     state_dir: StateDir = None,
 ) -> None:
-    """The newest lines, the newest first: an intent before an action, its outcome after it."""
+    """List the newest lines first: an intent before an action, its outcome after it."""
     audit = Audit(StateFolder.looked_at(select.state_of(ctx, state_dir)[1]))
     found = audit.read(limit)
     if as_json:
@@ -52,7 +52,7 @@ def export(
     ] = "",
     state_dir: StateDir = None,
 ) -> None:
-    """Every line as it is stored, the oldest first: one JSON object a line, for journald, syslog or a file."""
+    """Print every line as stored, the oldest first: one JSON object per line, for journald, syslog or a file."""
     start = select.moment(since) if since else None
     audit = Audit(StateFolder.looked_at(select.state_of(ctx, state_dir)[1]))
     found = audit.stored()
@@ -65,9 +65,9 @@ def export(
 
 @app.command()
 def accept(ctx: typer.Context, reason: Reason = "", state_dir: StateDir = None) -> None:
-    """Record lines of an earlier version, which have no hash, as they are now; compare them with a backup first.
+    """Accept lines of an earlier version, which have no hash, as they are now; compare them with a backup first.
 
-    Refused where anything else speaks against the audit, or a sink does not answer.
+    Refused if the audit differs in any other way, or if a sink does not answer.
     """
     from slotkeeper.core.services.audit import prove  # loads the database driver
 
@@ -87,9 +87,9 @@ def accept(ctx: typer.Context, reason: Reason = "", state_dir: StateDir = None) 
 
 @app.command()
 def verify(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDir = None) -> None:
-    """Whether every line is as it was written: 0 nothing speaks against it, 4 a line differs, 5 a sink is silent.
+    """Verify that every line is as written: 0 no difference found, 4 a line differs, 5 a sink does not answer.
 
-    Lines name the one before them, and sinks have copies; what neither can prove is said.
+    Each line contains the hash of the previous one, and sinks store copies; the output lists what neither can prove.
     """
     from slotkeeper.core.services.audit import prove  # loads the database driver
 
@@ -118,7 +118,7 @@ def _as_json(audit: Audit, proof: Proof) -> dict[str, object]:
 
 
 def _sink(one: SinkProof) -> dict[str, object]:
-    """The answer of one sink; null where it did not answer."""
+    """Return the answer of one sink; null if it did not answer."""
     found = one.compared
     return {
         "name": one.name,

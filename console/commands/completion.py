@@ -1,7 +1,7 @@
-"""`slotkeeper completion SHELL`: the lines that let a shell complete our command lines.
+"""`slotkeeper completion SHELL`: the script that makes a shell complete Slotkeeper's command lines.
 
-Each script hands the words over as they were typed and takes one offer a line, `word<TAB>help`; a line without a word
-asks for names of files. No answer is evaluated.
+Each script passes on the words as typed and reads one offer per line, `word<TAB>help`. A line without a word makes
+the shell complete file names. No output is evaluated as code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ app = typer.Typer(help="Let a shell complete commands, options and names.", add_
 
 
 class Shell(Enum):
-    """The shells whose scripts are here."""
+    """The shells with a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -82,5 +82,5 @@ SCRIPTS = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
 
 @app.command()
 def completion(shell: Annotated[Shell, typer.Argument(metavar="|".join(each.value for each in Shell))]) -> None:
-    """Print what SHELL reads at its start: bash, zsh: eval "$(slotkeeper completion bash)"; fish: ... | source."""
+    """Print the completion script of a shell: bash, zsh: eval "$(slotkeeper completion bash)"; fish: ... | source."""
     output.block(SCRIPTS[shell].replace("ASKING", COMPLETING))

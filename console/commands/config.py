@@ -18,10 +18,10 @@ app = typer.Typer(help="Check and show the configuration.")
 
 @app.command()
 def check(ctx: typer.Context, as_json: OneJson = False) -> None:
-    """Read the configuration and say whether it can be used; connects to nothing."""
+    """Read the configuration and report whether it is valid; connects to no server."""
     loaded = context.of(ctx).load()
     StateFolder.existing(loaded.state_dir)
-    # of passwords too plain to be masked in a server's texts; commands for passwords are not run
+    # warn of passwords too plain to mask in a server's messages; password commands are not run
     places = {f"sources.{name}": entry.endpoint.password for name, entry in loaded.sources.items()}
     places |= {f"sinks.{name}": entry.endpoint.password for name, entry in loaded.sinks.items()}
     places |= {f"jobs.{name}.spark": job.spark.secret for name, job in loaded.jobs.items()}
@@ -57,7 +57,7 @@ def show(
     origin: Annotated[bool, typer.Option("--origin", help="also show where each value came from")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, keys with values and origins")] = False,
 ) -> None:
-    """Show every effective value of what can be used; secrets appear as references only."""
+    """Show every effective value of the valid configuration; secrets appear as references only."""
     shared = context.of(ctx)
     loaded = shared.load()
     if as_json:
@@ -74,7 +74,7 @@ def show(
 
 
 def _refuse(loaded: Loaded) -> None:
-    """Write the error of every rejected job and exit with the code of a wrong configuration; nothing without one."""
+    """Write the error of every rejected job and exit with the code of a wrong configuration, if there are any."""
     codes = [diagnostics.usage(str(error), error.hint) for error in loaded.refused.values()]
     if codes:
         raise typer.Exit(int(codes[0]))

@@ -1,8 +1,8 @@
-"""`slotkeeper docs`: list the pages of the documentation that an installation has, and open one.
+"""`slotkeeper docs`: list the installed documentation pages, and open one.
 
-The pages are `docs/*.md` of the checkout, and the example units: `console/docs` is a link to the checkout's folder, so
-that a wheel has them as data of this package. On a terminal a page is rendered and shown in the pager; anywhere else
-its Markdown is printed as it is.
+The pages are `docs/*.md` of the checkout and the example units. `console/docs` is a link to the checkout's folder,
+so that a wheel includes them as package data. On a terminal a page is rendered and shown in the pager; otherwise its
+Markdown is printed unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: `name` as it is typed, `text` from `section` (an anchor) on, or whole where that is empty."""
+    """One page: `name` as typed; `text` starts at `section` (an anchor), or is the whole page if `section` is empty."""
 
     name: str
     title: str
@@ -43,22 +43,22 @@ class Page:
 
     @property
     def markdown(self) -> bool:
-        """Whether it is Markdown; the other pages are files to copy."""
+        """Whether the page is Markdown. The other pages are files to copy."""
         return "/" not in self.name
 
 
 def names() -> list[str]:
-    """What `slotkeeper docs` opens, in the order of its list."""
+    """Return the names that `slotkeeper docs` opens, in the order of its list."""
     return list(_files())
 
 
 def titles() -> list[tuple[str, str]]:
-    """Each page's name and title."""
+    """Return each page's name and title."""
     return [(name, _title(name, file.read_text("utf-8"))) for name, file in _files().items()]
 
 
 def page_named(typed: str) -> Page:
-    """The page that is typed as PAGE or PAGE#SECTION; raises ConfigError that names those there are."""
+    """Return the page for PAGE or PAGE#SECTION. Raises ConfigError with the nearest name, or how to list pages."""
     asked, _, section = typed.partition("#")
     files = _files()
     name = asked if asked in files else asked.removeprefix("docs/").removesuffix(".md").lower()
@@ -85,13 +85,13 @@ def _files() -> dict[str, Traversable]:
 
 
 def _title(name: str, text: str) -> str:
-    """The first heading of a page; what a unit is for."""
+    """Return the first heading of a page, or the description of a unit."""
     found = re.search(r"^Description=(.+)$" if "/" in name else r"^# (.+)$", text, re.MULTILINE)
     return found[1] if found else ""
 
 
 def _headings(text: str) -> list[tuple[int, str]]:
-    """The line number and the anchor of each heading; what looks like one in a block of code is none."""
+    """Return the line number and the anchor of each heading outside code blocks."""
     found, fenced = [], False
     for at, line in enumerate(text.splitlines()):
         if _FENCE.match(line):
@@ -102,7 +102,7 @@ def _headings(text: str) -> list[tuple[int, str]]:
 
 
 def _section(text: str, section: str) -> tuple[int, str] | None:
-    """Where a section starts, and its anchor: the one of that name, else the first that starts so."""
+    """Return the position of a section and its anchor: an exact match, otherwise the first anchor with that prefix."""
     headings = _headings(text)
     for fits in (str.__eq__, str.startswith):
         for at, name in headings:
@@ -115,7 +115,7 @@ app = typer.Typer(help="Read the documentation.", add_completion=False)
 
 _PAGER = "less"
 _WIDEST = 100
-"""Columns of text at most, however wide the terminal is."""
+"""Maximum columns of text, however wide the terminal is."""
 
 
 @app.command()
@@ -126,7 +126,7 @@ def docs(
     ] = "",
     as_json: select.Json = False,
 ) -> None:
-    """List the pages of the documentation; open PAGE, at a section with PAGE#SECTION."""
+    """List the documentation pages; open PAGE, at a section with PAGE#SECTION."""
     if not page:
         listed = titles()
         if as_json:
@@ -145,14 +145,14 @@ def docs(
 
 
 def _open(page: Page, invocation: context.Invocation) -> None:
-    """Show a page in $PAGER, or in less where there is one; print it otherwise."""
+    """Show a page in $PAGER, or in less if $PAGER is not set; print it if that program is not installed."""
     words = _pager(invocation.env.get("PAGER", ""))
     if shutil.which(words[0]) is None:
         output.block(_rendered(page, colour=False, ascii_only=invocation.ascii_only))
         return
     text = _rendered(page, colour=not invocation.mono, ascii_only=invocation.ascii_only)
     env = handover.environment()
-    env.setdefault("LESS", "FRX")  # a page of one screen is only printed; colours are shown as such
+    env.setdefault("LESS", "FRX")  # a page that fits one screen is not paged; colors pass through
     try:
         pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=env)
     except OSError as error:
@@ -161,13 +161,13 @@ def _open(page: Page, invocation: context.Invocation) -> None:
     with pager:
         rest: bytes | None = text.encode()
         while pager.poll() is None:
-            with suppress(KeyboardInterrupt):  # Ctrl-C is the pager's
+            with suppress(KeyboardInterrupt):  # Ctrl-C is for the pager
                 pager.communicate(rest)
             rest = None
 
 
 def _pager(said: str) -> list[str]:
-    """The words of $PAGER; raises ConfigError for a quote without its end."""
+    """Split $PAGER into words. Raises ConfigError for an unclosed quote."""
     try:
         return shlex.split(said) or [_PAGER]
     except ValueError as error:
@@ -179,7 +179,7 @@ def _rendered(page: Page, colour: bool, ascii_only: bool) -> str:
         return page.text
     if ascii_only:
         return page.text.encode("ascii", "backslashreplace").decode()
-    from rich.console import Console  # for a terminal only
+    from rich.console import Console  # loaded only for a terminal
     from rich.markdown import Markdown
 
     width = min(_WIDEST, shutil.get_terminal_size().columns)

@@ -1,6 +1,6 @@
-"""`slotkeeper doctor`: does this machine, does each server have what the configured jobs need? Nothing is changed.
+"""`slotkeeper doctor`: check that this host and each server meet the needs of the configured jobs. Changes nothing.
 
-Here: Java and Spark, memory, the state folder, logind. Spark's own Python is asked in a process of its own.
+On this host: Java and Spark, memory, the state folder, logind. A separate process checks the Python that runs Spark.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _ASK_JAVA = (
 _JAVA_SECONDS = 60.0
 _HOST = "this host"
 _MOST_BYTES = 1024 * 1024
-"""Of an answer about Java, and of a file of logind's: either has some hundred bytes."""
+"""The limit for an answer about Java and for a file of logind, each of which has some hundred bytes."""
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BESIDE_HEAP = 300 << 20
-"""What a JVM takes beside its heap, and a place's worker: measured 250 to 320 MB in all with a small heap."""
+"""Memory of a JVM outside its heap, with the worker of one slot: measured 250 to 320 MB in total with a small heap."""
 _PER_TASK = 80 << 20
 _MASTER_SECONDS = 5.0
 _WORKERS = f"its workers need Python with {WORKERS_NEED}, and each password_file, password_env or password_command"
@@ -99,8 +99,8 @@ def doctor(
 
     Exit code 1: a check failed; 5: no check failed, but a server did not answer.
 
-    With --probe SOURCE: ask that cluster, on scratch tables of its own that it drops again, how it behaves where its
-    vendor documents nothing. Where the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.
+    With --probe SOURCE: test that cluster's undocumented behavior on scratch tables, which are created and dropped.
+    If the source is PROD, a dry run unless --execute --reason TEXT --confirm SOURCE.
     """
     loaded = context.of(ctx).load()
     if probe:
@@ -122,7 +122,7 @@ def doctor(
 
 
 def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Finding]:
-    """The findings on this host and at each server, all asked at once; a late answer is a finding of its own."""
+    """Return the findings on this host and at each server, checked concurrently. A late answer is a finding, too."""
     looking.passwords([one.endpoint for one in loaded.sources.values()])
     looking.passwords([one.endpoint for one in loaded.sinks.values()])
     lists: dict[str, list[Finding]] = {}
@@ -157,7 +157,7 @@ def _check_source(loaded: Loaded, source: SourceEntry, seen: list[Finding]) -> l
 
 
 def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Finding]:
-    """The findings of the last probe of a source, where there was one."""
+    """Return the finding of the last probe of a source, if there was one."""
     if kept is None:
         return
     right = kept.get("reader_right") is True
@@ -181,11 +181,11 @@ def _print(ctx: typer.Context, found: list[Finding], scripts: list[tuple[str, li
             output.line(statement, ascii_only)
 
 
-# -- this machine ---------------------------------------------------------------------------------------------------
+# -- this host ------------------------------------------------------------------------------------------------------
 
 
 def here(loaded: Loaded, root: Path = Path("/")) -> Iterator[Finding]:
-    """The findings about this host; `root` is where system settings are."""
+    """Return the findings about this host. `root` is the root of the file system with the system settings."""
     yield from memory(loaded.jobs, psutil.virtual_memory().available)
     yield state_folder(loaded.state_dir)
     for warning in loaded.warnings:
@@ -213,14 +213,14 @@ def _ask_java() -> Mapping[str, str]:
 
 
 def java_finding(answer: Mapping[str, str]) -> Finding:
-    """Which Java Spark would run on, or why there is none."""
+    """Return the Java that Spark would use, or the reason why there is none."""
     if "error" in answer:
         return Finding("java", Level.FAIL, answer["error"])
     return Finding("java", Level.OK, f"{answer['version']} in {answer['home']} (found by {answer['origin']})")
 
 
 def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
-    """What each job's driver may take, and whether all of them together fit into what is free."""
+    """Return the memory needed by each job's driver, and whether all jobs together fit into the available memory."""
     needs = {name: needed_bytes(job) for name, job in jobs.items()}
     for name, job in jobs.items():
         text = f"driver heap {job.spark.driver_memory}, {job.spark.master}: about {needs[name] >> 20} MiB in all"
@@ -234,9 +234,9 @@ def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
 
 
 def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
-    """Whether a standalone cluster's master takes connections, and whether it takes submissions without the secret.
+    """Check whether a standalone cluster's master accepts connections, and submissions without the secret.
 
-    What it says to a secret, and a REST server on another port, shows at a job's start.
+    Whether it accepts the secret, and a REST server on another port, are only checked at a job's start.
     """
     asked: dict[str, list[str]] = {}
     for name, job in jobs.items():
@@ -264,8 +264,9 @@ def _no_answer(host: str, port: int) -> str:
 
 
 def needed_bytes(job: JobSpec) -> int:
-    """An estimate: heap, what a JVM takes beside it, and a Python worker for each place here; a local cluster's workers
-    are JVMs of their own.
+    """Estimate a job's memory: heap, JVM memory outside it, and a Python worker per task slot on this host.
+
+    The workers of a local cluster are JVMs of their own.
     """
     spelled = re.fullmatch(r"(\d+)([kmgt]?)b?", job.spark.driver_memory.lower())
     heap = int(spelled[1]) * _UNITS.get(spelled[2], 1) if spelled else 1 << 30
@@ -277,7 +278,7 @@ def needed_bytes(job: JobSpec) -> int:
 
 
 def state_folder(path: Path) -> Finding:
-    """Whether the state folder can be used; one that is absent is made as any command would make it."""
+    """Check whether the state folder is usable. A missing folder is created, as by any other command."""
     try:
         folder = StateFolder.open(path)
     except SlotkeeperError as refused:
@@ -292,7 +293,7 @@ def state_folder(path: Path) -> Finding:
 
 
 def kills_left_processes(root: Path) -> bool:
-    """Whether logind ends what a user leaves running at logout: KillUserProcesses, the last setting wins."""
+    """Return whether logind ends a user's processes at logout (KillUserProcesses; the last setting wins)."""
     files: list[Path] = []
     for place in _LOGIND:
         path = root / place
@@ -310,18 +311,19 @@ def kills_left_processes(root: Path) -> bool:
 
 
 def logind_text() -> str:
-    """The effect of KillUserProcesses on jobs, and the two ways out."""
+    """Describe the effect of KillUserProcesses on jobs, and the two ways to avoid it."""
     return (
         "KillUserProcesses=yes: logging out ends running jobs;"
         f" `loginctl enable-linger {getpass.getuser()}` keeps them, or run them as a service with `slotkeeper run JOB`"
     )
 
 
-# -- how a cluster behaves where its vendor documents nothing ----------------------------------------------------------
+# -- behavior of a cluster that its vendor does not document
+# ----------------------------------------------------------
 
 
 def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, ascii_only: bool) -> None:
-    """Ask for consent where the source is PROD, probe, and tell; exit 1 where something is wrong or left."""
+    """Ask for consent if the source is PROD, probe, and print the result. Exit 1 for a wrong answer or a table left."""
     for one in found.others:
         diagnostics.warn(f"there is {one.table} ({one.why}); if no other probe runs: {one.cure}")
     if found.prod and not given.execute:
@@ -350,7 +352,7 @@ def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, asci
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let a request to end, and a lost terminal, do what Ctrl-C does: end the probe, which drops its tables."""
+    """Make SIGTERM and SIGHUP act like Ctrl-C: they end the probe, which drops its tables."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

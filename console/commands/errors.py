@@ -1,6 +1,6 @@
-"""`slotkeeper errors list|show|replay|discard`: rows that a target refused and that are held in quarantine.
+"""`slotkeeper errors list|show|replay|discard`: rows that a target rejected and that are stored in quarantine.
 
-Rows are hostile and may be secret: values are shown by `show` only, and never in a log.
+Rows are untrusted and can be confidential: only `show` prints values, and no log contains them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
 _ALL = "all"
 _QUARANTINED = EntryState.QUARANTINED.value
 _SPARE = ("kind", "position", "where", "lane")
-"""Columns of the list that a narrow terminal goes without: `errors show` has them."""
+"""Columns that the list omits on a narrow terminal; `errors show` has them."""
 _STATES = [*(state.value for state in EntryState), _ALL]
 
 Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
@@ -37,7 +37,7 @@ Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept
 
 @app.callback()
 def errors() -> None:
-    """Rows that a target refused: list, replay, discard."""
+    """Rows that a target rejected: list, replay, discard."""
 
 
 @app.command("list")
@@ -49,7 +49,7 @@ def list_entries(
     before: Annotated[int | None, typer.Option("--before", metavar="ID", help="older than this entry")] = None,
     as_json: Json = False,
 ) -> None:
-    """The entries, the newest first; without their values."""
+    """List the entries, newest first, without their values."""
     if state not in _STATES:
         raise ConfigError(f"unknown state {state!r}", f"one of {', '.join(_STATES)}")
     jobs = [select.job_of(ctx, job)[1]] if job else list(context.of(ctx).load().jobs.values())
@@ -78,7 +78,7 @@ def list_entries(
 def _everywhere(
     jobs: Sequence[JobSpec], states: tuple[EntryState, ...], before: int | None, limit: int
 ) -> tuple[list[QuarantineEntry], list[SlotkeeperError]]:
-    """The entries of all stores, which are asked at once, and the errors of those that gave none."""
+    """Return the entries of all stores, queried concurrently, and the errors of stores that failed."""
     looking.passwords(one.store_at[0] for one in jobs)
     lanes: dict[str, list[tuple[str, Callable[[], list[QuarantineEntry]]]]] = {}
     for one in jobs:
@@ -96,7 +96,7 @@ def show(
     id: Annotated[int, typer.Argument(metavar="ID", help="the entry's number")],
     as_json: Json = False,
 ) -> None:
-    """One entry with all that is known of it, and the row as the source sent it."""
+    """Show one entry with all its details, and the row as the source sent it."""
     _, spec = select.job_of(ctx, job)
     looking.passwords([spec.store_at[0]])
 
@@ -122,9 +122,9 @@ def show(
 def replay(
     ctx: typer.Context, job: Job, ids: Ids = None, every: All = False, reason: Reason = "", as_json: Json = False
 ) -> None:
-    """Apply quarantined rows to the target once it can hold them: exit 0 all are over, 1 some are still bad.
+    """Apply quarantined rows to the target once it can hold them: exit 0 all are resolved, 1 some are still rejected.
 
-    The job may run. A row whose key has changed since is not touched: that entry is over already.
+    The job can keep running. A row whose key has changed since is not written: its entry is already resolved.
     """
     loaded, spec = select.job_of(ctx, job)
     wanted = _chosen(spec, ids or [], every)

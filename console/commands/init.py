@@ -1,6 +1,6 @@
-"""`slotkeeper init`: a first job: a few questions, a configuration, its check, and the start.
+"""`slotkeeper init`: set up a first job: a few questions, a configuration, its check, and the start.
 
-What is asked can be typed as options, for scripts.
+Every answer can also be given as an option, for scripts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SAID = (Level.FAIL, Level.WARN)
 
 
 def _kinds() -> list[str]:
-    """The kinds that keep their own progress rows."""
+    """Return the sink kinds that store their own progress rows."""
     return [kind for kind in sinks.KINDS if sinks.traits(kind).is_store]
 
 
@@ -147,7 +147,7 @@ def init(
     try:
         asked.write()
         text = text_of(first, second, job, table, into)
-        load_usable(path, shared.env, text=text).whole()  # the file is written once it is known to be right
+        load_usable(path, shared.env, text=text).whole()  # the text is validated before the file is written
         _new(path, text)
     except BaseException:
         asked.forget()
@@ -163,13 +163,13 @@ def init(
 
 
 def _go_on(ctx: typer.Context, job: str, start: bool | None) -> bool:
-    """Start the job if asked to, else tell how; False where it was started and is not running yet."""
+    """Start the job if requested, otherwise print how to. Return False if it was started and is not running yet."""
     if start is None:
         start = typer.confirm("start it now?", default=True, err=True) if sys.stdin.isatty() else False
     if start:
         try:
             jobs.start(ctx, job)
-        except Busy as error:  # a server that does not answer, or a start without progress: the console shows which
+        except Busy as error:  # a server does not answer, or the start makes no progress: the console shows which
             diagnostics.warn(f"not started yet: {diagnostics.with_hint(error)}")
             return False
     else:
@@ -186,18 +186,18 @@ class _Asked:
     written: list[Path] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write the passwords that were typed; raises ConfigError."""
+        """Write the typed passwords. Raises ConfigError."""
         for file, password in self.typed.items():
             _new(file, f"{password}\n")
             self.written.append(file)
 
     def forget(self) -> None:
-        """Delete the passwords that were written: no configuration names them."""
+        """Delete the written passwords, because no configuration uses them."""
         for file in self.written:
             file.unlink(missing_ok=True)
 
     def server(self, name: str, kind: str, place: str, password: Path | None, certificate: Path | None) -> Server:
-        """One of the two, asked for where it was no option."""
+        """Return the source or the sink, prompting for each value that no option gives."""
         found = self._place(name, place, form_of(kind) if name == "source" else FORM)
         file = password.absolute() if password is not None else self._password(name, found)
         if certificate is None and not loopback(found.host) and sys.stdin.isatty():
@@ -229,7 +229,7 @@ class _Asked:
 
 
 def _unseen(question: str) -> str:
-    """A typed password. Not by Typer, which asks before the terminal has stopped to show what is typed."""
+    """Prompt for a password with getpass, because Typer prints the question before echo is off."""
     try:
         return getpass(question)
     except EOFError:
@@ -239,9 +239,9 @@ def _unseen(question: str) -> str:
 def _answer(
     question: str, option: str, given: str, default: str | None = None, among: Iterable[str] | None = None
 ) -> str:
-    """The given value, else the typed answer; one of `among` where there are any.
+    """Return the given value, otherwise the typed answer; one of `among` if it is given.
 
-    Raises ConfigError where no terminal is there to ask at, and for an option that is none of them.
+    Raises ConfigError if no terminal is available for the question, and for an option that is not in `among`.
     """
     while True:
         if not given and not default and not sys.stdin.isatty():
@@ -254,7 +254,7 @@ def _answer(
 
 
 def _name_of(table: str) -> str:
-    """A job's name after a table's, with room for a number at its end.
+    """Return a job's name derived from a table's, short enough that a number can be appended.
 
     >>> _name_of("Order Items"), _name_of("2026"), _name_of("\u8ba2\u5355")
     ('order_items', 'job_2026', 'job')
@@ -264,7 +264,7 @@ def _name_of(table: str) -> str:
 
 
 def _readable(question: str, option: str, given: str, read: values.Reader, default: str | None = None) -> str:
-    """An answer that a configuration takes."""
+    """Return an answer that is valid in a configuration."""
     while True:
         found = _answer(question, option, given, default)
         try:
@@ -277,7 +277,7 @@ def _readable(question: str, option: str, given: str, read: values.Reader, defau
 def _free(
     question: str, option: str, given: str, read: values.Reader, proposed: str, taken: Mapping[str, Writer], has: str
 ) -> str:
-    """An answer that a configuration takes and no other job has; none of theirs is proposed."""
+    """Return an answer that is valid in a configuration and not used by another job; nor is the proposed default."""
     while True:
         found = _readable(question, option, given, read, free(proposed, taken))
         if found not in taken:
@@ -288,7 +288,7 @@ def _free(
 
 
 def _again(what: str, hint: str, given: bool) -> None:
-    """Print what is wrong with an answer before the question is repeated; raises ConfigError for an option."""
+    """Print the error before the question is repeated. Raises ConfigError if the answer came from an option."""
     error = ConfigError(what, hint)
     if given or not sys.stdin.isatty():
         raise error
@@ -300,7 +300,7 @@ def _ask(question: str, default: str | None) -> str:
 
 
 def _file(shared: context.Invocation) -> Path:
-    """The configuration that every other command of this command line would read."""
+    """Return the path of the configuration that every other command would read with these options."""
     try:
         return find(shared.config, shared.env)
     except NoConfig:
@@ -308,7 +308,7 @@ def _file(shared: context.Invocation) -> Path:
 
 
 def _refuse_existing(path: Path) -> None:
-    """Refuse a file that is there, and a folder where no configuration can be kept, before anything is asked."""
+    """Reject an existing file, and a folder that cannot store a configuration, before the first question."""
     if os.path.lexists(path):
         raise ConfigError(
             f"configuration {path}: already exists", "add a job to it, or name another file with `--config FILE`"
@@ -326,7 +326,7 @@ def _refuse_existing(path: Path) -> None:
 
 
 def _refuse_sink(kind: str) -> None:
-    """Refuse an unknown kind, and one that needs a second sink, which the file would not have."""
+    """Reject an unknown kind, and a kind that needs a second sink, which the written file does not have."""
     if kind not in sinks.KINDS:
         raise ConfigError(f"unknown kind {safe(kind, 80)!r} (known: {', '.join(_kinds())})", "--sink-kind KIND")
     if kind not in _kinds():
@@ -347,7 +347,7 @@ def _unwritable(path: Path, error: OSError) -> ConfigError:
 
 
 def _allowed(path: Path) -> bool:
-    """Check both servers and print what prevents the job; whether nothing does."""
+    """Check both servers and print the failed checks and the warnings. Return whether no check failed."""
     loaded = load_usable(path, os.environ)
     found: list[Finding] = []
     for source in loaded.sources.values():

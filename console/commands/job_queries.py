@@ -1,6 +1,7 @@
-"""DataFrame queries among the jobs: shown as jobs that run elsewhere, and refused where something is to be done to one.
+"""DataFrame queries in the list of jobs: shown as jobs that run elsewhere. Actions on them are refused.
 
-Only a configured job that was never started here may be one; its store is asked, for three seconds at most.
+Only a configured job that was never started on this host can be a query. Its store is queried for at most three
+seconds.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ SILENT = "never started here; its store is silent, or was not asked for DataFram
 
 
 def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
-    """The queries of these jobs; of none that has none. `silent` gets those whose store does not answer in time.
+    """Return the queries by job, for jobs that have some. `silent` collects jobs whose store did not answer in time.
 
-    `unasked`: the user did not ask for queries, so no command is run for a password.
+    `unasked`: the user did not request queries, so no password command is run.
     """
-    from slotkeeper.core.services import slot_commands  # its drivers are loaded only where there is a job to ask for
+    from slotkeeper.core.services import slot_commands  # its drivers are loaded only if there is a job to query
 
     found: dict[str, dict[str, QuerySeen]] = {}
     for (job, table), seen in sorted(
@@ -44,14 +45,14 @@ def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, una
 
 
 def here(loaded: Loaded | None, store: Store, job: str, silent: set[str] | None = None, unasked: bool = True) -> OfJob:
-    """The queries of a configured job that was never started here; none of any other."""
+    """Return the queries of a configured job that was never started on this host; none for any other job."""
     if loaded is None or job not in loaded.jobs or store.job(job) is not None:
         return {}
     return of(loaded, [job], silent, unasked).get(job, {})
 
 
 def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
-    """The same where only this job is asked for; raises Unreachable where its store does not answer."""
+    """Return the queries of the one job the user named. Raises Unreachable if its store does not answer."""
     silent: set[str] = set()
     read = here(loaded, store, job, silent, unasked=False)
     if silent:
@@ -61,30 +62,30 @@ def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
 
 
 def refuse(loaded: Loaded | None, store: Store, job: str) -> None:
-    """Raise Refused where a query reads the slots of the job; the error names its owner and where to act."""
+    """Raise Refused if a query reads the slots of the job. The error names the query's owner and where to act."""
     for table, seen in here(loaded, store, job).items():
         hint = f"{seen.to_do}; for a job of your own give it another slot"
         raise Refused(f"job {job} ({table}): {seen.refusal}", hint, where="spark")
 
 
 def state(read: OfJob) -> JobState:
-    """RUNNING or STOPPED: a query reports neither a copy nor catching up."""
+    """Return RUNNING or STOPPED: a query reports neither a copy nor catching up."""
     return JobState.RUNNING if any(one.lives for one in read.values()) else JobState.STOPPED
 
 
 def reason(read: OfJob) -> str:
-    """What is known of all queries of a job, in a line."""
+    """Summarize all queries of a job in one line."""
     return "; ".join(one.brief for one in read.values())
 
 
 def row(name: str, read: OfJob) -> list[object]:
-    """A row of `jobs list`."""
+    """Return the row of `jobs list`."""
     there = state(read)
     return [name, there, "elsewhere" if there is JobState.RUNNING else "no", None, reason(read)]
 
 
 def as_values(read: OfJob) -> dict[str, object]:
-    """The JSON values of such a job that differ from those of a job that was never started."""
+    """Return the JSON values that differ from those of a job that was never started."""
     each = [
         {"table": table, **{field.name: getattr(one, field.name) for field in dataclasses.fields(one)}}
         for table, one in read.items()
@@ -94,7 +95,7 @@ def as_values(read: OfJob) -> dict[str, object]:
 
 
 def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object], as_json: bool) -> None:
-    """`jobs show` of such a job; `listed` is what `jobs list` has of it."""
+    """Print `jobs show` for such a job. `listed` is its entry in `jobs list`."""
     if as_json:
         output.as_json({**listed, "verified": None, "report": None, "errors": (), "events": ()})
         return

@@ -1,6 +1,6 @@
-"""What the verbs of `slotkeeper jobs` do to a job or to one table of it (`--table`), audited: steer, retry, drain.
+"""The verbs of `slotkeeper jobs` on a job or one table (`--table`), audited: change of state, retry, drain.
 
-Unlike a change of a slot, a job is started and stopped even where the audit cannot be written: a full disk must not
+Unlike a change of a slot, a job is started and stopped even if the audit cannot be written: a full disk must not
 keep it running.
 """
 
@@ -46,7 +46,7 @@ _Seen = TypeVar("_Seen", JobStatus, TableReport, tuple[TryAnswer, ...])
 
 
 def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], JobStatus]) -> JobStatus:
-    """Audit the intent, act, audit the result; an error is audited and raised."""
+    """Write the intent to the audit, act, then write the result. An error is written and raised."""
     row = store.job(job)
     line = intent(action, f"job {job}", reason, {"state": row.state.value if row else "never started"})
     return _noted(store, line, act, lambda view: view.state.value)
@@ -55,7 +55,7 @@ def noted(store: Store, action: str, job: str, reason: str, act: Callable[[], Jo
 def noted_table(
     store: Store, action: str, job: str, table: str, reason: str, act: Callable[[], TableReport]
 ) -> TableReport:
-    """As `noted`, for one table of a job."""
+    """Do the same as `noted` for one table of a job."""
     row = store.job(job)
     known = row.report.tables if row and row.report else ()
     state = next((one.state for one in known if one.source_table == table), "unknown")
@@ -66,7 +66,7 @@ def noted_table(
 def noted_try(
     store: Store, job: str, table: str, reason: str, act: Callable[[], tuple[TryAnswer, ...]]
 ) -> tuple[TryAnswer, ...]:
-    """As `noted`, for a retry ahead of its time."""
+    """Do the same as `noted` for an immediate retry."""
     row, what = store.job(job), f"job {job} table {table}" if table else f"job {job}"
     line = intent("jobs retry", what, reason, {"state": row.state.value if row else "never started"})
     return _noted(store, line, act, lambda found: in_words(found) if found else "asked for")
@@ -85,7 +85,7 @@ def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Ca
 
 
 def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
-    """Store the consent to the copies that a job, or one table of it, awaits; audited. Refused for a wrong name."""
+    """Store the consent to the copies that a job or table awaits; audited. Raises Refused for a wrong name."""
     if name != job:
         raise Refused(f"`{safe(name, 80)}` is not `{job}`", f"--confirm {typed(job)}")
     if not reason.strip():
@@ -125,7 +125,7 @@ def steer(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Ask one table of a running job for something, wait for the effect and print it in one line."""
+    """Change the desired state of one table of a running job, wait for the effect and print it in one line."""
     if loaded is not None and job in loaded.jobs:
         refuse_whole(loaded.jobs[job])
     with Store.open(folder) as store:
@@ -147,7 +147,7 @@ def steer(
 
 
 def refuse_whole(spec: JobSpec) -> None:
-    """Raise Refused where no table of the job can go on without the others."""
+    """Raise Refused if no table of the job can run without the others."""
     if len(spec.channels) == 1:
         refuse_one_table(spec.name)
     if registry.open(spec.source_kind).traits.shares_position:
@@ -161,7 +161,7 @@ def refuse_take_over(take_over: bool) -> None:
 
 
 def narrowed(spec: JobSpec, table: str) -> JobSpec:
-    """The job with this one table; Refused with the known ones where it has none such, or no other."""
+    """Return the job with this table only. Raises Refused with the known tables if it has no such, or no other one."""
     if len(spec.channels) == 1:
         refuse_one_table(spec.name)
     known = [channel.source_table for channel in spec.channels]
@@ -171,13 +171,13 @@ def narrowed(spec: JobSpec, table: str) -> JobSpec:
 
 
 def off(view: JobStatus | None, table: str) -> str:
-    """The state of a table that has stopped while its job runs, so that its lanes never catch up; "" of others."""
+    """Return the state of a table that stopped while its job runs, so that its lanes never catch up; else ""."""
     found = amiss(view.report.tables) if view is not None and view.reported and view.report else []
     return next((one.state for one in found if one.source_table == table), "")
 
 
 def tell_apart(store: Store, spec: JobSpec) -> None:
-    """Say which tables a start of the whole job leaves as they are, because that is wanted of them alone."""
+    """Report the tables that a start of the whole job leaves stopped or paused, because of their own desired state."""
     asked = steering.wanted(store, spec.name)
     known = [channel.source_table for channel in spec.channels]
     for wanted, word, verb in _STAYS:
@@ -189,9 +189,9 @@ def tell_apart(store: Store, spec: JobSpec) -> None:
 
 
 def tell_taken_out(store: Store, spec: JobSpec) -> None:
-    """Say which tables the job had when it last ran and has no more: their slots are for a person to decide about.
+    """Report the tables that the job had in its last run and no longer has: a user must decide about their slots.
 
-    No job registers such a slot any more, and until its TTL ends the source retains its table's changes.
+    No job registers such a slot any longer, and the source retains its table's changes until its TTL ends.
     """
     row = store.job(spec.name)
     report = row.report if row is not None else None
@@ -206,12 +206,12 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
 
 
 def to_do_first(view: JobStatus) -> str:
-    """The next safe action on the table in the worst state; "" where all tables run."""
+    """Return the next safe action on the table in the worst state; "" if all tables are running."""
     return next((to_do(view.name, table) for table in amiss(view.living_tables)), "")
 
 
 def show(view: JobStatus, ascii_only: bool) -> None:
-    """Print the states of the tables of a running job, with the next action on each that has stopped."""
+    """Print the states of the tables of a running job, with the next action on each stopped one."""
     found = view.living_tables
     if not found:
         return
@@ -225,11 +225,11 @@ def show(view: JobStatus, ascii_only: bool) -> None:
         if one.reason:
             output.paragraph(one.source_table, f"{one.state}: {one.reason}", ascii_only)
         if one in stuck:
-            output.line(f"  do  {to_do(view.name, one)}", ascii_only)  # on one line: a command is pasted
+            output.line(f"  do  {to_do(view.name, one)}", ascii_only)  # on one line, so that it can be pasted
 
 
 def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
-    """Ask for a retry, wait for the answer and print it; audited. Raises the errors of `launch.tables.try_now`."""
+    """Request a retry, wait for the answer and print it; audited. Raises the errors of `launch.tables.try_now`."""
     found = noted_try(store, job, table, reason, partial(try_now, store, job, table, wait))
     if as_json:
         lanes = {name: [lane for one in found for lane in getattr(one, name)] for name in ("tried", "polled", "busy")}
@@ -245,13 +245,13 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
 POLL_SECONDS = 0.5
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP, JobState.PENDING)
-"""States in which draining may be waited for: one that was resumed a moment ago is PENDING, and streams soon."""
+"""States in which draining can be waited for. A job that was just resumed is PENDING, and streams soon."""
 NOT_KNOWN = "?"
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """The unread changes in words, by DN or by table and DN; `rows` is their sum, None where they cannot be counted."""
+    """The unread changes as text, by DN or by table and DN. `rows` is their sum, None if they cannot be counted."""
 
     by_lane: Mapping[str, str]
     rows: int | None = None
@@ -262,7 +262,7 @@ class _Left:
 
 
 def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_json: bool) -> None:
-    """Wait for at most `wait` seconds, with what is left and what holds the job; Refused where it does not stream."""
+    """Wait at most `wait` seconds; report unread changes and blockers. Raises Refused if the job does not stream."""
     end, shown, known, most = time.monotonic() + wait, "", "", 0
     progress = Progress(spec.name, "rows drained")
     with Store.open(loaded.state_dir) as store:
@@ -276,7 +276,7 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
                 progress.at(most - left.rows, most)
             if shown != (shown := left.text if left.rows is None else ", ".join(left.by_lane)):
                 diagnostics.note(f"{spec.name}: {left.text}")
-            else:  # nothing has moved since
+            else:  # no progress since the last check
                 now = SystemClock().utc()
                 fault = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
                 if known != (known := fault.key if fault else ""):
@@ -331,7 +331,7 @@ def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobStatus, as_js
 
 
 def _quiet_seconds(view: JobStatus, now: datetime) -> float | None:
-    """Seconds since the job last applied a change in this run; None where unknown."""
+    """Return the seconds since the job last applied a change in this run; None if unknown."""
     if view.report is None or view.reported_at is None:
         return None
     ages = [lane.last_commit_age for lane in view.report.lanes if lane.last_commit_age is not None]
@@ -340,7 +340,7 @@ def _quiet_seconds(view: JobStatus, now: datetime) -> float | None:
 
 
 def _streaming(store: Store, job: str, exit_code: bool = False) -> JobStatus:
-    """The job while it streams; Refused (or, later on, exit code 1) where it does not."""
+    """Return the status of a streaming job. Raises Refused, or exits with 1 during the wait, if it does not stream."""
     view = observe(store, job)
     if view.state in _STREAMING and view.lives:
         return view

@@ -1,4 +1,4 @@
-"""`slotkeeper jobs`: see and steer jobs from any shell of the user whose jobs they are."""
+"""`slotkeeper jobs`: list and control jobs from any shell of the user who owns them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ from slotkeeper.core.state.sqlite import Store
 
 
 def _when_used(name: str) -> ModuleType:
-    """The module of that name, run at the first use of an attribute: `jobs list` must not pay for the verbs.
+    """Return a module that is executed at the first use of an attribute, so that `jobs list` does not load the verbs.
 
-    Raises ImportError where there is none. The way is the standard library's (importlib, "Implementing lazy imports").
+    Raises ImportError if the module does not exist. Source: Python documentation, importlib, "Implementing lazy
+    imports".
     """
     if name in sys.modules:
         return sys.modules[name]
@@ -51,14 +52,14 @@ def _when_used(name: str) -> ModuleType:
     sys.modules[name] = found
     spec.loader.exec_module(found)
     parent, _, own = name.rpartition(".")
-    setattr(sys.modules[parent], own, found)  # as the import statement does
+    setattr(sys.modules[parent], own, found)  # the import statement does the same
     return found
 
 
 if TYPE_CHECKING:
     from slotkeeper.console.commands import job_queries, job_verbs
     from slotkeeper.core.launch import control, tables
-else:  # `jobs list` is asked every few seconds by somebody's script
+else:  # scripts run `jobs list` every few seconds
     job_queries = _when_used("slotkeeper.console.commands.job_queries")
     job_verbs = _when_used("slotkeeper.console.commands.job_verbs")
     control = _when_used("slotkeeper.core.launch.control")
@@ -93,13 +94,13 @@ DrainWait = Annotated[
 NoWait = Annotated[bool, typer.Option("--no-wait", help="for scripts: the same as --wait 0")]
 _WAIT = "30s"
 START_SECONDS = 30.0
-"""How long a start is waited for that copies, or whose driver reports what it waits for."""
+"""How long to wait for a start whose job copies, or whose driver reports the reason for its wait."""
 _DRAIN_WAIT = "10m"
 
 
 @app.command("list")
 def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = None) -> None:
-    """All jobs: those of the configuration and those that were started here."""
+    """List all jobs: those of the configuration and those started on this host."""
     loaded, folder = _place(ctx, state_dir)
     with Store.looked_at(folder) as store:
         views, verified = observe_all(store), last(store)
@@ -133,7 +134,7 @@ def list_jobs(ctx: typer.Context, as_json: Json = False, state_dir: StateDir = N
 
 @app.command()
 def show(ctx: typer.Context, job: Job, as_json: Json = False, state_dir: StateDir = None) -> None:
-    """One job: its state, its processes, its lanes, its errors and what happened last."""
+    """Show one job: its state, processes, lanes, errors and latest events."""
     loaded, folder = _place(ctx, state_dir)
     with Store.looked_at(folder) as store:
         select.refuse_refused(loaded, store, job)
@@ -217,7 +218,7 @@ def start(
 
 
 def _warn_of_its_end(store: Store, job: str) -> None:
-    """What a user has to do after a job has FAILED: without that it starts, and soon fails again."""
+    """Warn of the action that a FAILED job requires: without it the job starts, and soon fails again."""
     row = store.job(job)
     act = first_act(until_started(row.safe, job)) if row is not None and row.state is JobState.FAILED else ""
     if row is not None and act:
@@ -234,7 +235,7 @@ def restart(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Stop a job where it runs, and start it with the configuration as it is now; --table: one table, as configured."""
+    """Stop a job if it runs, and start it with the current configuration; --table: one table, as configured."""
     loaded, spec = select.starting(ctx, job)
     if table:
         job_verbs.steer(ctx, loaded.state_dir, loaded, job, table, tables.Ask.RESTART, _of_table(wait), reason, as_json)
@@ -293,9 +294,9 @@ def retry(
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Try at once what waits for its next try, and poll at once what waits for its next poll.
+    """Retry at once each step that waits for its next retry, and poll at once each lane that waits for its next poll.
 
-    A try is counted as any other. A login that was refused waits for its time: it has one try left.
+    The retry counts like any other. A rejected login still waits its time: it has one retry left.
     """
     loaded, folder = _place(ctx, state_dir)
     if table and loaded is not None and job in loaded.jobs:
@@ -309,12 +310,12 @@ def retry(
 
 @app.command("ensure")
 def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, state_dir: StateDir = None) -> None:
-    """Start every job that is wanted running and has no process; safe to repeat, for a service after a reboot.
+    """Start every job that has no process and should be running; safe to repeat, for a service after a reboot.
 
     Then the command of [alerts] reports the faults of every job, as running supervisors do.
 
-    Paused, stopped, failed and cancelled jobs stay as they are, and those that are AWAITS COPY, with a warning: no
-    service consents to a copy that replaces rows. 1: a job that is wanted could not be started.
+    Paused, stopped, failed and cancelled jobs stay as they are, and so do those in AWAITS COPY, with a warning: no
+    service consents to a copy that replaces rows. Exit code 1: a job could not be started.
     """
     from slotkeeper.core.launch.alerting import Alerting
     from slotkeeper.core.launch.control import Ensured, ensure, restarted
@@ -351,14 +352,14 @@ def logs(
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
-    """The last lines of a job's driver and supervisor."""
+    """Show the last log lines of a job's driver and supervisor."""
     loaded, folder = _place(ctx, state_dir)
     file = StateFolder.looked_at(folder).log(job)
     try:
         with Store.looked_at(folder) as store:
             job_queries.refuse(loaded, store, job)
             observe(store, job)
-    except Busy as error:  # the log is there all the same
+    except Busy as error:  # the log can still be read
         diagnostics.warn(f"whether job {job} is running is not known: {error}")
     found = last_lines(file, lines)
     if as_json:
@@ -377,7 +378,7 @@ def cancel(
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
-    """End a job for good: it can never be started again under this name. Its slot and its rows stay as they are."""
+    """End a job permanently: it can never be started again under this name. Its slot and its rows stay as they are."""
     # `jobs list` must load no database driver
     from slotkeeper.core.launch.launch import START_LOCK
     from slotkeeper.core.services.audit import audited
@@ -427,16 +428,17 @@ def drain(
     wait: DrainWait = _DRAIN_WAIT,  # type: ignore[assignment]
     as_json: Json = False,
 ) -> None:
-    """Wait until nothing of the job's tables is unread, then say so: the moment for VACUUM FULL or scaling out.
+    """Wait until all changes of the job's tables are read, then report it: the moment for VACUUM FULL or scaling out.
 
-    The job continues to run and to register. 0: now; 1: not within the time, with what is left per DN.
+    The job continues to run and to register. Exit code 0: drained; 1: not within the time, with the unread rows per
+    DN.
     """
     loaded, spec = select.job_of(ctx, job)
     job_verbs.drain(ctx, loaded, spec, wait, as_json)
 
 
 def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, Path]:
-    """The configuration, where one is read, and the state folder: a broken file must not prevent a stop."""
+    """Return the configuration, if one is read, and the state folder. A broken file must not prevent a stop."""
     try:
         return select.state_of(ctx, state_dir)
     except ConfigError as error:
@@ -445,7 +447,7 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
 
 
 def _start_patience(job: str, wait: float | None) -> control.Patience:
-    """Wait as long as typed, else as long as the start makes progress."""
+    """Return how long to wait: the typed time, otherwise as long as the start makes progress."""
     stalled = elapsed.STALLED_SECONDS if wait is None else 0.0
     seconds = START_SECONDS if wait is None else wait
     return control.Patience(seconds, _note, stalled, lambda text: diagnostics.note(f"{job}: {text}"))
@@ -490,7 +492,7 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
 
 
 def _reported(view: JobStatus, limits: Limits) -> str | None:
-    """When its driver reported last; how long ago, where a living one should have since."""
+    """Return when its driver last reported, and for a running driver how long ago if a report is overdue."""
     at = output.second(view.reported_at)
     if view.reported_at is None or not view.driver_alive or not view.reported:
         return at
@@ -499,13 +501,13 @@ def _reported(view: JobStatus, limits: Limits) -> str | None:
 
 
 def _last_known(view: JobStatus) -> str:
-    """How old what is known of its lanes is."""
+    """Return the age of the last known state of its lanes."""
     old = None if view.reported_at is None else elapsed.elapsed(view.reported_at, SystemClock().utc())
     return "last known" if old is None else f"last known {in_words(old)} ago"
 
 
 def _brief(view: JobStatus) -> dict[str, object]:
-    """A job's view as JSON, without its report."""
+    """Return a job's status as JSON values, without its report."""
     found = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     del found["report"], found["reported"]
     return {
@@ -522,7 +524,7 @@ def _why_never(name: str, silent: Container[str]) -> str:
 
 
 def _never_started(name: str, read: job_queries.OfJob, silent: Container[str] = ()) -> dict[str, object]:
-    """A job that was never started here, as JSON; with its queries where some read its slots."""
+    """Return a job that was never started on this host as JSON values, with the queries that read its slots."""
     names = [field.name for field in dataclasses.fields(JobStatus) if field.name not in ("name", "report", "reported")]
     found = {"job": name, **dict.fromkeys(names), "reason": _why_never(name, silent), "tables": (), "queries": ()}
     found["last_known"] = False

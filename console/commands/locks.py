@@ -1,7 +1,7 @@
-"""`slotkeeper locks [JOB]`: who waits for locks at the sinks, and at the sources for slots and sessions of jobs.
+"""`slotkeeper locks [JOB]`: waits for locks at the sinks, and for slots and sessions of jobs at the sources.
 
-The servers themselves are asked, each for at most a few seconds; nothing is locked. `locks end PID` ends one session
-that is in front of a job's.
+Queries the servers themselves, each for at most a few seconds; takes no lock. `locks end PID` ends one session that
+blocks a job's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ListsByDefault(typer.core.TyperGroup):
     """`slotkeeper locks [JOB]` is `slotkeeper locks list [JOB]`; a job called `list` or `end` is typed after `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Without a verb, `list` is meant."""
+        """Insert `list` if no verb was typed."""
         verb = args[0] if args else ""
         return super().parse_args(ctx, args if verb in (*self.commands, "--help") else ["list", *args])
 
@@ -51,9 +51,9 @@ Began = Annotated[str, typer.Option("--began", metavar="TIME", help="when the se
 
 @app.command("list")
 def list_locks(ctx: typer.Context, job: OneJob = "", as_json: OneJson = False) -> None:
-    """Which sessions of jobs wait for a lock at the sinks, and which wait for jobs at the sources. Only looks.
+    """List sessions of jobs that wait for a lock at the sinks, and sessions that wait for jobs at the sources.
 
-    0: every server answered; 5: one did not.
+    Changes nothing. 0: every server answered; 5: one did not.
     """
     loaded = select.job_of(ctx, job)[0] if job else context.of(ctx).load()
     if not job:
@@ -103,7 +103,7 @@ def end(
     reason: Reason = "",
     as_json: OneJson = False,
 ) -> None:
-    """End a session that is in front of a session of a job: the one of that pid that began then, no other.
+    """End a session that blocks a session of a job: the one with that pid and start time, no other.
 
     0: it has ended; 1: it is still there after the request; 3: it was not ended.
     """
@@ -165,7 +165,7 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
 
 
 def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
-    """A login that is not shown all sessions cannot tell that no session waits."""
+    """Print the waits at a source, or why they are unknown: not every login can see all sessions."""
     if not one.source_waits:
         output.line(f"{one.server}: {one.untold or one.hidden or NONE_WAITS_AT_SOURCE}", ascii_only)
         return

@@ -1,7 +1,8 @@
-"""The command line's root: shared options, and groups that are imported only when they are used.
+"""The root of the command line: shared options, and command groups that are imported only when used.
 
-To add a command: write `console/commands/<name>.py` with `app: typer.Typer` and name it in COMMANDS. Commands raise
-SlotkeeperError, write through `slotkeeper.console.cli.output`, and end with another code by `raise typer.Exit(code)`.
+To add a command: write `console/commands/<name>.py` with `app: typer.Typer`, and add it to COMMANDS. Commands raise
+SlotkeeperError, write through `slotkeeper.console.cli.output`, and use `raise typer.Exit(code)` for another exit
+code.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ PROGRAM = "slotkeeper"
 
 
 class Part(Enum):
-    """The parts of the list of commands."""
+    """The sections of the list of commands."""
 
     READ = "Look"
     ACT = "Act"
@@ -44,7 +45,7 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command and its module; `group` false where it is one command without verbs below it."""
+    """A command and its module. `group` is false for a single command without verbs."""
 
     module: str
     help: str
@@ -93,27 +94,27 @@ Options: --config FILE  the configuration     --ascii  plain ASCII only
          --read-only    change nothing        --mono   no colours, as NO_COLOR
          --version      show it and exit      --help   this, and for commands
 """
-"""All options of the root, for its help."""
+"""All options of the root command, for its help."""
 
 if TYPE_CHECKING:
-    _Command = Any  # typer's commands are of a class in a private module
+    _Command = Any  # the class of typer's commands is in a private module
 else:
     _Command = object
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """The root group: knows its commands by name and imports one when it is called."""
+    """The root group. It has the commands' names, and imports a command when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands whose modules are there, in the order of the registry."""
+        """Return the names of the commands whose modules exist, in the order of the registry."""
         return [name for name in COMMANDS if importlib.util.find_spec(COMMANDS[name].module)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> _Command:
-        """The command, imported; None where there is none of that name."""
+        """Import and return the command; None if there is none with that name."""
         return load_command(cmd_name) if cmd_name in self.list_commands(ctx) else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help in as many lines as a small terminal has; from the registry, so that it imports no command."""
+        """Write the help from the registry, short enough for a small terminal. Imports no command."""
         self.format_usage(ctx, formatter)
         formatter.write(f"  {self.help}\n\n")
         names = self.list_commands(ctx)
@@ -125,7 +126,7 @@ class LazyGroup(typer.core.TyperGroup):
         formatter.write(f"\n{_OPTIONS}")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments name; a wrong name gets the nearest right one."""
+        """Return the command that the arguments name. The error for an unknown name suggests the nearest one."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             near = get_close_matches(args[0], known, n=1)
@@ -134,17 +135,17 @@ class LazyGroup(typer.core.TyperGroup):
 
 
 def load_command(name: str) -> _Command:
-    """Import a command of the registry as what Typer can run."""
+    """Import a command of the registry and return it in the form that Typer runs."""
     entry = COMMANDS[name]
     app: typer.Typer = importlib.import_module(entry.module).app
-    app.rich_markup_mode = None  # brackets in our texts and in data are no markup
+    app.rich_markup_mode = None  # brackets in help texts and in data are not markup
     command = typer.main.get_group(app) if entry.group else typer.main.get_command(app)
     command.name = name
     return command
 
 
 def hoisted(args: Sequence[str]) -> list[str]:
-    """The arguments with the shared options moved to the front: they may be typed anywhere before a `--`.
+    """Return the arguments with the shared options first. They can be typed anywhere before a `--`.
 
     >>> hoisted(["jobs", "list", "--config", "x.toml", "--json"])
     ['--config', 'x.toml', 'jobs', 'list', '--json']
@@ -158,7 +159,7 @@ def hoisted(args: Sequence[str]) -> list[str]:
             rest += [word, *remaining]
             break
         if word == VALUED and not remaining:
-            return [word]  # its value is missing: the parser says so
+            return [word]  # the parser reports the missing value
         if word == VALUED:
             front += [word, remaining.pop(0)]
         elif word in FLAGS or word.startswith(f"{VALUED}="):
@@ -172,7 +173,7 @@ app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable
 
 
 def _files(incomplete: str) -> list[tuple[str, str]]:
-    from slotkeeper.console.cli import completion  # only where a shell asks
+    from slotkeeper.console.cli import completion  # imported only if a shell requests a completion
 
     return completion.files(incomplete)
 
@@ -206,25 +207,25 @@ def root(
 
 
 def _print_status(ctx: typer.Context, shared: Invocation) -> None:
-    """What `status` prints, and why it draws no screen; raises ConfigError without a configuration."""
+    """Print the output of `status`, and why no screen is drawn. Raises ConfigError without a configuration."""
     why = startup.no_screen()
     try:
         find(shared.config, shared.env)
     except NoConfig as error:
         hint = "`slotkeeper init` writes one, `slotkeeper demo` needs none"
         raise ConfigError(f"no configuration, and no screen: {why}", hint) from error
-    from slotkeeper.console.commands import status  # only where it is printed
+    from slotkeeper.console.commands import status  # imported only if needed
 
     status.status(ctx)
     diagnostics.note(f"no screen: {why}; this is `slotkeeper status`")
 
 
 _CONVERTER = getattr(typer.core.TyperOption, "get_runtime_param", None)
-"""None in another version of Typer, which is left as it is then."""
+"""None in other versions of Typer, which are not changed."""
 
 
 class _Converter:
-    """Typer's own, made when there is something to convert; its `coerce` leaves None as it is, too."""
+    """Creates Typer's converter only for a value to convert. Like Typer's, `coerce` leaves None unchanged."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None and not param.multiple and param.nargs != -1:
@@ -234,26 +235,26 @@ class _Converter:
 
 
 def _convert_what_was_typed() -> None:
-    """Change Typer so that what was not typed needs no conversion; safe to call again.
+    """Patch Typer so that parameters without a value need no conversion; safe to call again.
 
     Typer 0.29 makes a pydantic adapter for every parameter except flags, also for one without a value, and for each
-    `--help` (`build_runtime_param` in its _coercion.py): loading pydantic takes longer than `jobs list` does.
+    `--help` (`build_runtime_param` in its _coercion.py): loading pydantic takes longer than `jobs list`.
     """
     if _CONVERTER is not None:
         for kind in (typer.core.TyperOption, typer.core.TyperArgument):
-            setattr(kind, "get_runtime_param", lambda parameter: _Converter())  # noqa: B010 - no part of its types
+            setattr(kind, "get_runtime_param", lambda parameter: _Converter())  # noqa: B010 - not part of its types
 
 
 def main_command() -> _Command:
-    """The root as what Typer can run."""
+    """Return the root command in the form that Typer runs."""
     _convert_what_was_typed()
     return typer.main.get_command(app)
 
 
 def complete(words: Sequence[str]) -> int:
-    """Answer a shell that completes a command line of these words, the last of which may be "" or half typed.
+    """Print completions for a command line of these words. The last word can be empty or incomplete.
 
-    An offer a line, and nothing else: whatever else were written would land in somebody's prompt.
+    Prints one offer per line and nothing else: any other output would appear in the user's prompt.
     """
     from slotkeeper.console.cli import completion
 
@@ -269,9 +270,9 @@ def complete(words: Sequence[str]) -> int:
 
 
 def completed(words: Sequence[str]) -> list[str]:
-    """Words of a command line as the parser takes them, the last one as it stands.
+    """Return the words as the parser expects them, the last one unchanged.
 
-    bash counts "=" as a word of its own (COMP_WORDBREAKS).
+    bash splits a command line at "=" (COMP_WORDBREAKS).
 
     >>> completed(["jobs", "list", "--config", "c", "--st"]), completed(["slots", "--source", "=", "dw"])
     (['--config', 'c', 'jobs', 'list', '--st'], ['slots', '--source', 'dw'])
@@ -282,9 +283,9 @@ def completed(words: Sequence[str]) -> list[str]:
 
 
 def warn_of_resets(args: Sequence[str]) -> None:
-    """A line on stderr for each reset that a crash left behind in the state folder that this command line means.
+    """Write a line to stderr for each reset that a crash left unfinished in the state folder of this command line.
 
-    Cheap: it lists one local folder.
+    Fast: it only lists one local folder.
     """
     folder = _folder(args)
     if folder is None or not any((folder / MARKS).glob("*")):
@@ -298,7 +299,7 @@ def warn_of_resets(args: Sequence[str]) -> None:
 
 
 def _folder(args: Sequence[str]) -> Path | None:
-    """The state folder as the command will find it; None where its configuration cannot be read: it says so itself."""
+    """Return the command's state folder; None if its configuration cannot be read, which the command reports itself."""
     given = context.option(args, "--state-dir")
     if given:
         return Path(given)
@@ -312,7 +313,7 @@ def _folder(args: Sequence[str]) -> Path | None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line; its exit code. A wrong one becomes a message here, every other error is raised."""
+    """Run one command line and return its exit code. A wrong command line is reported here; other errors are raised."""
     try:
         result = main_command().main(args=hoisted(args), prog_name=PROGRAM, standalone_mode=False)
     except typer.Abort:
@@ -324,7 +325,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def _what_there_is(error: typer.TyperException) -> str:
-    """Where to read on, for the command that was misused, as far as it was understood; its verbs where none was typed.
+    """Return a hint to the help of the misused command, as far as it was recognized; with its verbs if none was typed.
 
     >>> _what_there_is(typer.TyperException("no"))
     'slotkeeper --help lists what there is'

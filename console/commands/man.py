@@ -1,6 +1,6 @@
-"""`slotkeeper man`: the manual page in roff, made from the commands, their help, the exit codes and the environment.
+"""`slotkeeper man`: the manual page in roff, generated from the commands, their help, exit codes and environment.
 
-In the pager where there is a terminal. The macros are those of man(7) that groff_man(7) and mandoc share.
+Shown in the pager on a terminal. It uses the macros of man(7) that groff_man(7) and mandoc share.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _EXAMPLES = {
 
 
 def page(root: Any, version: str) -> str:
-    """The page of this command tree, ending with a line end."""
+    """Return the page of this command tree, with a final newline."""
     return "\n".join(_lines(root, version)) + "\n"
 
 
@@ -116,7 +116,7 @@ def _paragraphs(text: str | None) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    r"""Text as roff shows it: no escape, no request, and hyphens that can be pasted into a shell.
+    r"""Return text in which roff finds no escape and no request, with hyphens that can be pasted into a shell.
 
     >>> escaped(".B --a\\b"), escaped("'s")
     ('\\&.B \\-\\-a\\eb', "\\&'s")

@@ -1,7 +1,7 @@
-"""`slotkeeper slots peek`: rows of one DN's binlog, read-only; the group itself is in `slots`.
+"""`slotkeeper slots peek`: rows of one DN's binlog, read-only. The command group is defined in `slots`.
 
-No slot is named at the source, so none can be made, and no point moves. Values of a PROD source are masked but for the
-key, unless --unmask asks for them, which the audit keeps.
+The query names no slot at the source, so it creates none and moves no point. Values of a PROD source are masked,
+except the key, unless --unmask is given, which is recorded in the audit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Jsonl = Annotated[bool, typer.Option("--jsonl", help="one JSON object per row")]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the command of this module into the group."""
+    """Add the command of this module to the group."""
     app.command("peek")(peek)
 
 
@@ -75,7 +75,7 @@ def peek(
     as_json: Json = False,
     as_jsonl: Jsonl = False,
 ) -> None:
-    """Rows of one DN's binlog: from where the job stands, or the last ones. Creates nothing and moves nothing."""
+    """Show rows of one DN's binlog: from the job's position, or the last ones. Creates nothing and moves nothing."""
     given = sum([bool(slot), bool(start), bool(time), newest])
     if given > 1:
         raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
@@ -105,13 +105,13 @@ def peek(
 
 
 def own_slot(loaded: Loaded, source: str, table: str) -> str:
-    """The slot of the one configured job that follows a table; empty where it is not one."""
+    """Return the slot of the job that reads the table; "" unless exactly one configured job does."""
     slots = list(owners(loaded, source, table))
     return slots[0] if len(slots) == 1 else ""
 
 
 def page_values(page: Page) -> dict[str, Any]:
-    """A page as JSON values; masked values are `***`."""
+    """Return a page as JSON values; masked values are `***`."""
     key = page.identity.key
     return {
         "source": page.source,
@@ -131,7 +131,7 @@ def page_values(page: Page) -> dict[str, Any]:
 
 
 def row_values(page: Page, one: Shown) -> dict[str, Any]:
-    """A row as JSON values; `changed` is null where it cannot be told, absent values of an old image are left out."""
+    """Return a row as JSON values: `changed` is null if unknown, and values absent from an old image are omitted."""
     row, key = one.row, page.identity.key
     named = {column.name: value for column, value in zip(page.identity.columns, row.values, strict=True)}
     hidden = page.masked

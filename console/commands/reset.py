@@ -1,6 +1,7 @@
-"""`slotkeeper slots reset`, `slots undo` and `slots history`; the group itself is in `slots`.
+"""`slotkeeper slots reset`, `slots undo` and `slots history`. The command group is defined in `slots`.
 
-A reset is a dry run that prints a plan; `--execute --plan ID` carries out exactly that plan or says what moved.
+A reset is a dry run that prints a plan. `--execute --plan ID` executes exactly that plan, or reports what has
+changed.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from slotkeeper.core.state.sqlite import Store
 
 
 class Existing(Enum):
-    """What a copy does with a target that has rows."""
+    """The action of a copy on a target that has rows."""
 
     REPLACE = "replace"
     MERGE = "merge"
@@ -61,7 +62,7 @@ class Existing(Enum):
 
 LOCK_SECONDS = 5.0
 EVENTS = 200
-"""How far back the last copy is looked for."""
+"""The number of events that are searched for the last copy."""
 BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
 _UNDO = "restores positions, not rows; possible"
 UNDO = f"{_UNDO} while the source retains them and moves positions back"
@@ -96,7 +97,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back what
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands of this module into the group."""
+    """Add the commands of this module to the group."""
     app.command("reset")(reset)
     app.command("undo")(undo)
     app.command("history")(history)
@@ -125,7 +126,7 @@ def reset(
     go_on: Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Move a slot on purpose: shows a plan, carries one out (--execute), or ends an unfinished one (--resume)."""
+    """Move a slot to another position: show a plan, execute one (--execute), or end an unfinished one (--resume)."""
     loaded = context.of(ctx).load()
     if on_existing and (execute or go_on):
         raise ConfigError("--on-existing is part of the plan", "make a new one with it: without --execute and --resume")
@@ -151,7 +152,7 @@ def undo(
     steal: Steal = "",
     as_json: Json = False,
 ) -> None:
-    """Put a slot back to what a backup holds: a reset to it, through the same plan and the same gate."""
+    """Restore the positions of a backup: a reset to the backup, with the same plan and the same checks."""
     loaded = context.of(ctx).load()
     job = _job_of_backup(loaded, backup)
     goal = None if execute else Goal(TargetKind.BACKUP, backup=backup)
@@ -159,7 +160,7 @@ def undo(
 
 
 def history(ctx: typer.Context, table: Table, slot: Slot, as_json: Json = False) -> None:
-    """The resets of a slot, the newest first: who, when, to what, how it ended, and the backup's id."""
+    """List the resets of a slot, newest first: who, when, to which target, with which result, and the backup's id."""
     loaded = context.of(ctx).load()
     job = reset_service.job_of(loaded, table, slot)
     found: list[ResetEntry] = _on(loaded, job, lambda reset_context: reset_context.resets.history(), lock=False)
@@ -220,7 +221,7 @@ def _goal(
     dns: tuple[str, ...],
     on_existing: Existing | None,
 ) -> Goal:
-    """The goal that the options name; ConfigError where they do not fit together."""
+    """Return the goal that the options name. Raises ConfigError if they do not fit together."""
     if to is None:
         raise ConfigError("--to is missing", f"one of {', '.join(kind.value for kind in TargetKind)}")
     for kind, given, name in (
@@ -245,7 +246,7 @@ def _point(job: JobSpec, text: str) -> tuple[str, str]:
 
 
 def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
-    """The job whose backup it is: by the local file, else by asking the sinks."""
+    """Return the job of a backup: from the local file, otherwise by querying the sinks."""
     with Store.open(loaded.state_dir) as store:
         text = ResetFiles(store.folder).load(BACKUPS, backup)
     if text is not None:
@@ -260,7 +261,7 @@ def _job_of_backup(loaded: Loaded, backup: str) -> JobSpec:
 
 
 def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal: str = "", lock: bool = True) -> Any:
-    """Act in the context of a reset; `lock` prevents a start of the job on this host meanwhile."""
+    """Run `act` in the context of a reset. `lock` prevents a start of the job on this host in the meantime."""
     with Store.open(loaded.state_dir) as store:
         locked = store.folder.locked(job.name, START_LOCK, LOCK_SECONDS) if lock else nullcontext()
         with (
@@ -281,10 +282,10 @@ def _on(loaded: Loaded, job: JobSpec, act: Callable[[ResetContext], Any], steal:
 
 
 def at_rest(store: Store, job: str, table: str) -> Check:
-    """Whether the job can be reset by its state and no process of it lives, or its driver says so of this table alone.
+    """Check that the job's state allows a reset and it has no process, or that its driver reports this table stopped.
 
-    A job that never ran is not running either; the processes of a job that has ended are waited for. A table whose
-    pause has been requested stops for a moment.
+    A job that never ran is not running either. A job that has ended is checked after its processes have exited. A
+    table whose pause has been requested stops only for a moment.
     """
     name = "job not running"
     if store.job(job) is None:
@@ -312,13 +313,13 @@ def at_rest(store: Store, job: str, table: str) -> Check:
 
 
 def _rate_of_last_copy(store: Store, job: str, present: int | None) -> float | None:
-    """Rows a second of the job's last copy that ended; None where none is known.
+    """Return the rows per second of the job's last completed copy; None if unknown.
 
-    Its rows are those that its driver reported, or that the target holds now, where a later run reports no copy.
+    The rows are those that its driver reported or, if a later run reported no copy, those in the target now.
     """
     row = store.job(job)
     ends: dict[str, float] = {}
-    for one in store.events(job, EVENTS):  # the newest first
+    for one in store.events(job, EVENTS):  # newest first
         if one.event == JobEvent.COPY_DONE.value:
             ends.setdefault("done", one.at.timestamp())
         elif one.event == JobEvent.COPY_BEGAN.value and "done" in ends:
@@ -329,12 +330,12 @@ def _rate_of_last_copy(store: Store, job: str, present: int | None) -> float | N
 
 
 def of_living(view: JobStatus, table: str) -> TableReport | None:
-    """One table in the report of the running driver of a job with several; None without such a report."""
+    """Return the report of one table of a running job with several tables; None if there is none."""
     return next((one for one in view.living_tables if one.source_table == table), None)
 
 
 def _record(store: Store, job: str, text: str, awaits: bool) -> None:
-    """Note the reset, and that a copy is due; a job that continues with its other tables keeps its state."""
+    """Record the reset, and that a copy is required. A job that continues with its other tables keeps its state."""
     row = store.job(job)
     if row is None:
         return
@@ -345,7 +346,7 @@ def _record(store: Store, job: str, text: str, awaits: bool) -> None:
 
 
 def start_alone(loaded: Loaded, job: JobSpec) -> str:
-    """The command that starts a reset table while its job runs; "" where the job does not run."""
+    """Return the command that starts a reset table while its job runs; "" if the job does not run."""
     with Store.open(loaded.state_dir) as store:
         known = store.job(job.name) is not None
         beside = known and of_living(observe(store, job.name), job.channel.source_table) is not None
@@ -353,7 +354,7 @@ def start_alone(loaded: Loaded, job: JobSpec) -> str:
 
 
 def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
-    """Print how it ended; `start` is the command that starts the table while its job runs."""
+    """Print the result. `start` is the command that starts the table while its job runs."""
     if as_json:
         output.as_json({**dataclasses.asdict(result), "start": start or None})
     else:
@@ -364,11 +365,12 @@ def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
 
-# -- plans, results and the history, as text of 80 columns and as JSON ------------------------------------------------
+# -- plans, results and history, as text of 80 columns and as JSON
+# ---------------------------------------------------
 
 
 def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
-    """A plan as JSON values, with its sentences."""
+    """Return a plan as JSON values, including its sentences."""
     found = plan_values(plan)
     for values, move in zip(found["moves"], plan.moves, strict=True):
         values["effect"] = move.effect
@@ -384,19 +386,17 @@ def plan_as_json(plan: ResetPlan) -> dict[str, Any]:
 
 
 def to_type(plan: ResetPlan) -> dict[str, str | None]:
-    """What has to be typed beside a reason, as `slotkeeper.core.slots.reset_apply` asks for it; null where it is not
-    asked for.
-    """
+    """Return the confirmations that `slotkeeper.core.slots.reset_apply` requires besides a reason, null for others."""
     return {"confirm": plan.slot, "confirm_table": None, "rows": str(plan.at_stake) if plan.at_stake else None}
 
 
 def undo_of(plan: ResetPlan) -> str:
-    """What an undo of it restores, and until when it can be had."""
+    """Describe what an undo restores, and until when it is possible."""
     return UNDO_COPY if plan.rows else UNDO_BACK if any(move.back for move in plan.moves) else UNDO
 
 
 def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
-    """A reset of the history as JSON values."""
+    """Return a reset of the history as JSON values."""
     return {
         "backup": entry.id,
         "job": entry.job,
@@ -412,7 +412,7 @@ def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
 
 
 def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
-    """Print a plan: lanes, what happens, checks, statements, and how to carry it out."""
+    """Print a plan: lanes, effects, checks, statements, and the command that executes it."""
     shown = preview.of_reset(plan, to_type(plan), undo_of(plan))
     made = f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet"
     output.paragraph("plan", f"{plan.id}: {shown.title} ({shown.what}, {shown.owner})", ascii_only)
@@ -433,7 +433,7 @@ def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
 
 
 def print_result(result: Result, ascii_only: bool) -> None:
-    """Print how a reset ended."""
+    """Print the result of a reset."""
     output.paragraph("", f"reset {result.reset} {result.outcome}: {result.sentence}", ascii_only)
     for shard, seen in sorted(result.lanes.items()):
         output.paragraph(shard, seen, ascii_only)
@@ -442,7 +442,7 @@ def print_result(result: Result, ascii_only: bool) -> None:
 
 
 def print_history(found: list[ResetEntry], ascii_only: bool) -> None:
-    """Print a slot's resets."""
+    """Print the resets of a slot."""
     rows: list[list[object]] = [[one.id, one.target, one.step, one.who, one.reason] for one in found]
     output.table(["backup", "target", "outcome", "who", "why"], rows, ascii_only)
 

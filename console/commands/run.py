@@ -1,7 +1,7 @@
 """`slotkeeper run`: one job in the foreground, for systemd and containers.
 
-This process is the job's supervisor: it starts the driver, restarts it when it crashes, passes SIGTERM and SIGINT on
-as a graceful stop, and shows on stderr what the driver says. Other shells steer the job as any other.
+This process is the job's supervisor. It starts the driver, restarts it after a crash, turns SIGTERM and SIGINT into
+a graceful stop, and copies the driver's log to stderr. Other shells control the job like any other.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from slotkeeper.core.state.sqlite import Store
 app = typer.Typer(help="Run one job in the foreground.", add_completion=False)
 
 LAUNCH = Launch()
-"""How the driver is started; tests put a driver without Spark here."""
+"""The launch of the driver; tests replace it by a driver without Spark."""
 
 _FOLLOW_SECONDS = 0.25
 _MOST_BYTES = 1024 * 1024
-"""So much of the log is held at a time."""
+"""The number of bytes of the log that are read at a time."""
 
 
 @app.command()
@@ -56,7 +56,7 @@ def run(
     take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,
     reason: Reason = "",
 ) -> None:
-    """Run one job in the foreground; exit 0 ended as wanted, 1 failed, 2 configuration, 3 refused or superseded."""
+    """Run one job in the foreground; exit 0 ended normally, 1 failed, 2 configuration, 3 refused or superseded."""
     loaded, spec = select.job_of(ctx, job)
     extra = [*LAUNCH.extra, FOREGROUND]
     extra += ["--until-caught-up"] if until_caught_up else []
@@ -78,7 +78,7 @@ def run(
 
 
 def exit_code(driver: int | None, view: JobStatus) -> diagnostics.ExitCode:
-    """The exit code of a foreground run, from its driver's last exit code and the state of the job afterwards."""
+    """Return the exit code of a foreground run, from its driver's last exit code and the job's final state."""
     if driver == verdict.CONFIGURATION:
         return diagnostics.ExitCode.USAGE
     if driver == verdict.SUPERSEDED or view.trouble or view.state is JobState.AWAITS_COPY:
@@ -101,7 +101,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextmanager
 def _followed(log: Path) -> Iterator[None]:
-    """Show on stderr what is added to the job's log meanwhile: a container has no other place for it."""
+    """Copy new lines of the job's log to stderr: a container has no other log."""
     done = threading.Event()
     follower = threading.Thread(target=_follow, args=(log, _size(log), done), name="follow", daemon=True)
     follower.start()
@@ -120,21 +120,21 @@ def _follow(log: Path, offset: int, done: threading.Event) -> None:
 
 
 def _shown(log: Path, offset: int, last: bool) -> int:
-    """Show whole lines from there on, at the `last` time the rest as well; where they end. It is read in pieces."""
+    """Show complete lines from `offset`, the `last` time also a partial one; return the new offset. Reads in pieces."""
     size = _size(log)
-    if size < offset:  # it was cut because it had grown too long
+    if size < offset:  # the log was truncated because it was too long
         offset = 0
     while offset < size:
         try:
             with os.fdopen(opened_alone(log), "rb") as reading:
                 reading.seek(offset)
                 added = reading.read(min(size - offset, _MOST_BYTES))
-        except (OSError, StateError):  # it was moved, or is not our file: the job continues
+        except (OSError, StateError):  # it was moved, or another user owns it: the job continues
             break
         ends = last and offset + len(added) >= size
         whole = len(added) if ends else added.rfind(b"\n") + 1
         if not whole and len(added) == _MOST_BYTES:
-            whole = _MOST_BYTES  # a line longer than a piece continues in the next one
+            whole = _MOST_BYTES  # a line longer than one read continues in the next
         if not whole:
             break
         offset += whole

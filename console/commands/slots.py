@@ -1,6 +1,6 @@
-"""`slotkeeper slots`: which slots keep a table's binlog, how far, whose, for how long yet; preflight, create and drop.
+"""`slotkeeper slots`: the slots of a table, their positions, owners and remaining TTL; preflight, create and drop.
 
-Looking never makes a slot: only calls that read are sent. The verbs are dry runs unless executed with consent.
+Listing slots creates none: it uses only calls that read. The verbs are dry runs unless executed with consent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slotkeeper.core.state.sqlite import Store
 app = typer.Typer(help="Look at the slots of source tables, and change them.")
 
 RATE_SECONDS = 3.0
-"""How long a job's next report is waited for, to tell its rate; it reports every second or so."""
+"""How long to wait for a job's next report, to calculate its rate. A job reports about every second."""
 LOCK_SECONDS = 5.0
 _UNDO = {
     "create": "`slotkeeper slots drop`, which loses what it retains by then",
@@ -43,7 +43,7 @@ _UNDO = {
     "drop": "none: what it retained is lost to it; a new snapshot brings the rows",
     "abandon": "a registration before its TTL ends keeps it",
 }
-"""The way back from each verb, in words."""
+"""How to undo each verb, as text."""
 
 OnlySource = Annotated[
     str, typer.Option("--source", metavar="NAME", help="only this source", autocompletion=completion.sources)
@@ -78,7 +78,7 @@ def list_slots(
     source: OnlySource = "",
     as_json: Json = False,
 ) -> None:
-    """The slots of one source table, or of every table that a job reads; none is created by looking."""
+    """List the slots of one source table, or of every table that a job reads; creates none."""
     loaded = context.of(ctx).load()
     select.tell_refused(loaded)
     found, failed, left, read = _everywhere(loaded, source, table)
@@ -113,7 +113,7 @@ def list_slots(
 def _everywhere(
     loaded: Loaded, source: str, table: str
 ) -> tuple[list[Polled], list[tuple[str, SlotkeeperError]], list[dict[str, str]], slot_commands.Queries]:
-    """The status of each table, what failed, the slots left behind, and the queries; all sources asked at once."""
+    """Return table statuses, errors, slots of removed tables, and queries; all sources are queried concurrently."""
     silent: set[str] = set()
     places = select.places(loaded, source, table)
     looking.passwords(loaded.sources[name].endpoint for name, _ in places)
@@ -132,7 +132,7 @@ def _everywhere(
 
 @app.command()
 def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", as_json: Json = False) -> None:
-    """One slot DN by DN: both points, unread rows, time left of its TTL, what it holds back."""
+    """Show one slot DN by DN: both points, unread rows, remaining TTL, and the binlog it retains."""
     loaded = context.of(ctx).load()
     select.tell_refused(loaded)
     polled, failed, _, read = _everywhere(loaded, *select.place(loaded, source, table))
@@ -164,13 +164,13 @@ def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", 
 
 
 def _queries(loaded: Loaded, places: Sequence[tuple[str, str]]) -> slot_commands.Queries:
-    """The DataFrame queries that read any slot of these tables, by job and table."""
+    """Return the DataFrame queries that read a slot of these tables, by job and table."""
     jobs = {(job, table) for source, table in places for job in owners(loaded, source, table).values()}
     return slot_commands.queries_of(loaded.jobs[job].of(table) for job, table in sorted(jobs))
 
 
 def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]]:
-    """The slots of tables that were removed from their jobs, as long as the source retains them."""
+    """Return the slots of tables that were removed from their jobs, as long as the source retains them."""
     kept = []
     for place, jobs in slot_commands.taken_out(loaded, source, table).items():
         with suppress(SlotkeeperError):
@@ -182,7 +182,7 @@ def _left_behind(loaded: Loaded, source: str, table: str) -> list[dict[str, str]
 
 
 def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[object]]]:
-    """Heads and rows of when a slot was registered and when it expires, DN by DN."""
+    """Return headers and rows: when the slot was registered and when it expires, by DN."""
     rows: list[list[object]] = [
         [
             h.shard,
@@ -197,7 +197,7 @@ def _times(retained: SlotRetained, part: str) -> tuple[list[str], list[list[obje
 
 
 def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tuple[list[str], list[list[object]]]:
-    """Heads and rows of a slot's DNs: what the source keeps there, or our own position where it keeps nothing."""
+    """Return headers and rows by DN: the source's record of the slot, otherwise the job's own position."""
     registered = [SlotOnShard(seen.shard, seen.live, seen.durable) for seen in retained.shards]
     shards, marks, part = one.shards or registered, table.words.marks, table.words.part.lower()
     place = marks[0] if marks else "position"
@@ -244,12 +244,12 @@ def _its(slot: SlotView, each: Polled, read: slot_commands.Queries) -> QuerySeen
 
 
 def _goes(left: TimeLeft | None) -> list[object]:
-    """From when on unread records go by their age, and what is left until then."""
+    """Return the time from which unread records expire by age, and the time remaining."""
     return [both(left.expires_at, SHORT) if left else None, *_left(left)]
 
 
 def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
-    """Heads and rows of slots at a source that keeps nothing: our own position that lies furthest back."""
+    """Return headers and rows of slots at a source that retains nothing for them: the oldest position of each job."""
     rows: list[list[object]] = []
     for slot in each.slots.slots:
         retained = each.retained.slot(slot.name)
@@ -264,7 +264,7 @@ def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
 
 
 def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
-    """Which point holds the binlog, where, and on which DNs another slot lies further back."""
+    """Describe which point retains the binlog, on which DN, and where another slot is further behind."""
     said = []
     back = retained.furthest_back
     if back is not None and back.behind is not None:
@@ -324,7 +324,7 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
     shards = {one.shard: one for one in slot.shards}
     keeps = bool(table.words.marks)
     seen = [(shards.get(name, SlotOnShard(name)), by_shard.get(name)) for name in sorted({*shards, *by_shard})]
-    dns: list[dict[str, object]] = [  # of a source that keeps nothing: where our own row stands
+    dns: list[dict[str, object]] = [  # a source that retains nothing: the position is the job's own progress row
         _dn(one, kept) if keeps else {"shard": one.shard, "position": kept.live if kept else None, "unread": one.unread}
         for one, kept in seen
     ]
@@ -350,7 +350,7 @@ def _slot(slot: SlotView, table: TableRetained, query: QuerySeen | None) -> dict
 
 
 def purge_values(slot: str, table: TableRetained) -> dict[str, object] | None:
-    """When the server purges what the slot still needs; None where the source does not purge by age."""
+    """Return when the server purges binlog that the slot still needs; None if the source does not purge by age."""
     one = table.purges.get(slot)
     if one is None:
         return None
@@ -386,7 +386,7 @@ def _dn(one: SlotOnShard, retained: ShardRetained | None) -> dict[str, object]:
     }
 
 
-peek.add_to(app)  # here, as help lists them in this order
+peek.add_to(app)  # here, because the help lists commands in this order
 
 
 # -- preflight, and the verbs that change a slot ----------------------------------------------------------------------
@@ -394,7 +394,7 @@ peek.add_to(app)  # here, as help lists them in this order
 
 @app.command()
 def preflight(ctx: typer.Context, table: Table, source: Source = "", wanted: For = None, as_json: Json = False) -> None:
-    """May I VACUUM FULL, scale out or alter the table now? 0: yes; 3: something holds it back; 5: unreachable."""
+    """Check whether VACUUM FULL, scaling out or ALTER can start now. 0: yes; 3: something blocks it; 5: unreachable."""
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
     looking.passwords([loaded.sources[place[0]].endpoint])
@@ -436,10 +436,10 @@ def create(
     confirm_table: ConfirmTable = "",
     as_json: Json = False,
 ) -> None:
-    """Make a slot: recording starts, and changes are kept for it from now on.
+    """Create a slot: recording starts, and the source retains changes for it from now on.
 
-    A dry run unless --execute --reason TEXT --confirm SLOT. --confirm-table TABLE as well where no configured job owns
-    the slot, or the source's environment is PROD.
+    A dry run unless --execute --reason TEXT --confirm SLOT. --confirm-table TABLE as well if no configured job owns
+    the slot, or if the source's environment is PROD.
     """
     _run(ctx, change.CREATE, (table, slot, source), Consent(execute, reason, confirm, confirm_table), as_json)
 
@@ -484,7 +484,7 @@ _losing(
 
 
 def owner_of(loaded: Loaded, store: Store, source: str, table: str, slot: str) -> Owner | None:
-    """The configured job of a slot as it can be seen from here; None for an external slot."""
+    """Return the configured job of a slot, with the state known on this host; None for an external slot."""
     job = owners(loaded, source, table).get(slot)
     if job is None:
         return None
@@ -509,7 +509,7 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
         store = stack.enter_context(Store.open(loaded.state_dir))
         job = owners(loaded, place[0], table).get(slot)
         if job and consent.execute:
-            # no start of the job may come between the check and the act
+            # the job must not start between the check and the change
             stack.enter_context(store.folder.locked(job, START_LOCK, LOCK_SECONDS))
         heard = slot_commands.Heard(show, diagnostics.warn)
         ended = slot_commands.change(loaded, verb, place, owner_of(loaded, store, *place), consent, heard)
@@ -527,7 +527,7 @@ def _run(ctx: typer.Context, verb: SlotVerb, asked: tuple[str, str, str], consen
 
 
 def to_type(plan: ChangePlan) -> dict[str, str | None]:
-    """What has to be typed beside a reason, as `slots.change` asks for it; null where it is not asked for."""
+    """Return the confirmations that `slots.change` requires besides a reason; null if not required."""
     table = plan.table if plan.highest else None
     return {"confirm": plan.slot, "confirm_table": table, "rows": plan.rows_to_type or None}
 
@@ -548,7 +548,7 @@ def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
     rows = f" --rows {plan.rows_to_type}" if plan.rows_to_type else ""
     output.line("dry run: nothing was changed; to do it:", ascii_only)
-    source = "" if plan.owner else f" --source {typed(plan.source)}"  # no job tells which one is meant
+    source = "" if plan.owner else f" --source {typed(plan.source)}"  # no job identifies the source
     consent = f"--execute --reason TEXT --confirm {typed(plan.slot)}{table}{rows}"
     output.line(f"  slotkeeper slots {verb} {typed(plan.table, plan.slot)}{source} {consent}", ascii_only)
 
@@ -566,7 +566,7 @@ def _print_preflight(found: Preflight, ascii_only: bool) -> None:
 
 
 def _rates(loaded: Loaded, jobs: Sequence[str]) -> list[Rate]:
-    """How fast living jobs apply, from two of their reports."""
+    """Return the apply rates of running jobs, each from two of its reports."""
     with Store.open(loaded.state_dir) as store:
         return [rate for job in jobs if (rate := rate_of(store, job)) is not None]
 
@@ -574,7 +574,7 @@ def _rates(loaded: Loaded, jobs: Sequence[str]) -> list[Rate]:
 def rate_of(
     store: Store, job: str, seconds: float = RATE_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> Rate | None:
-    """How fast a job applies, from its newest report and its next; None where it does not run or report."""
+    """Return the apply rate of a job, from its newest report and the next; None if it does not run or report."""
     if store.job(job) is None:
         return None
     first = observe(store, job)

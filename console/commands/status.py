@@ -1,8 +1,8 @@
-"""`slotkeeper status`: one line per job from the state store alone, for people in a hurry and for monitoring.
+"""`slotkeeper status`: one line per job, from the state store only, for users and for monitoring.
 
-No server is asked. With --exit-code the convention of monitoring plugins holds: 0 ok, 1 warning, 2 critical, 3 for
-whatever prevents a judgement, which `slotkeeper.console.__main__` sees to where this command cannot be reached or
-fails.
+Queries no server. With --exit-code the exit codes are those of monitoring plugins: 0 ok, 1 warning, 2 critical, 3
+for anything that prevents a verdict. If this command is not reached or fails, `slotkeeper.console.__main__` returns
+3.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def status(
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
-    """One line per job, from the state store only; no server is asked."""
+    """Print one line per job, from the state store only; queries no server."""
     loaded, folder = select.state_of(ctx, state_dir)
     now = SystemClock().utc()
     with Store.existing(folder) as store:
@@ -74,7 +74,7 @@ def status(
 
 
 def worst(levels: Iterable[Level]) -> Level:
-    """The worst level; FINE without a job.
+    """Return the worst level; FINE without jobs.
 
     >>> worst([Level.FINE, Level.UNKNOWN, Level.WARNING])
     <Level.WARNING: '!'>
@@ -83,7 +83,7 @@ def worst(levels: Iterable[Level]) -> Level:
 
 
 def _word(level: Level) -> str:
-    """The level as monitoring plugins name it."""
+    """Return the level as monitoring plugins name it."""
     return level.name.lower() if level in EXIT_CODES else "ok"
 
 

@@ -1,6 +1,6 @@
-"""`slotkeeper verify`: compare a job's source tables with their targets, key by key where they differ.
+"""`slotkeeper verify`: compare a job's source tables with their targets, and by key where they differ.
 
-What was found is kept in the state store.
+The result is recorded in the state store.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _KINDS = ("missing", "extra", "different", "unsettled", "quarantined")
 def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson = False) -> None:
     """Compare sources and targets of a job: exit 0 equal, 4 different (keys named), 1 could not be settled.
 
-    A table that is equal but for rows in quarantine is not equal: exit 4, with those keys named apart.
-    --table compares one table alone, which proves nothing of the others: it is kept only where it differs.
+    A table that differs only by quarantined rows is not equal: exit 4, with those keys listed separately. --table
+    compares one table only, which proves nothing about the others: the result is recorded only if the table differs.
     """
     loaded, spec = select.job_of(ctx, job)
     if table:
@@ -78,7 +78,7 @@ def verify(ctx: typer.Context, job: Job, table: OneTable = "", as_json: OneJson 
 
 
 def _as_values(job: str, parts: list[tuple[JobSpec, Comparison]], verdict: str, runs: bool) -> dict[str, object]:
-    """One JSON object: the comparison of the one channel, or one for each beside the verdict on all."""
+    """Return one JSON object: the comparison of the only channel, or the verdict and the comparison of each channel."""
     whole = {"job": job, "verdict": verdict, "equal": verdict == "equal", "job_runs": runs}
     if len(parts) == 1:
         return {**whole, **_figures(parts[0][1])}
@@ -108,7 +108,7 @@ def _verdict(found: Comparison) -> str:
 
 
 def _keep(folder: Path, job: str, found: list[Comparison], verdict: str) -> None:
-    """Record the verdict for the overview; an error while recording does not change the verdict."""
+    """Record the verdict for the overview. An error while recording does not change the verdict."""
     differences = sum(map(_differences, found))
     unsettled, apart = sum(one.unsettled.count for one in found), sum(one.quarantined.count for one in found)
     rows = (sum(one.rows_source for one in found), sum(one.rows_sink for one in found))
@@ -142,7 +142,7 @@ def _print(ctx: typer.Context, spec: JobSpec, found: Comparison) -> None:
 
 
 def _in_flight(found: Comparison) -> str:
-    """Why equal ends have different counts: they were read at different moments, and differences were read again.
+    """Explain different row counts of equal tables: they were read at different times, and differing rows again.
 
     >>> from slotkeeper.core.verify.compare import Found
     >>> _in_flight(Comparison(2952, 2950, 1, *[Found()] * 5, (), 0.1))

@@ -1,7 +1,7 @@
-"""`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback when it ends.
+"""`slotkeeper watch JOB`: six live lines below the prompt, which stay in the scrollback at the end.
 
-State, wrong, do, how far behind, the copy, what happened last. Rich draws: it moves the cursor up by the lines that it
-wrote and puts it back; nothing is parsed as markup.
+They show the state, the problem, the action, the lag, the copy, and the last event. Rich redraws the lines by moving
+the cursor up; no text is parsed as markup.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STYLES = {Level.CRITICAL: "red", Level.WARNING: "yellow", Level.UNKNOWN: "magen
 
 @app.command()
 def watch(ctx: typer.Context, job: Job, state_dir: StateDir = None) -> None:
-    """Follow a job until it ends or Ctrl-C; the job does not notice. 0: left or stopped; 1: it FAILED."""
+    """Follow a job until it ends or Ctrl-C, without affecting it. 0: left or stopped; 1: it FAILED."""
     loaded, folder = select.state_of(ctx, state_dir)
     with Store.open(folder) as store:
         select.refuse_refused(loaded, store, job)
@@ -63,7 +63,7 @@ def watch(ctx: typer.Context, job: Job, state_dir: StateDir = None) -> None:
 def follow(
     store: Store, job: str, ascii_only: bool, leave: Callable[[JobStatus], bool], loaded: Loaded | None = None
 ) -> JobStatus:
-    """Draw the job until it has no process, or `leave` says so; the last look at it."""
+    """Draw the job until it has no process or `leave` returns true. Return its last status."""
     lines = _Lines(store, job, ascii_only, loaded)
     drawn = sys.stdout.isatty()
     console = Console(markup=False, highlight=False, emoji=False)
@@ -93,7 +93,7 @@ class _Lines:
         self._clock = SystemClock()
 
     def of(self, view: JobStatus) -> list[tuple[Level, str]]:
-        """The lines of now, by the judgement that `status` and the console show of this job and this host."""
+        """Return the current lines, with the same faults of the job and this host as in `status` and the console."""
         now = self._clock.utc()
         faults = judge(gather(self._store, self._loaded, now))
         found = facts(view, faults, now)
@@ -105,7 +105,7 @@ class _Lines:
         return list_lines(found, self._store.events(self._job, 1), now)
 
     def drawn(self, view: JobStatus, width: int) -> Group:
-        """The lines, none wider than the terminal: a wrapped line could not be redrawn."""
+        """Return the lines, truncated to the terminal's width: a wrapped line could not be redrawn."""
         lines = []
         for level, words in self.of(view):
             shown = plain(words, self._ascii)
@@ -119,7 +119,7 @@ LINES = 6
 
 
 def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list[tuple[Level, str]]:
-    """The six lines of a job, whatever is known of it."""
+    """Return the six lines of a job; also if little is known about it."""
     state = job.state.value if job.state else "never started"
     seen = "nothing reported yet" if job.reported_at is None else f"report {age(job.reported_at, now)} old"
     glyph = "" if job.level is Level.FINE else f"{job.level.value} "

@@ -1,5 +1,6 @@
-"""How a job stands, in the words of the console: what was seen of it, what its own store says, and what
-`slotkeeper.core.judgement` says is wrong; and what this console's look at slots says to the judgement. Pure.
+"""A job's facts for the console: its observed status, its report, and the faults found by `slotkeeper.core.judgement`.
+
+Also converts the slots that this console observed into facts for `slotkeeper.core.judgement`. Pure.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ LEVELS = {Severity.CRITICAL: Level.CRITICAL, Severity.WARNING: Level.WARNING, Se
 _AS_SEEN = (
     "name", "state", "last_known", "reported_at", "started_at", "ended_at", "changed_at", "exit_code", "elsewhere",
 )  # fmt: skip
-"""What facts and views call alike and mean alike."""
+"""Fields with the same name and meaning in `JobFacts` and `JobStatus`."""
 _BESIDE = ("rows_quarantined", "crash_loop", "clocks_differ", "not_verified", "slot_ttl", "source_blocked")
-"""Rules of faults beside which a running driver continues to apply: none of them makes a target untrusted."""
+"""Rules of faults that do not stop a running driver from applying: none of them makes a target untrusted."""
 _MOVING = (JobState.PENDING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
-    """The job as the screens show it, with its own faults out of all that there are."""
+    """Return the job as the screens show it, with its own faults out of `faults`."""
     mine = tuple(one for one in faults if one.job == view.name)
     severity = worst(mine)
     calm = Level.BUSY if view.state in _MOVING else Level.FINE if view.state.has_process else Level.REST
@@ -71,14 +72,14 @@ def facts(view: JobStatus, faults: Iterable[Fault], now: datetime) -> JobFacts:
 
 
 def _report(view: JobStatus, now: datetime) -> JobReport | None:
-    """Its last report, which is past where no process of it is seen."""
+    """Return its last report, marked as past if none of its processes is running."""
     if view.report is None or not view.last_known:
         return view.report
     return past(view.report, (elapsed(view.reported_at, now) if view.reported_at else None) or 0.0)
 
 
 def said(faults: Sequence[Fault], now: datetime) -> str:
-    """All faults in one text, the worst first."""
+    """Return all faults in one text, the worst first."""
     return "; ".join(one.said(now).removeprefix(f"job {one.job}: ") for one in faults)
 
 
@@ -103,8 +104,8 @@ def _behind(report: JobReport | None) -> int | None:
 
 
 def sights(tables: Iterable[TableSeen]) -> list[SlotSeen]:
-    """The slots of these tables as drivers record them; none of a table whose source did not answer."""
-    from slotkeeper.core.slots.status import sights as of_table  # `jobs list` does without it
+    """Return the slots of these tables as drivers record them, without tables whose source did not answer."""
+    from slotkeeper.core.slots.status import sights as of_table  # not needed by `jobs list`
 
     return [
         sight

@@ -1,6 +1,6 @@
-"""The recorded past: what the console would have shown at a moment, how one steps from moment to moment, and graphs.
+"""The recorded history: the console's contents at an earlier time, steps between recorded times, and graphs.
 
-Frames are recorded by supervisors (`slotkeeper.core.launch.supervisor`), slots by every process that sees them
+Supervisors record frames (`slotkeeper.core.launch.supervisor`). Every process that sees slots records them
 (`slotkeeper.core.state.observed`).
 """
 
@@ -34,7 +34,7 @@ from slotkeeper.core.state.sqlite import Store
 LOG_NOT_RECORDED = "the log is not part of history; leave it with R"
 STEP, LONGEST_STEP = 5.0, 300.0
 PLAY_SECONDS = 1.0
-"""While it plays, a frame is shown for so long."""
+"""Seconds for which playback shows each frame."""
 STOPPED_SECONDS = 0.3
 SILENT_SECONDS = 15.0
 _NOTHING = "nothing was recorded of it until then"
@@ -45,7 +45,7 @@ _FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """What a person means by a moment of the past, in UTC; raises ValueError with a sentence for anything else.
+    """Parse a user's time in the past, in UTC. Raises ValueError with a sentence for anything else.
 
     >>> now = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
     >>> [f"{parse_moment(said, now):%d %H:%M:%S}" for said in ("02:28", "02:40", "-15m", "2026-11-20 02:28:01")]
@@ -70,7 +70,7 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """The moment that is shown, the size of the next step in seconds, and when the last key was pressed (monotonic)."""
+    """The time shown, the size of the next step in seconds, and when the last key was pressed (monotonic clock)."""
 
     at: datetime
     step: float = STEP
@@ -79,24 +79,25 @@ class Playback:
     playing: bool = False
 
     def toward(self, direction: int, now: float) -> Playback:
-        """`<` or `>` was pressed: a key that is held doubles its step, up to five minutes."""
+        """Prepare the step after `<` or `>`. Holding the key doubles the step each time, up to five minutes."""
         repeated = direction == self.direction and now - self.pressed <= STOPPED_SECONDS
         step = min(self.step * 2, LONGEST_STEP) if repeated else STEP
         return replace(self, step=step, direction=direction, pressed=now, playing=False)
 
     @property
     def wanted(self) -> datetime:
-        """The moment that the step leads to, recorded or not."""
+        """The time that the step leads to, recorded or not."""
         return self.at + timedelta(seconds=self.step * self.direction)
 
     def play(self) -> Playback:
-        """`f` was pressed: advance by itself, or stop."""
+        """Start or stop playback (key `f`)."""
         return replace(self, playing=not self.playing, step=STEP, direction=1)
 
     def landed(self, before: float | None, after: float | None) -> Playback:
-        """At the recorded moment that the step leads to: `before` is the last until it, `after` the first beyond it.
+        """Return the state at the recorded time next to the step's end.
 
-        Where nothing was recorded the step goes across; at either end one stays at what there is.
+        `before` is the last recorded time up to it, `after` the first one beyond it. A step crosses a gap in the
+        records; at either end of the history the time does not change.
         """
         here = self.at.timestamp()
         if self.direction < 0:
@@ -109,7 +110,7 @@ class Playback:
 
 
 class Past:
-    """The recorded past of one state store; used by one thread, as `store_reader.Reader` is."""
+    """The history in one state store; used by one thread, like `store_reader.Reader`."""
 
     def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
         self._loaded = loaded
@@ -119,34 +120,34 @@ class Past:
         self._metrics: Metrics | None = None
 
     def close(self) -> None:
-        """Give the state store back."""
+        """Close the state store."""
         if self._store is not None:
             self._store.close()
             self._store = self._metrics = None
 
     def begin(self) -> Playback | None:
-        """At the newest frame; None where nothing is recorded. Raises errors of `slotkeeper.core.errors`."""
+        """Start at the newest frame; None if nothing is recorded. Raises errors of `slotkeeper.core.errors`."""
         before, _ = self._opened()[1].beside(self._clock.utc())
         return None if before is None else Playback(datetime.fromtimestamp(before, timezone.utc))
 
     def go(self, playback: Playback, text: str) -> Playback:
-        """`:at TEXT`; raises ValueError with a sentence where that is not a moment of the past."""
+        """Handle `:at TEXT`. Raises ValueError with a sentence if it is not a time in the past."""
         return replace(playback, at=parse_moment(text, self._clock.utc()), playing=False, direction=0, step=STEP)
 
     def stepped(self, playback: Playback) -> Playback:
-        """Where a step lands that `toward` or `play` has prepared. Raises errors of `slotkeeper.core.errors`."""
+        """Execute the step that `toward` or `play` prepared. Raises errors of `slotkeeper.core.errors`."""
         return playback.landed(*self._opened()[1].beside(playback.wanted))
 
     def local(self, at: datetime, job: str = "") -> Local:
-        """What the state store held then; `fault` says why it cannot be read."""
+        """Return the contents of the state store at that time; `fault` is set if it cannot be read."""
         try:
             store, metrics = self._opened()
             return self._at(store, metrics, at, job)
-        except Exception as error:  # whatever it is must be told on the screen
+        except Exception as error:  # the screen must show any error
             return Local(at, fault=message_of(error))
 
     def tables(self, local: Local) -> dict[tuple[str, str], TableSeen]:
-        """The slots of that moment. Raises errors of `slotkeeper.core.errors`."""
+        """Return the slots at that time. Raises errors of `slotkeeper.core.errors`."""
         if local.at is None or local.fault:
             return {}
         positionless = {job.name for job in local.jobs if job.report is not None and not job.report.keeps_positions}
@@ -185,7 +186,7 @@ class Past:
 
 
 def _facts(frame: Frame, at: datetime) -> JobFacts:
-    """A job as it was; unknown where its frames end although it ought to have gone on."""
+    """Return a job at that time; its level is UNKNOWN if its frames end while it had a process."""
     lags = lags_of(frame, at)
     seen = JobSeen(frame.view, lags.known, least_lags=lags.least, host=frame.host)
     job = replace(facts(frame.view, judge(Facts(at, (seen,))), at), host=frame.host)
@@ -197,7 +198,7 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
 
 
 def _error(row: ErrorRow, at: datetime) -> ErrorRow:
-    """An error as far as it was known then; how often it had come by then is not recorded, so one is the least."""
+    """Return an error as known at that time. Its count then is not recorded, so the count is at least one."""
     if row.last_at <= at:
         return row
     later = f"{row.message} (at least once by then, {row.count} times until {row.last_at:%m-%d %H:%M:%S})"
@@ -205,7 +206,7 @@ def _error(row: ErrorRow, at: datetime) -> ErrorRow:
 
 
 SILENT = timedelta(minutes=10)
-"""Rows are a minute apart: after this time no process was there to see it."""
+"""Rows are a minute apart: after this gap no process was there to record the slot."""
 _KEEPING = SlotWords(marks=("live", "durable"))
 REMEMBERED = "of the past a slot is remembered as a whole, once a minute; its DNs are not"
 
@@ -213,9 +214,9 @@ REMEMBERED = "of the past a slot is remembered as a whole, once a minute; its DN
 def tables_of(
     found: Iterable[SlotSeen], at: datetime, positionless: Collection[str] = ()
 ) -> dict[tuple[str, str], TableSeen]:
-    """The slots by source and table, as they had been seen by then; sources of `positionless` jobs keep nothing.
+    """Return the slots by source and table, as recorded by then. Sources of `positionless` jobs store no positions.
 
-    A row a minute is remembered, of a slot as a whole: its DNs one by one, and what it holds back of whom, are not.
+    One row per minute is recorded for each slot. Its separate DNs, and whose binlog it retains, are not recorded.
     """
     by_table: dict[tuple[str, str], list[SlotSeen]] = {}
     for one in found:
@@ -256,14 +257,14 @@ def _retained(one: SlotSeen, seen: datetime) -> SlotRetained:
 
 
 _KEPT = 4
-"""The number of stretches that are remembered: a job's at two lengths, and its neighbours'."""
+"""The number of cached time ranges: one job's at two lengths, and those of its neighbors."""
 
 
 class SeriesReader:
     """The graphs of one state store; used by one thread. Raises errors of `slotkeeper.core.errors`.
 
-    What was read stays, so that the next reading costs what is new. The store is opened for each reading, which comes
-    once for every point: a connection that is kept takes memory all the time.
+    Samples are cached, so that each reading loads only new frames. The store is opened for each reading, once per
+    point, because an open connection uses memory all the time.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -272,7 +273,7 @@ class SeriesReader:
         self._samples: dict[tuple[str, float], tuple[float, list[Sample]]] = {}
 
     def read(self, wanted: Wanted) -> JobSeries:
-        """The graphs of a stretch of a job's time."""
+        """Return the graphs of a time range of a job."""
         first = datetime.fromtimestamp(wanted.first * wanted.every, timezone.utc)
         begin = first - timedelta(seconds=max(GAP_SECONDS, 2.5 * wanted.every))
         with Store.open(self._folder, clock=self._clock) as store:
@@ -282,7 +283,7 @@ class SeriesReader:
         return series_of(wanted, samples, events)
 
     def _followed(self, metrics: Metrics, wanted: Wanted, first: datetime) -> list[Sample]:
-        """The samples of the stretch: those that are remembered, and what came since."""
+        """Return the samples of the time range: the cached ones and the new ones."""
         key, begin, last = (wanted.job, wanted.every), first.timestamp(), wanted.last.timestamp()
         since, kept = self._samples.pop(key, (begin, []))
         if since > begin or (kept and kept[-1].at > last):

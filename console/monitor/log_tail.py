@@ -1,4 +1,4 @@
-"""The end of a log file, followed in bounded memory; unsafe characters of what others wrote are shown escaped."""
+"""The end of a growing log file, read in bounded memory; unsafe characters are escaped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogLine:
 
 
 class Tail:
-    """A log file that grows; `lines` are the newest of it, `fault` says why it cannot be read."""
+    """A growing log file. `lines` are its newest lines; `fault` is the error if it cannot be read."""
 
     def __init__(self, path: Path, kept: int = KEPT_LINES) -> None:
         self.path = path
@@ -36,15 +36,15 @@ class Tail:
         self._number = 0
         self._skip = False
         self._inside = False
-        """Whether the next line is the rest of one whose beginning was taken already."""
+        """Whether the next line continues one whose beginning is already in `lines`."""
 
     @property
     def last(self) -> int:
-        """The number of the newest line; 0 where there is none."""
+        """The number of the newest line; 0 if there is none."""
         return self._number
 
     def read(self) -> None:
-        """Read what was written since the last call; at most the last 512 KiB."""
+        """Read the text written since the last call, at most the last 512 KiB."""
         try:
             with os.fdopen(opened_alone(self.path), "rb") as reading:
                 size = os.fstat(reading.fileno()).st_size
@@ -72,7 +72,7 @@ class Tail:
         pieces = [self._inside and not n for n in range(len(whole))]
         if whole:
             self._inside = False
-        if len(self._rest) > _LONGEST:  # a line without an end must not grow in memory
+        if len(self._rest) > _LONGEST:  # a line without an end must not fill the memory
             whole, self._rest = [*whole, self._rest], b""
             pieces, self._inside = [*pieces, True], True
         if self._skip and whole:

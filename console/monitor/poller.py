@@ -1,9 +1,9 @@
-"""The background of the console: one thread reads the state store every two seconds; one per source looks at slots.
+"""The background threads of the console: one reads the state store every two seconds, and one per source polls slots.
 
-Slots are looked at only while their screen asks for them: one light question per two seconds and source, over one
-session that is given back a minute after that screen was left. Only calls that read; no call creates a slot. What fails
-becomes a sentence beside the last values, never an exception. Threads are daemons: a source that does not answer must
-not keep the console from ending.
+Slots are polled only while a screen shows them: one light query per source every two seconds, over one session that
+is closed a minute after the screen is left. Polling uses only calls that read, and creates no slot. An error becomes
+a sentence beside the last values, never an exception. The threads are daemons: a source that does not answer must
+not keep the console from exiting.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVERY = 2.0
 RESTING = 10.0
 """Seconds between two reads of the store while the screen is frozen."""
 LINGER = 60.0
-"""So long a source's session is kept after slots were last shown."""
+"""Seconds for which a source's session stays open after slots were last shown."""
 _SLOWEST = 30.0
 
 
@@ -42,7 +42,7 @@ class LocalSeen(Message):
 
 
 class SlotsSeen(Message):
-    """The slots of these tables were looked at, or could not be."""
+    """The slots of these tables were polled, or the poll failed."""
 
     def __init__(self, *tables: TableSeen) -> None:
         super().__init__()
@@ -53,20 +53,20 @@ Post = Callable[[Message], object]
 
 
 class Reads(Protocol):
-    """What reads the state store."""
+    """The reader of the state store."""
 
     def local(self, job: str = "") -> Local:
-        """The content of the store; with errors and log of one job where it is named."""
+        """Return the contents of the store; with errors and log of `job` if it is given."""
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """Record what was seen of slots, for every console on this host."""
+        """Record the observed slots, for every console on this host."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the store."""
 
 
 class Collector:
-    """Reads the store and the slots in threads; each result goes as a message to `post`."""
+    """Reads the store and polls slots in threads. Each result is sent as a message to `post`."""
 
     def __init__(self, reader: Reads, slot_poller: SlotPoller, every: float = EVERY, linger: float = LINGER) -> None:
         self._reader = reader
@@ -90,7 +90,7 @@ class Collector:
             ).start()
 
     def want(self, job: str, slots: bool) -> None:
-        """From the next reading on, read this job's errors and log, and ask for slots or not."""
+        """Choose the job whose errors and log are read, and whether slots are polled, from the next reading on."""
         self._job = job
         if slots:
             self._slots.set()
@@ -113,7 +113,7 @@ class Collector:
             self._hurry.set()
 
     def stop(self) -> None:
-        """End the threads, each after what it is doing."""
+        """Stop the threads, each after its current operation."""
         self._ended.set()
         self._hurry.set()
         self._slots.set()
@@ -135,12 +135,12 @@ class Collector:
                 self._slot_poller.close(source)
                 return
             seen = self._slot_poller.turn(source)
-            from slotkeeper.console.monitor.health import sights  # loaded by then: a source has been asked
+            from slotkeeper.console.monitor.health import sights  # loaded only once a source has been queried
 
             self._reader.remember(sights(seen))
             post(SlotsSeen(*seen))
             failed = min(failed + 1, 10) if any(one.fault for one in seen) else 0
-            # a source that does not answer is asked less often
+            # a source that does not answer is polled less often
             pause = min(_SLOWEST, self._least * 2**failed) if failed else 0.0
             self._ended.wait(max(self._every, self._least, pause))
 
@@ -159,14 +159,14 @@ OpenPoller = Callable[["Loaded", str, "Clock"], Watched]
 
 
 def opened(loaded: Loaded, source: str, clock: Clock) -> Watched:
-    """A poller of a source; its driver is loaded at its first query, not when the console starts."""
+    """Return a poller of a source. Its driver is loaded at its first query, not when the console starts."""
     from slotkeeper.core.services.binlog_rows import slot_poller
 
     return slot_poller(loaded, source, clock)
 
 
 class SlotPoller:
-    """Looks at one configuration's sources; each source is used by one thread."""
+    """Polls the sources of one configuration; each source is used by one thread."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, open_poller: OpenPoller = opened) -> None:
         self._loaded = loaded
@@ -178,11 +178,11 @@ class SlotPoller:
 
     @property
     def places(self) -> list[tuple[str, str]]:
-        """The (source, table) that configured jobs read."""
+        """The (source, table) pairs that configured jobs read."""
         return tables(self._loaded) if self._loaded else []
 
     def turn(self, source: str) -> list[TableSeen]:
-        """One question to a source; the tables of which something is new; the last values where it failed."""
+        """Send one query to a source; return its tables with new values, or after an error all with the last ones."""
         mine = [table for its, table in self.places if its == source]
         if self._loaded is None or not mine:
             return []
@@ -192,7 +192,7 @@ class SlotPoller:
                 self._watches[source] = self._open(self._loaded, source, self._clock)
             turn = self._watches[source].turn()
             self._took[source] = self._clock.monotonic() - asked_at if is_open else None
-        except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
+        except Exception as error:  # top level of a thread: any error is reported and the query repeated
             return [self._keep(source, table, None, error) for table in mine]
         if turn.everywhere:
             return [self._keep(source, table, None, turn.error) for table in mine]
@@ -204,11 +204,11 @@ class SlotPoller:
             self._watches[source].close()
 
     def _keep(self, source: str, table: str, turn: PollTurn | None, error: Exception | None) -> TableSeen:
-        from slotkeeper.console.monitor.store_reader import message_of  # loaded by then: the store is read first
+        from slotkeeper.console.monitor.store_reader import message_of  # already loaded: the store is read first
 
         kept = self._seen.get((source, table), TableSeen(source, table))
         if turn is not None and turn.seen is not None:
-            from slotkeeper.core.sources import registry  # its drivers are loaded by then: the source has answered
+            from slotkeeper.core.sources import registry  # its drivers are already loaded: the source has answered
 
             one, sources = turn.seen, self._loaded.sources if self._loaded else {}
             manual = registry.open(sources[source].dialect).manual if sources else None

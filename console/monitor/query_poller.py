@@ -1,7 +1,7 @@
-"""Asks stores, in the background, which DataFrame queries read slots of configured jobs: those run elsewhere.
+"""Queries stores in the background for DataFrame queries that read slots of configured jobs, and so run elsewhere.
 
-Only jobs that were never started here may be such; without one, no store is asked. One question at a time, in a
-thread of its own: a store that does not answer holds nothing up.
+Only jobs that were never started on this host can be such queries; without one, no store is queried. One query runs
+at a time, in a thread of its own, so that a store that does not answer delays nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from slotkeeper.core.domain.spec import JobSpec
 from slotkeeper.core.domain.ttl import in_words
 
 EVERY, RESTING = 10.0, 30.0
-"""Seconds between two questions, where a query was seen and where none was."""
+"""Seconds between two queries: after a DataFrame query was found, and after none was found."""
 OLD = 60.0
-"""Seconds without an answer from its store after which it is unknown whether a query runs."""
+"""Seconds without an answer from the store after which it is unknown whether a query runs."""
 Found = Mapping[tuple[str, str], QuerySeen]
-"""By job and source table."""
+"""The queries by job and source table."""
 Ask = Callable[[Sequence[JobSpec], set[str]], Found]
 
 
 def asked(jobs: Sequence[JobSpec], silent: set[str]) -> Found:
-    """The queries that read slots of these jobs; drivers are loaded at the first call."""
+    """Return the queries that read slots of these jobs. Drivers are loaded at the first call."""
     from slotkeeper.core.services.slot_commands import queries_of
 
     return queries_of(jobs, silent, unasked=True)
@@ -43,7 +43,7 @@ class _OfJob:
 
 
 class QueryPoller:
-    """Asks the stores of one configuration; its calls come from one thread."""
+    """Queries the stores of one configuration; called from one thread."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, ask: Ask = asked) -> None:
         self._loaded = loaded
@@ -54,7 +54,7 @@ class QueryPoller:
         self._seen: Mapping[str, _OfJob] = {}
 
     def among(self, jobs: Sequence[JobFacts]) -> list[JobFacts]:
-        """The jobs, with those that the newest answer says are queries shown as such; queries the stores where due."""
+        """Return the jobs, with those shown as queries that the newest answer reports; query the stores if due."""
         seen, now = self._seen, self._clock.utc()
         self._turn(jobs)
         return [
@@ -77,7 +77,7 @@ class QueryPoller:
         silent: set[str] = set()
         try:
             found = self._ask(jobs, silent)
-        except Exception:  # the top of a thread: nothing was answered, and it is asked again
+        except Exception:  # top level of a thread: without an answer, the query is repeated
             found, silent = {}, {job.name for job in jobs}
         by_job: dict[str, dict[str, QuerySeen]] = {}
         for (job, table), seen in sorted(found.items()):
@@ -89,12 +89,12 @@ class QueryPoller:
 
 
 def may_be_query(job: JobFacts) -> bool:
-    """Whether it is configured and was never started here."""
+    """Return whether the job is configured and was never started on this host."""
     return job.state is None and not job.refused
 
 
 def as_query(job: JobFacts, read: Mapping[str, QuerySeen], at: datetime, now: datetime) -> JobFacts:
-    """A job whose slots are read by queries: it runs elsewhere as long as one of them lives."""
+    """Return a job whose slots are read by queries: it runs elsewhere as long as one of them is running."""
     old = elapsed(at, now)
     silent = f"its store has not answered for {in_words(old)}; " if old is not None and old > OLD else ""
     lives = any(one.lives for one in read.values())

@@ -1,6 +1,6 @@
-"""How fast jobs and DNs move, from what their frames say one after the other. Pure.
+"""Rates of jobs and DNs, calculated from successive frames. Pure.
 
-Unknown is None: before there are two samples, across a restart, where a counter fell, and once the last sample is old.
+None means unknown: with fewer than two samples, across a restart, if a counter fell, and if the last sample is old.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.report import JobReport
 
 CELLS, CELL_SECONDS = 8, 75.0
-"""A sparkline: ten minutes."""
+"""A sparkline covers ten minutes."""
 _RATE_WINDOW, _TREND_WINDOW = 15.0, 60.0
 OLD_SECONDS = 15.0
 _GAP_SECONDS = 45.0
@@ -25,7 +25,10 @@ _BUSIEST = 0.70
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One lane at one moment: events so far, where it and its latest are, as numbers; `phase` names the counter."""
+    """One lane at one time: its events so far, and its own and the latest position as numbers.
+
+    Counters with different `phase` cannot be compared.
+    """
 
     at: float
     phase: str
@@ -36,7 +39,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Shares of the time that lanes worked since a minute ago; reading includes staging what is read."""
+    """Shares of the lanes' working time in the last minute. Reading includes staging the rows."""
 
     read: float
     write: float
@@ -59,10 +62,10 @@ class Track:
         self._near: deque[Sample] = deque()
         self._cells: dict[int, tuple[int, float]] = {}
         self._level: int | None = None
-        """Where it was when it had nothing to do last."""
+        """The position at which the lane was last caught up."""
 
     def see(self, sample: Sample) -> None:
-        """The next sample; one that does not follow the last starts over."""
+        """Add the next sample. A sample that does not continue the last one starts over."""
         last = self._near[-1] if self._near else None
         if last is not None and sample.at <= last.at:
             return
@@ -84,7 +87,7 @@ class Track:
             self._cells = {number: kept for number, kept in self._cells.items() if number > cell - CELLS}
 
     def rate(self, now: float) -> float | None:
-        """Events per second of the last moments.
+        """Return the recent rate in events per second.
 
         >>> track = Track()
         >>> for at, events in ((0.0, 100), (5.0, 600)): track.see(Sample(at, "run", events))
@@ -98,13 +101,13 @@ class Track:
         return (last.events - first.events) / (last.at - first.at) if last.at > first.at else None
 
     def spark(self, now: float) -> tuple[float | None, ...]:
-        """Events per second of each cell, the oldest first; None where nothing is known of it."""
+        """Return the events per second of each cell, oldest first; None if unknown."""
         newest = int(now // CELL_SECONDS)
         found = (self._cells.get(number) for number in range(newest - CELLS + 1, newest + 1))
         return tuple(cell[0] / cell[1] if cell and cell[1] else None for cell in found)
 
     def applied(self) -> float | None:
-        """The share of what has waited since it was level last that is applied; None where that moment is not known.
+        """Return the applied share of the changes since the lane was last caught up; None if that time is unknown.
 
         >>> track = Track()
         >>> for at, point, latest in ((0.0, 5, 5), (5.0, 6, 9)): track.see(Sample(at, "run", 0, point, latest))
@@ -118,7 +121,7 @@ class Track:
         return (last.point - self._level) / waited if waited > 0 else 1.0
 
     def eta(self, now: float) -> float | None:
-        """Seconds until the lane is at its latest, as it goes now; None where it does not come nearer."""
+        """Return the seconds until the lane has caught up, at its current rate; None if it does not come closer."""
         if not self._near or now - self._near[-1].at > OLD_SECONDS:
             return None
         first, last = self._near[0], self._near[-1]
@@ -132,7 +135,7 @@ class Track:
 
 
 class JobTracks:
-    """A job with its lanes, and what its work waited for."""
+    """The samples of a job and of its lanes, and how its lanes spent their time."""
 
     def __init__(self) -> None:
         self.whole = Track()
@@ -140,18 +143,18 @@ class JobTracks:
         self._spent: deque[_Spent] = deque()
 
     def see(self, at: float, report: JobReport) -> None:
-        """The report of a frame that was taken then."""
+        """Add the report of a frame taken at that time."""
         copying = not report.lanes
         phase = f"{report.run}/{'copy' if copying else 'stream'}"
         self.whole.see(Sample(at, phase, report.snapshot_rows if copying else report.changes))
         for lane in report.lanes:
             track = self.lanes.setdefault(lane.name, Track())
-            latest = lane.latest_at if lane.known_behind is not None else None  # an old answer is not the end
+            latest = lane.latest_at if lane.known_behind is not None else None  # an outdated latest position is ignored
             track.see(Sample(at, report.run, lane.changes, lane.at, latest))
         self._spend(at, report)
 
     def busy(self) -> Busy | None:
-        """What lanes waited for in the last minute; None where they did nothing or it is not known."""
+        """Return how lanes spent their time in the last minute; None if they did nothing or it is unknown."""
         if len(self._spent) < 2:
             return None
         first, last = self._spent[0], self._spent[-1]
@@ -168,7 +171,7 @@ class JobTracks:
         if read is None or write is None or register is None or not report.lanes:
             return
         last = self._spent[-1] if self._spent else None
-        # these sums start over with each driver, also within a run
+        # these sums restart with each driver, also within a run
         if last is not None and (last.run != report.run or last.read > read or last.write > write):
             self._spent.clear()
         self._spent.append(_Spent(at, report.run, read, write, register))
@@ -182,9 +185,9 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def bottleneck(report: JobReport | None, busy: Busy | None, lag: float | None) -> str:
-    """The side that is in trouble ("source and sink" where both are), or that takes the time of a job which is behind.
+    """Return the side that fails ("source and sink" if both do), or that takes most of the time of a lagging job.
 
-    "" where none is.
+    "" if there is none.
     """
     retrying = {lane.side for lane in report.lanes if lane.retry} if report else set()
     sides = [side for side in ("source", "sink") if side in retrying]

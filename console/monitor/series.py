@@ -1,6 +1,6 @@
-"""Lag and rate of a job and of its lanes over a stretch of time, as a value per point, from its frames. Pure.
+"""Lag and rate of a job and of its lanes over a time range, one value per point, calculated from frames. Pure.
 
-Unknown is None: before the first frame, across a restart, where a counter fell, and where nothing was recorded.
+None means unknown: before the first frame, across a restart, if a counter fell, and where nothing was recorded.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from slotkeeper.core.state.rows import EventRow
 
 FRAME_SECONDS = 5.0
-"""A supervisor records so often: a point is never shorter."""
+"""The interval at which a supervisor records frames. A point is never shorter."""
 GAP_SECONDS = 20.0
-"""After so long without a frame nothing is known, unless points are longer."""
+"""Seconds without a frame after which values are unknown, unless points are longer."""
 WHOLE = ""
-"""The job itself among its lines: the lag of the DN that lags most, and the rate of all."""
+"""The key of the whole job: the lag of the DN that lags most, and the sum of the rates."""
 BEGAN, ENDED = "fault began", "fault ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which stretch: `points` values that end at `last`."""
+    """The time range: `points` values that end at `last`."""
 
     job: str
     last: datetime
@@ -36,12 +36,12 @@ class Wanted:
 
     @property
     def every(self) -> float:
-        """Seconds of a point."""
+        """The length of a point in seconds."""
         return max(FRAME_SECONDS, self.span.total_seconds() / max(1, self.points))
 
     @property
     def number(self) -> int:
-        """The number of the last point since 1970: while it stays, so does the picture."""
+        """The number of the last point since 1970. While it is the same, the graph does not change."""
         return int(self.last.timestamp() // self.every)
 
     @property
@@ -52,7 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A value per point, the oldest first: lag in seconds, rate in events a second."""
+    """One value per point, oldest first: lag in seconds, rate in events per second."""
 
     lags: tuple[float | None, ...] = ()
     rates: tuple[float | None, ...] = ()
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Something that happened to a job: one of its events, or a fault that began or ended."""
+    """An event of a job, or the start or end of a fault."""
 
     at: float
     event: str
@@ -69,7 +69,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class JobSeries:
-    """The lines of a job by lane, its own under `WHOLE`; `begins` is when the first point begins, in seconds of UTC."""
+    """The values of a job by lane, and in total under `WHOLE`; `begins` is the start of the first point in UTC."""
 
     job: str
     begins: float
@@ -79,13 +79,13 @@ class JobSeries:
 
     @property
     def points(self) -> int:
-        """How many values each line has."""
+        """The number of values of each lane."""
         return len(self.lines[WHOLE].lags) if WHOLE in self.lines else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a frame says for graphs; `phase` names the counters, which are by lane and the job's under `WHOLE`."""
+    """The values of a frame for graphs. Counters, by lane and under `WHOLE`, are comparable within one `phase`."""
 
     at: float
     phase: str
@@ -95,7 +95,7 @@ class Sample:
 
 
 def sample_of(frame: Frame) -> Sample:
-    """The sample of a frame; what was not reported in its run is unknown."""
+    """Return the sample of a frame. Values not reported in its run are unknown."""
     view, report = frame.view, frame.view.report
     if report is None or not view.reported or view.state not in _KNOWN:
         return Sample(frame.at.timestamp(), "", {}, {}, {})
@@ -110,11 +110,11 @@ def sample_of(frame: Frame) -> Sample:
 
 
 _KNOWN = frozenset(JobState) - {*RESETTABLE, JobState.CANCELLED, JobState.DEAD}
-"""A job in another state applies nothing: what its last report said is not what is."""
+"""A job in another state applies nothing, so its last report is outdated."""
 
 
 def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventRow]) -> JobSeries:
-    """The lines of a stretch; `samples` are in the order of their time and may begin before it."""
+    """Return the values of a time range. `samples` are in chronological order and can start before it."""
     first, number = wanted.first, wanted.number - wanted.first + 1
     names = [WHOLE, *dict.fromkeys(name for one in samples for name in one.lags if name != WHOLE)]
     lags: dict[str, list[float | None]] = {name: [None] * number for name in names}
@@ -138,7 +138,7 @@ def series_of(wanted: Wanted, samples: Sequence[Sample], events: Iterable[EventR
                     _put(lags[name], each, before.lags.get(name))
     if samples and 0 <= wanted.last.timestamp() - samples[-1].at <= GAP_SECONDS:
         place = int(samples[-1].at // wanted.every) - first
-        for values in (*lags.values(), *rates.values()):  # what was so a moment ago is so until the next frame
+        for values in (*lags.values(), *rates.values()):  # a recent value is valid until the next frame
             for each in range(place + 1, len(values)):
                 _put(values, each, values[place] if 0 <= place < len(values) else None)
     happened = [Happened(row.at.timestamp(), row.event, row.text) for row in events]
@@ -160,7 +160,7 @@ def _put(values: list[float | None], place: int, value: float | None) -> None:
 
 
 def _faults(samples: Sequence[Sample]) -> list[Happened]:
-    """What drivers said to be wrong: when each began, as they told it, and the first frame without it."""
+    """Return the faults reported by drivers: their start as reported, and their end at the first frame without them."""
     found: list[Happened] = []
     open_now: dict[tuple[str, str], tuple[float, str]] = {}
     for one in samples:

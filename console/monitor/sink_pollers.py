@@ -1,7 +1,7 @@
-"""Asks sinks in the background: how many rows are in quarantine, and, while its screen is seen, who waits for a lock.
+"""Queries sinks in the background: the number of quarantined rows and, while its screen is shown, the lock waits.
 
-A sink that does not answer holds nothing up, and is not asked again meanwhile. Drivers are loaded when one is first
-asked.
+A sink that does not answer delays nothing, and is not queried again until it does. Drivers are loaded at the first
+query.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slotkeeper.core.services.looking import LocksSeen, ServerLocks
 
 QUARANTINE_EVERY = 10.0
-"""Seconds between two questions to one sink; asked for by a person, QUARANTINE_LEAST."""
+"""Seconds between two queries to one sink; QUARANTINE_LEAST if a user requested the query."""
 QUARANTINE_LEAST = 2.0
 _SLOWEST = 60.0
 ACTION = "errors show"
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SinkPolled(Message):
-    """A sink has answered a query for its quarantine, or has failed to."""
+    """A sink has answered a query for its quarantine, or the query failed."""
 
     def __init__(self, seen: SinkSeen) -> None:
         super().__init__()
@@ -42,29 +42,29 @@ class SinkPolled(Message):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """An entry with its values; `masked` says that they may not be shown."""
+    """An entry with its values; `masked` means that they must not be shown."""
 
     entry: QuarantineEntry
     masked: bool = False
 
 
 class SinkQuarantines:
-    """Reads the quarantine of a job's sink; raises what the sink raises. Drivers are loaded when one is first asked.
+    """Reads the quarantine of a job's sink; raises the sink's errors. Drivers are loaded at the first query.
 
-    Each question has a session of its own, which ends with it. Values of a PROD source are masked, as those of its
-    binlog are; who wants them shown leaves two lines in the audit.
+    Each query has a session of its own. Values of a PROD source are masked, like those of its binlog; showing them
+    writes two lines to the audit.
     """
 
     def counts(self, job: JobSpec) -> Sequence[QuarantineCount]:
-        """How many are held, by slot, of all jobs of that sink."""
+        """Return the number of quarantined rows by slot, for all jobs of that sink."""
         return self._ask(job, lambda rows: rows.counts())
 
     def page(self, job: JobSpec, wanted: Wanted) -> Sequence[QuarantineEntry]:
-        """Entries without their values, the newest first."""
+        """Return entries without their values, newest first."""
         return self._ask(job, lambda rows: rows.page(wanted))
 
     def entry(self, loaded: Loaded, job: JobSpec, id: int, unmask: bool) -> Whole | None:
-        """One entry whole; showing the values of a PROD source is audited, and refused where that cannot be written."""
+        """Return one entry with its values. Showing those of a PROD source is audited, and refused without an audit."""
         from slotkeeper.core.slots.change import PROD
 
         if job.environment.upper() != PROD:
@@ -100,7 +100,7 @@ class SinkQuarantines:
 
 @dataclass
 class _Sink:
-    """A sink, a job of it to ask by, and when and how it was asked; `lock` is held while a question is on its way."""
+    """A sink, the job through which it is queried, and the last query. `lock` is held during a query."""
 
     key: str
     job: JobSpec
@@ -110,13 +110,13 @@ class _Sink:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def due(self, now: float, hurry: bool) -> bool:
-        """Whether it is time for the next query: a sink that does not answer is queried less often."""
+        """Return whether the next query is due. A sink that does not answer is queried less often."""
         pause = min(_SLOWEST, QUARANTINE_EVERY * 2**self.failed)
         return now - self.asked >= (QUARANTINE_LEAST if hurry else pause)
 
 
 class Sinks:
-    """Asks each sink of a configuration how many rows are held there, each question in a thread of its own."""
+    """Queries each sink of a configuration for its number of quarantined rows, each in a thread of its own."""
 
     def __init__(self, loaded: Loaded | None, clock: Clock, quarantines: SinkQuarantines) -> None:
         self._clock = clock
@@ -126,11 +126,11 @@ class Sinks:
         self._hurry = False
 
     def hurry(self) -> None:
-        """Make the next turn skip the interval, because a person asked."""
+        """Make the next turn ignore the interval, because a user requested it."""
         self._hurry = True
 
     def turn(self, post: Post) -> None:
-        """Query the sinks that are due without waiting; each answer goes as a message to `post`."""
+        """Query the sinks that are due, without waiting. Each answer is sent as a message to `post`."""
         hurry, self._hurry = self._hurry, False
         now = self._clock.monotonic()
         for one in self._sinks:
@@ -142,7 +142,7 @@ class Sinks:
         try:
             counts = tuple(self._quarantines.counts(one.job))
             one.seen, one.failed = SinkSeen(one.key, self._clock.utc(), counts), 0
-        except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
+        except Exception as error:  # top level of a thread: any error is reported and the query repeated
             from slotkeeper.console.monitor.store_reader import message_of
 
             one.seen, one.failed = replace(one.seen, fault=message_of(error)), min(one.failed + 1, 10)
@@ -152,13 +152,13 @@ class Sinks:
 
 
 LOCKS_EVERY, LOCKS_WITHIN = 2.0, 5.0
-"""Seconds between two questions, and how long a server is waited for before the others' answers are shown."""
+"""Seconds between two queries, and how long to wait for a server before showing the answers of the others."""
 
 
 class LockPoller:
-    """Asks all sinks and sources of a configuration who waits; one question at a time.
+    """Queries all sinks and sources of a configuration for waiting sessions, one query at a time.
 
-    Sessions are opened at the first question.
+    Sessions are opened at the first query.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class LockPoller:
         self._lock = threading.Lock()
 
     def ask(self, loaded: Loaded, now: float) -> list[LocksSeen]:
-        """The waits of each server; `now` is this host's clock in seconds since 1970."""
+        """Return the waits of each server. `now` is this host's clock in seconds since 1970."""
         from slotkeeper.core.services.looking import ServerLocks
 
         with self._lock:
@@ -174,7 +174,7 @@ class LockPoller:
             return self._asking.ask(now, LOCKS_WITHIN)
 
     def rest(self) -> None:
-        """End the sessions; a running query fails. The next one opens new sessions."""
+        """Close the sessions; a running query fails. The next query opens new sessions."""
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.close()

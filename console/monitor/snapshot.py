@@ -1,6 +1,6 @@
-"""What the console knows at one moment, as plain values, each with the time at which it was seen.
+"""The console's knowledge at one time, as plain values, each with the time at which it was observed.
 
-Unknown is None, never 0.
+None means unknown, never 0.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from slotkeeper.core.state.rows import ErrorRow, EventRow
 
 REFUSED = "refused: "
-"""How what is wrong with a refused job begins."""
+"""The prefix of the error of a rejected job."""
 UNSEEN = "never started here; whether another host runs it is unknown here"
 
 
 class Level(Enum):
-    """How a row stands; the value is the glyph that says so without colour."""
+    """The severity of a row. The value is the glyph that shows it without color."""
 
     CRITICAL = "x"
     WARNING = "!"
@@ -46,14 +46,14 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LanePace:
-    """How one DN moves: its lag and its estimated arrival in seconds, its rate in events a second."""
+    """The throughput of one DN: lag and estimated time to catch up in seconds, rate in events per second."""
 
     lag: float | None = None
     rate: float | None = None
     spark: tuple[float | None, ...] = ()
     eta: float | None = None
     applied: float | None = None
-    """The share of what has waited since it was level last that is applied."""
+    """The applied share of the changes since the lane was last caught up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +63,27 @@ class JobFacts:
     name: str
     level: Level
     state: JobState | None
-    """None for a configured job that was never started here."""
+    """None for a configured job that was never started on this host."""
     wrong: str = ""
-    """The problem, or what a job without one is doing."""
+    """The problem, or the current activity of a job without one."""
     safe: str = ""
-    """The next safe thing to do about it."""
+    """The next safe action to resolve it."""
     wanted: str = ""
     """The desired state."""
     trouble: str = ""
     """The name of the problem; "" without one."""
     alive: bool | None = None
-    """Whether a process of it is running; None where only another host can tell."""
+    """Whether a process of it is running; None if only another host can determine this."""
     holder: str = ""
     """The process that holds it, as "pid 4711"."""
     behind: int | None = None
-    """Of the lane that is furthest behind, in the unit of the report."""
+    """The number behind of the lane that is furthest behind, in the unit of the report."""
     report: JobReport | None = None
     reported_at: datetime | None = None
     current: bool = False
-    """Whether the report is of this run."""
+    """Whether the report is from this run."""
     last_known: bool = False
-    """Whether state, lanes and figures are the last known, because no process of it is seen here."""
+    """Whether state, lanes and figures are the last known ones, because none of its processes runs on this host."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     changed_at: datetime | None = None
@@ -92,99 +92,99 @@ class JobFacts:
     """Source table and target of its first channel."""
     slot: str = ""
     lag_seconds: float | None = None
-    """Of the DN that lags most."""
+    """The lag of the DN that lags most."""
     rate: float | None = None
-    """Rows a second during a copy, else events a second."""
+    """Rows per second during a copy, otherwise events per second."""
     spark: tuple[float | None, ...] = ()
-    """Its rate over the last ten minutes, the oldest first."""
+    """Its rate over the last ten minutes, oldest first."""
     busy: Busy | None = None
     throughput: Mapping[str, LanePace] = field(default_factory=dict)
-    """By DN."""
+    """The throughput by DN."""
     verified: Verified | None = None
     """The last comparison of source and target."""
     elsewhere: bool = False
-    """Whether another host started it."""
+    """Whether it was started on another host."""
     follows_on: bool = False
-    """Whether the target is unaffected by what is wrong, as by a crash that is over."""
+    """Whether the fault does not affect the target, for example a crash that is over."""
     only_quarantined: bool = False
-    """Whether rows in quarantine are all that is wrong."""
+    """Whether quarantined rows are the only problem."""
     only_tables: bool = False
-    """Whether all that is wrong is that some tables have stopped while the others continue."""
+    """Whether the only problem is that some tables have stopped while the others continue."""
     quarantine_limit: int | None = None
-    """With more quarantined rows of one table the job stops."""
+    """The number of quarantined rows of one table above which the job stops."""
     others: tuple[tuple[str, str], ...] = ()
     """Source table and target of each further channel."""
     faults: tuple[Fault, ...] = ()
-    """The worst first."""
+    """The faults, the worst first."""
     queries: Mapping[str, QuerySeen] = field(default_factory=dict)
-    """The DataFrame queries that read its slots, by source table, as they were seen at `queries_at`."""
+    """The DataFrame queries that read its slots, by source table, as observed at `queries_at`."""
     queries_at: datetime | None = None
     host: HostReport | None = None
-    """What its supervisor measured of this host."""
+    """The measurements of this host by its supervisor."""
 
     @property
     def since(self) -> datetime | None:
-        """When it entered its state. The time of a kill is not recorded: then not before its last report."""
+        """The time when it entered its state; after a kill, which is not recorded, not earlier than its last report."""
         seen = [at for at in (self.changed_at, self.reported_at if self.state is JobState.DEAD else None) if at]
         return max(seen, default=None)
 
     @property
     def state_text(self) -> str:
-        """Its state as it is shown."""
-        from slotkeeper.core.domain.last_known import state_text  # the first frame is seen without it
+        """Its state as shown."""
+        from slotkeeper.core.domain.last_known import state_text  # not needed for the first frame
 
         return "-" if self.state is None else state_text(self.state, self.last_known)
 
     @property
     def side(self) -> str:
-        """What holds it up if it is behind: this host where the judgement names it, else a side by its lanes' time."""
+        """The cause of its lag: this host if a fault names it, otherwise the side that takes most of the time."""
         if any(one.rule == "host_starved" for one in self.faults):
             return "this host"
-        from slotkeeper.console.monitor.rates import bottleneck  # the first frame is seen without it
+        from slotkeeper.console.monitor.rates import bottleneck  # not needed for the first frame
 
         return bottleneck(self.report if self.current else None, self.busy, self.lag_seconds)
 
     @property
     def unread(self) -> str:
-        """What happens to its unread changes while it does not read."""
-        from slotkeeper.core.judgement.of_job import unread_meanwhile  # the first frame is seen without it
+        """The fate of its unread changes while it does not read."""
+        from slotkeeper.core.judgement.of_job import unread_meanwhile  # not needed for the first frame
 
         return unread_meanwhile(self.report)
 
     @property
     def refused(self) -> bool:
-        """Whether it never ran here and the configuration rejects it."""
+        """Whether it never ran on this host and the configuration rejects it."""
         return self.state is None and self.wrong.startswith(REFUSED)
 
     @property
     def unseen(self) -> bool:
-        """Whether this state folder knows nothing of it: only the host that runs it can report its state."""
+        """Whether this state folder has no record of it: only the host that runs it can report its state."""
         never = self.state is JobState.STOPPED and self.started_at is None
         return (self.state is None or never) and not self.queries and not self.faults and not self.trouble
 
     @property
     def judged(self) -> Level:
-        """Its level for a verdict on all jobs: a job that is unseen here is not known to be fine."""
+        """Its level in a verdict on all jobs. A job without a record on this host is not known to be fine."""
         return Level.UNKNOWN if self.unseen else self.level
 
     def table_in(self, text: str) -> str:
-        """The source table that a trouble's text names, where the job has several; else the first."""
+        """Return the source table that an error text names if the job has several; otherwise the first."""
         return next((table for table, _ in self.others if table in text), self.tables[0])
 
     @property
     def quarantined(self) -> int | None:
-        """How many rows are in quarantine by its last report; None where it does not say."""
+        """The number of quarantined rows in its last report; None if the report has none."""
         return self.report.quarantined if self.report else None
 
 
 def aged(read: Mapping[str, QuerySeen], seconds: float) -> dict[str, QuerySeen]:
-    """The queries by table, with what they have said older by that number of seconds."""
+    """Return the queries by table, with that number of seconds added to the age of their reports."""
     return {table: replace(one, age=None if one.age is None else one.age + seconds) for table, one in read.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """What is read for one job only: its last errors and the end of its log.
+    """The details that are read for one job only: its last errors and the end of its log.
 
     `driver_starts` counts the last 24 hours; `rss` is the driver's memory in bytes, without Spark's own processes.
     """
@@ -198,9 +198,9 @@ class JobDetail:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What the state store of this machine says; `fault` is set where it could not be read.
+    """The contents of the state store on this host; `fault` is set if it could not be read.
 
-    `at` is None before it was read once; `locked` are jobs that a command is starting or resetting at this moment.
+    `at` is None before the first reading; `locked` are jobs that a command is currently starting or resetting.
     """
 
     at: datetime | None = None
@@ -215,9 +215,9 @@ class Local:
     locked: tuple[str, ...] = ()
     fault: str = ""
     armed: tuple[Armed, ...] = ()
-    """Other consoles that may change something now."""
+    """Other consoles in which changes are currently allowed."""
     faults: tuple[Fault, ...] = ()
-    """Everything that is wrong, the worst first, by the one judgement."""
+    """All faults found by `slotkeeper.core.judgement`, the worst first."""
 
 
 NOT_READ = Local()
@@ -225,9 +225,9 @@ NOT_READ = Local()
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """The slots of one source table; after a failed look the values are those of `at`, and `fault` says why.
+    """The slots of one source table. After a failed poll the values are those of `at`, and `fault` is the error.
 
-    Unread rows are asked for less often: they are of `counted_at`, None where they were not counted yet.
+    Unread rows are counted less often: the numbers date from `counted_at`, None if they were not counted yet.
     """
 
     source: str
@@ -238,18 +238,18 @@ class TableSeen:
     fault: str = ""
     counted_at: datetime | None = None
     manual: ManualSql | None = None
-    """What a person may type at this source; not known of what was recorded."""
+    """The SQL that a user can run at this source; None for recorded history."""
     took: float | None = None
-    """Seconds of the newest question to the source over a session that was open; not known of what was recorded."""
+    """Seconds of the last query over a session that was already open; None for recorded history."""
 
 
 Tables = Mapping[tuple[str, str], TableSeen]
-"""What was seen of slots, by source and table."""
+"""The observed slots, by source and table."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSeen:
-    """The quarantine of one sink; after a failed query the counts are those of `at`, and `fault` says why."""
+    """The quarantine of one sink. After a failed query the counts are those of `at`, and `fault` is the error."""
 
     sink: str
     at: datetime | None = None
@@ -258,18 +258,18 @@ class SinkSeen:
 
 
 def sink_of(job: JobSpec) -> str:
-    """The key of a job's quarantine: server and schema. Jobs of one sink share its quarantine."""
+    """Return the key of a job's quarantine: server and schema. Jobs of one sink share its quarantine."""
     return f"{job.store_at[0].place} {job.progress_schema}"
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """Everything that the console knows; `sinks` are those that have answered or failed once."""
+    """All the console's knowledge. `sinks` are those that have answered or failed at least once."""
 
     local: Local = NOT_READ
     tables: Tables = field(default_factory=dict)
     sinks: Mapping[str, SinkSeen] = field(default_factory=dict)
 
     def job(self, name: str) -> JobFacts | None:
-        """One job by its name."""
+        """Return one job by its name; None if there is none."""
         return next((one for one in self.local.jobs if one.name == name), None)

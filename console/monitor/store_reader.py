@@ -1,6 +1,6 @@
-"""Reads the state store of this machine for the console: jobs with their lags and rates, errors, events, audit.
+"""Reads the state store on this host for the console: jobs with their lags and rates, errors, events, audit.
 
-What fails becomes a sentence, never an exception. Frames are followed, so that a reading costs only what is new.
+An error becomes a sentence, never an exception. A reading only processes frames recorded since the last one.
 """
 
 from __future__ import annotations
@@ -60,22 +60,25 @@ class Reader:
         self._sights: SimpleQueue[list[SlotSeen]] = SimpleQueue()
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """Record what this console has seen of slots, at the next reading; callable from any thread."""
+        """Record the slots that this console observed, at the next reading; callable from any thread."""
         self._sights.put(found)
 
     def local(self, job: str = "") -> Local:
-        """What the state store says; with errors and log of one job where it is named."""
+        """Return the contents of the state store; with errors and log of `job` if it is given."""
         now = self._clock.utc()
         try:
             if self._store is None:
                 self._store = Store.open(self._folder, clock=self._clock)
             return self._read(self._store, job, now)
-        except Exception as error:  # the top of a thread: whatever it is must be told, and asked again
+        except Exception as error:  # top level of a thread: any error is reported and the reading repeated
             fault = message_of(error)
             return Local(now, fault=fault, faults=judge(Facts(now, machine=Machine(str(self._folder), fault))))
 
     def _end_acks(self, file: AckFile, faults: Iterable[Fault], now: datetime) -> Acks:
-        """What people have said; of what has ended since the last time it holds no more (no supervisor may live)."""
+        """Return acknowledgements and silences, without those of faults that have ended since the last time.
+
+        The console ends them itself, because no supervisor may be running.
+        """
         acks, before = file.read(), self._firing
         self._firing = {one.key for one in faults}
         over = before - self._firing
@@ -83,7 +86,7 @@ class Reader:
             return acks
         try:
             return file.end(over, now)
-        except SlotkeeperError:  # a folder that may only be read, or whose disk is full: it holds here no more
+        except SlotkeeperError:  # the folder is read-only or its disk is full: end them in this console only
             self._firing |= over
             return without(acks, over)
 
@@ -94,7 +97,7 @@ class Reader:
             self._store = None
 
     def _read(self, store: Store, job: str, now: datetime) -> Local:
-        with suppress(SlotkeeperError):  # a folder that may only be read: this console tells of them all the same
+        with suppress(SlotkeeperError):  # a read-only folder: this console shows the slots anyway
             while not self._sights.empty():
                 observed.put(store, self._sights.get())
         self._throughput.follow(Metrics(store), now)
@@ -107,7 +110,7 @@ class Reader:
         jobs = [self._throughput.with_rates(one, now, bool(seen.machine.full)) for one in jobs]
         jobs = self._queries.among(jobs) if self._queries is not None else jobs
         events = [event for name in sorted(known) for event in store.events(name, _EVENTS)]
-        events.sort(key=lambda one: one.id, reverse=True)  # as they were recorded: a clock may have been set back
+        events.sort(key=lambda one: one.id, reverse=True)  # in the order of recording: the clock may have been set back
         audit = Audit(store.folder).read(200)
         return Local(
             now,
@@ -128,7 +131,7 @@ class Reader:
 def complete(
     jobs: list[JobFacts], loaded: Loaded | None, verified: Mapping[str, Verified], faults: Iterable[Fault] = ()
 ) -> list[JobFacts]:
-    """The jobs with their configuration and last comparison, and the configured jobs that were never started."""
+    """Return the jobs with their configuration and last comparison, and the configured jobs that were never started."""
     every = list(faults)
     configured = loaded.jobs if loaded else {}
     known = {job.name for job in jobs}
@@ -151,7 +154,7 @@ def _configured(job: JobFacts, spec: JobSpec | None, verified: Verified | None) 
 
 
 def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
-    """A configured job that was never started here; what keeps it from a start is its fault."""
+    """Return a configured job that was never started on this host; a fault that prevents its start is its problem."""
     if not faults:
         return JobFacts(name, Level.REST, None, UNSEEN)
     level, why = LEVELS[faults[0].severity], f"{REFUSED}{faults[0].cause}"
@@ -159,7 +162,7 @@ def _never(name: str, faults: tuple[Fault, ...]) -> JobFacts:
 
 
 def message_of(error: Exception) -> str:
-    """The error in a sentence, with secrets masked."""
+    """Return the error as a sentence, with secrets masked."""
     known = isinstance(error, SlotkeeperError | OSError)
     return masked(str(error) if known else f"unexpected {type(error).__name__}; this is a defect")
 
@@ -168,14 +171,14 @@ def _detail(store: Store, view: JobStatus, now: datetime) -> JobDetail:
     since = now - timedelta(days=1)
     starts = sum(one.event == "driver started" and one.at >= since for one in store.events(view.name, 1_000))
     log: list[str] = []
-    with suppress(StateError):  # the log's own screen says what is wrong with it
+    with suppress(StateError):  # the log's own screen shows the error
         log = last_lines(store.folder.log(view.name), LOG_LINES)
     rss = _rss(view.driver.pid) if view.driver and view.driver_alive else None
     return JobDetail(view.name, tuple(store.errors(view.name)[:5]), tuple(log), starts, rss)
 
 
 def _rss(pid: int) -> int | None:
-    """The resident memory of a process in bytes; None where it cannot be asked."""
+    """Return the resident memory of a process in bytes; None if it cannot be determined."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -186,7 +189,7 @@ _SPAN = timedelta(seconds=CELLS * CELL_SECONDS)
 _NEAR = timedelta(seconds=20)
 _STEP = 30.0
 _SET_BACK = timedelta(seconds=30)
-"""A frame that is older by more was recorded after the clock was set back; less is one that was seen before."""
+"""A frame older by more than this was recorded after the clock was set back; a newer one is a duplicate."""
 _COPYING = (JobState.PENDING, JobState.SNAPSHOT)
 
 
@@ -200,12 +203,12 @@ class _Followed:
         return None if self.frame is None else self.frame.at
 
     def lags_at(self, now: datetime, ended: bool) -> dict[str, float | None]:
-        """A lag that is not measured any more grows with the clock: what was applied then is all that is applied."""
+        """Return the lags. A lag that is not measured any more grows with the clock: nothing more is applied."""
         return {} if self.frame is None else dict(lags_of(self.frame, now, ended=ended).known)
 
 
 class Throughput:
-    """The tracks of all jobs, at a moment that only goes forward."""
+    """The tracks of all jobs, at a time that only advances."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Followed] = {}
@@ -213,7 +216,7 @@ class Throughput:
         self._began = False
 
     def follow(self, metrics: Metrics, now: datetime) -> None:
-        """Take in what was recorded since the last time, and the last ten minutes at first."""
+        """Add the frames recorded since the last call; the first call adds the last ten minutes."""
         if not self._began:
             self._began = True
             self.go_to(metrics, now)
@@ -222,7 +225,7 @@ class Throughput:
             self._see(kept.frame)
 
     def go_to(self, metrics: Metrics, at: datetime) -> None:
-        """Begin at a moment: each job's last frame, and its last ten minutes as far as sparklines need them."""
+        """Start at a time: add each job's last frame, and its last ten minutes at the resolution of sparklines."""
         self._jobs = {}
         for frame in metrics.frames(at):
             name = frame.view.name
@@ -241,11 +244,11 @@ class Throughput:
             followed.tracks.see(frame.at.timestamp(), frame.view.report)
 
     def newest(self) -> list[Frame]:
-        """The last frame of each job."""
+        """Return the last frame of each job."""
         return [one.frame for one in self._jobs.values() if one.frame is not None]
 
     def with_rates(self, job: JobFacts, now: datetime, unstored: bool = False) -> JobFacts:
-        """The job with its lags and rates; unknown where nothing was recorded lately, or can be (`unstored`)."""
+        """Return the job with lags and rates; unknown without recent records, or if recording fails (`unstored`)."""
         followed = self._jobs.get(job.name)
         if followed is None or followed.at is None or job.state is None:
             return job

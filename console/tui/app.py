@@ -1,6 +1,6 @@
-"""The console: seven screens over one picture, and the ways between them.
+"""The console: seven screens over one monitor state, and the navigation between them.
 
-The collector renews the picture in the background.
+The collector refreshes the state in the background.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the curs
 
 
 def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
-    """A screen whose module is imported when it is first seen: a console that starts fast."""
+    """Return a factory of a screen whose module is imported when it is first shown, so that the console starts fast."""
     return lambda: cast("Screen[None]", getattr(importlib.import_module(module), name)(*args))
 
 
 class Navigation(Shell):
-    """The app with its screens, without what they show."""
+    """The app with its screens, without their data."""
 
     SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]] = {
         "1": ("overview", "Overview"),
@@ -93,30 +93,30 @@ class Navigation(Shell):
         "actions": ("slotkeeper.console.tui.screens.actions.progress", "ActionsScreen"),
         "welcome": ("slotkeeper.console.tui.screens.welcome", "WelcomeScreen"),
     }
-    """Where a screen is that is opened over another one; it is made of what `open` is given."""
+    """The modules and classes of screens that open over another one; `open` passes its arguments to the class."""
 
     def open(self, screen: str, *of: object) -> None:
-        """One of OPENED, over the screen that is seen."""
+        """Open a screen of OPENED over the current screen."""
         self.push_screen(lazily(*self.OPENED[screen], *of)())
 
-    # Actions: what is acted upon is given here, at the key press; rows may move afterwards
+    # Actions: their objects are fixed at the key press, because rows can move afterwards
 
     def open_job_menu(self, names: Sequence[str], verb: str = "") -> None:
-        """What can be done to these jobs; a verb is chosen at once."""
+        """Open the menu of these jobs; with a verb, choose its line at once."""
         if names:
             self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "JobMenu", names)(), verb)
         else:
             self.say("no job is chosen", Level.WARNING)
 
     def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None:
-        """What can be done to this slot, a verb at once; several are refused."""
+        """Open the menu of this slot; with a verb, choose its line at once. Several slots are rejected."""
         if len(slots) == 1:
             self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
         else:
             self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
 
     def _open_menu(self, menu: Any, verb: str) -> None:
-        """A menu; the line of a verb is chosen as its letter would choose it, once the menu is there."""
+        """Open a menu. After it is drawn, choose the line of the verb, as its key would."""
 
         def choose() -> None:
             key = next((entry.key for entry in menu.entries() if entry.what == verb), "")
@@ -130,13 +130,13 @@ class Navigation(Shell):
             menu.call_after_refresh(choose)
 
     def plan_again(self, doing: Doing, typed: Mapping[Part, str] | None = None) -> None:
-        """Another plan, of what is there now, in place of the screen that is seen; `typed` stands in its fields."""
+        """Replace the current screen by a new plan of the current state; `typed` fills its fields."""
         self.switch_screen(lazily("slotkeeper.console.tui.screens.actions.preview", "SlotPlan", doing, typed)())
 
     # Keys
 
     def action_go(self, mode: str) -> None:
-        """Another screen, always its list: what was opened from it or from this one is closed."""
+        """Switch to a screen's list, and close all screens opened over it or over the current one."""
         while len(self.screen_stack) > 1 and (mode == self.current_mode or not getattr(self.screen, "subject", True)):
             self.pop_screen()
         self.switch_mode(mode)
@@ -160,16 +160,16 @@ class Navigation(Shell):
 
 STAND_IN = "DEMO"
 SHOW_SLOTS = ("1", "3", "6")
-"""Screens that say how long slots have left: while one of them is seen, their sources are asked."""
+"""The screens that show the remaining time of slots. While one of them is shown, their sources are polled."""
 SHOW_QUARANTINE = "4"
-"""The screens that say what is in quarantine: while one of them is seen, the sinks are asked."""
+"""The screen that shows the quarantine. While it is shown, the sinks are queried."""
 _MISSED = 3
-"""After this number of checks without an answer, what is shown is stale."""
+"""The number of missed polls after which the values are stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the first row says of where we are."""
+    """The place shown in the first row: environments, sources and sinks."""
 
     environments: tuple[str, ...] = ()
     has_sources: bool = False
@@ -178,7 +178,7 @@ class Place:
 
 
 class ConsoleApp(Navigation):
-    """The app; `shown` is the picture that is drawn, which does not change while it is frozen."""
+    """The app. `shown` is the state that is drawn; it does not change while the screen is frozen."""
 
     CSS_PATH = "console.tcss"
     TITLE = "slotkeeper"
@@ -216,29 +216,29 @@ class ConsoleApp(Navigation):
 
     @property
     def environments(self) -> list[str]:
-        """What the configured sources, and the jobs that report here, say of where they are."""
+        """The environments of the configured sources and of the jobs that report on this host."""
         reports = [job.report for job in self.shown.local.jobs]
         return sorted(self._environments.union(one.environment for one in reports if one and one.environment))
 
     @property
     def stand_in(self) -> bool:
-        """Whether a source is a stand-in, as its environment says."""
+        """Whether a source is a stand-in, according to its environment."""
         return STAND_IN in [one.upper() for one in self.environments]
 
     @property
     def in_history(self) -> bool:
-        """Whether the past is shown."""
+        """Whether history is shown."""
         return self.history is not None
 
     @property
     def now(self) -> datetime:
-        """The time of what is shown: that of history, that of the pause while paused."""
+        """The time of the values shown: in history its time, while frozen the time of the freeze."""
         if self.history is not None and self.history.local is not None:
             return self.history.at
         return self._stopped_at or self.now_real()
 
     def is_stale(self, at: datetime) -> bool:
-        """Whether something seen then is older than it should be."""
+        """Return whether a value observed at that time is older than expected."""
         return is_older(at, self.now, max(STALE_SECONDS, _MISSED * self.every))
 
     def on_mount(self) -> None:
@@ -257,15 +257,15 @@ class ConsoleApp(Navigation):
             self.call_after_refresh(self.say, self.services.settings.fault, Level.WARNING)
 
     def on_unmount(self) -> None:
-        self.services.settings.tell = lambda text: None  # the line of messages has gone
+        self.services.settings.tell = lambda text: None  # the message line no longer exists
         self.services.close()
         if self.history is not None:
             self.history.close()
 
-    # What comes in
+    # Incoming data
 
     def on_local_seen(self, message: LocalSeen) -> None:
-        """The state store was read; where it could not be, the last values stay and grow old."""
+        """Show the new contents of the state store; after an error, keep the last values, which become stale."""
         local, last = message.local, self._latest.local
         if local.fault and last.at is not None:
             local = replace(last, fault=local.fault)
@@ -276,7 +276,7 @@ class ConsoleApp(Navigation):
         self._renew(replace(self._latest, tables={**self._latest.tables, **seen}))
 
     def on_sink_polled(self, message: SinkPolled) -> None:
-        """The quarantine of a sink was looked at; where it could not be, its last counts stay."""
+        """Show the new counts of a sink's quarantine; after an error, keep the last ones."""
         seen, last = message.seen, self._latest.sinks.get(message.seen.sink)
         if seen.fault and last is not None:
             seen = replace(last, fault=seen.fault)
@@ -290,8 +290,8 @@ class ConsoleApp(Navigation):
             self.redrawn()
 
     def _count(self) -> None:
-        """What the first rows say of errors and alerts; the bell rings where a critical one is new."""
-        from slotkeeper.console.views.alerts import counts_of  # the first frame is seen before it is loaded
+        """Count errors and alerts for the first rows. Ring the bell for a new critical one."""
+        from slotkeeper.console.views.alerts import counts_of  # loaded after the first frame
 
         loaded = self.services.loaded
         self.counts, critical = counts_of(self._latest, loaded.jobs if loaded else {}, self.now_real())
@@ -300,13 +300,13 @@ class ConsoleApp(Navigation):
         self.critical = critical if self._latest.local.at is not None else None
 
     def redrawn(self) -> None:
-        """Draw everything that is shown again; an app that is closing has no screen left to draw."""
+        """Redraw the current screen; an app that is closing has none."""
         self.arrived()
         if self.screen_stack and isinstance(self.screen, Frame):
             self.screen.redraw()
 
     def tick(self) -> None:
-        """A second has passed: what is shown grows older; only the countdown of an arming is not stopped by a pause."""
+        """Update ages every second. While paused, only the countdown of an armed console continues."""
         counting, screen = self.check_write_mode(), self.screen
         if isinstance(screen, Frame) and screen.is_mounted:
             if not self.paused and self.history is None:
@@ -315,7 +315,7 @@ class ConsoleApp(Navigation):
                 screen.draw_identity()
 
     def arrived(self) -> None:
-        """Another screen is seen: what it shows is collected from now on."""
+        """Collect the data of the screen that is now shown."""
         subjects = [one for one in self.screen_stack if isinstance(one, Frame) and one.subject]
         subject = subjects[-1] if subjects else None
         job = str(getattr(subject, "job", ""))
@@ -331,8 +331,8 @@ class ConsoleApp(Navigation):
     # Keys
 
     def action_pause(self) -> None:
-        """Ask whether to pause the jobs that are meant, or to resume them where all of them are paused."""
-        from slotkeeper.console.actions.verbs import JobVerb  # the first frame is seen without it
+        """Ask whether to pause the selected jobs, or to resume them if all of them are paused."""
+        from slotkeeper.console.actions.verbs import JobVerb  # not needed for the first frame
         from slotkeeper.console.tui.commands import PAST
         from slotkeeper.core.domain.job import JobState
 
@@ -347,7 +347,7 @@ class ConsoleApp(Navigation):
             self.say(NO_JOB, Level.WARNING)
 
     def action_freeze(self) -> None:
-        """Freeze the picture, or show what is now; collecting continues either way. History plays, or stops."""
+        """Freeze the screen, or show current values again. Collecting continues. In history: play or stop."""
         if self.history is not None:
             self.history.play()
             return
@@ -367,7 +367,7 @@ class ConsoleApp(Navigation):
     # Own commands and contexts
 
     def load_own(self) -> None:
-        """Read the file of own commands, in a thread, where there is one."""
+        """Read the file of own commands in a thread, if it exists."""
         file = self.services.own_file
         if file is not None and os.path.lexists(file):
             from slotkeeper.console.tui import own
@@ -380,7 +380,7 @@ class ConsoleApp(Navigation):
         own.ask(self, name)
 
     def open_context(self, name: str) -> None:
-        """Leave this console for one over another configuration or state folder."""
+        """Close this console and open one with another configuration or state folder."""
         from slotkeeper.console.tui import own
 
         own.switch(self, name)
@@ -388,7 +388,7 @@ class ConsoleApp(Navigation):
     # History
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Steps are those of history."""
+        """Allow steps only in history."""
         return self.history is not None if action == "step" else super().check_action(action, parameters)
 
     def action_history(self) -> None:
@@ -399,7 +399,7 @@ class ConsoleApp(Navigation):
             self.say("this is now again")
 
     def show_past(self, moment: str = "") -> None:
-        """Show a moment of the past: the newest that was recorded, or the one that is named."""
+        """Show the newest recorded time, or the given one."""
         if self.history is not None:
             self.history.go(moment)
             return
@@ -409,12 +409,12 @@ class ConsoleApp(Navigation):
         self.history.begin(moment)
 
     def show_moment(self, local: Local, tables: Tables) -> None:
-        """A past moment was read: it is what is shown."""
+        """Show the values read for a time in history."""
         self.shown = MonitorState(local, tables)
         self.redrawn()
 
     def leave_history(self) -> None:
-        """Show what is now."""
+        """Leave history and show current values."""
         if self.history is not None:
             self.history.close()
             self.history = None
@@ -427,7 +427,7 @@ class ConsoleApp(Navigation):
 
 
 def place_of(loaded: Loaded | None) -> Place:
-    """What the configuration says of where we are."""
+    """Return the environments, sources and sinks of the configuration."""
     if loaded is None:
         return Place()
     words = {entry.environment for entry in loaded.sources.values() if entry.environment}
@@ -437,22 +437,24 @@ def place_of(loaded: Loaded | None) -> Place:
 
 
 def open_console(shared: Invocation) -> int:
-    """Open the console on this terminal, in another context where one is chosen, and stay until it is left; the exit
-    code. Raises what ended it by a defect."""
+    """Open the console on this terminal, and again for each context that the user switches to, until it is closed.
+
+    Return the exit code. Raises the defect that ended it, if any.
+    """
     state_dir: Path | None = None
     while True:
         code, context = _opened(shared, state_dir)
         if context is None:
             return terminal.followed(code, shared.env)
-        env = {name: value for name, value in shared.env.items() if name != NOTE}  # it is of the place that is left
+        env = {name: value for name, value in shared.env.items() if name != NOTE}  # it is for the previous context
         shared, state_dir = replace(shared, config=context.config, env=env), context.state_dir
 
 
 def _opened(shared: Invocation, state_dir: Path | None) -> tuple[int, Context | None]:
-    """One console until it is left: its exit code, and the context that was chosen."""
+    """Run one console until it is closed. Return its exit code, and the context that the user switched to."""
     services = services_for(shared, state_dir)
     app = ConsoleApp(services, place_of(services.loaded), shared.ascii_only, True, shared.mono, shared.read_only)
-    if not shared.mono:  # 16 colours: the person's own are better than what is nearest to ours
+    if not shared.mono:  # 16 colors: the user's own palette is better than the nearest match to the theme
         chosen = f"slotkeeper-{services.settings.now.theme}"
         own = next((one for one in THEMES if one.name == chosen), DARK)
         app.wear_first(ANSI if app.console.color_system == "standard" else own)

@@ -1,7 +1,7 @@
-"""What is there on every screen: messages, questions, arming, how often to look, theme, mouse, copying, leaving.
+"""The functions of every screen: messages, questions, arming, poll interval, theme, mouse, copying, leaving.
 
-Knows no picture of jobs and slots; `slotkeeper.console.tui.app` adds those. `PatchedApp` does once what Textual does
-more often than this console needs: it uses private parts of App, which is why textual is pinned.
+Contains nothing about jobs and slots; `slotkeeper.console.tui.app` adds those. `PatchedApp` avoids work that Textual
+repeats more often than this console needs. It uses private parts of App, which is why textual is pinned.
 """
 
 from __future__ import annotations
@@ -44,38 +44,38 @@ from slotkeeper.core.domain.text import safe
 _SWITCH_SECONDS = 0.005
 _LOAD_EVERY = 0.3
 _MOUSE_MODES = (1000, 1002, 1006)
-"""Buttons and wheel, moves while a button is down, places as numbers (xterm, "Mouse Tracking")."""
+"""Buttons and wheel, moves while a button is down, positions as numbers (xterm, "Mouse Tracking")."""
 _NEW_OBJECTS = 10_000
-"""Garbage is collected after this number: a picture of two thousand rows has as many, and none is garbage yet."""
+"""New objects between two garbage collections: drawing two thousand rows creates that many, none of them garbage."""
 
 
 class PatchedApp(App[int]):
-    """The app below all of this console."""
+    """The base of the console's app."""
 
     _parsed_for = 0
-    """The number of the theme that all styles were last parsed for."""
+    """The number of the theme for which all styles were last parsed."""
 
     def __init__(self) -> None:
         super().__init__()
         self._ending = threading.Event()
 
     def wear_first(self, theme: Theme) -> None:
-        """The theme to begin with; set as others are, it would make Textual parse all styles once more."""
+        """Set the first theme. Setting it the usual way would make Textual parse all styles once more."""
         self.set_reactive(App.theme, theme.name)
         for one in self._filters:
-            if isinstance(one, ANSIToTruecolor):  # made for the theme that Textual begins with
+            if isinstance(one, ANSIToTruecolor):  # created for Textual's default theme
                 one.enabled = not theme.ansi
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Parse styles where the theme is another one; Textual does so for each screen that is first seen."""
+        """Parse styles only if the theme has changed. Textual also parses them for each new screen."""
         if self._parsed_for != self._css_update_count:
             self._parsed_for = self._css_update_count
             super().refresh_css(animate)
             return
         try:
             screen = self.screen
-        except ScreenError:  # before the first one
+        except ScreenError:  # before the first screen
             return
         is_new = screen._css_update_count < 0  # its widgets get their styles when they are mounted
         if not is_new and screen._css_update_count != self._css_update_count:
@@ -83,11 +83,11 @@ class PatchedApp(App[int]):
         screen._css_update_count = self._css_update_count
 
     def on_mount(self) -> None:
-        """Once the first frame is seen, garbage is collected again, and what is there by then stays."""
+        """Enable garbage collection after the first frame; objects that exist by then are never collected."""
         self.call_after_refresh(_collect_garbage)
 
     def load_later(self, modules: Sequence[str]) -> None:
-        """Load modules one by one while no user waits for them: their screens are there at the first key then."""
+        """Import modules one by one in the background, so that their screens open without delay."""
 
         def load() -> None:
             for module in modules:
@@ -102,12 +102,12 @@ class PatchedApp(App[int]):
         self._ending.set()
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        """Send what is drawn, as few bytes."""
+        """Send the drawn update in as few bytes as possible."""
         drawn: Any = Sparing(renderable) if isinstance(renderable, ChopsUpdate | LayoutUpdate) else renderable
         super()._display(screen, drawn)
 
     def delay_update(self, delay: float = _SWITCH_SECONDS) -> None:
-        """Hide another screen only until it has been asked to draw itself, not for 50 ms."""
+        """Hide a new screen only until it is asked to draw itself, not for 50 ms."""
         super().delay_update(delay)
 
 
@@ -120,11 +120,11 @@ def _collect_garbage() -> None:
 
 MESSAGE_SECONDS = 8.0
 MOST_KEYS = 500
-"""Keys that wait at most, more than a field takes; what a terminal pastes as keys beyond them is dropped."""
+"""The maximum number of waiting keys, more than a field accepts. Keys pasted beyond it are dropped."""
 
 
 class Shell(PatchedApp):
-    """The app without its picture."""
+    """The app without its data."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -162,32 +162,32 @@ class Shell(PatchedApp):
         self._forgetting: Timer | None = None
         self.mouse_on = False
         self.mouse_used = False
-        """Whether it was used once; kept settings can say so from the start."""
+        """Whether the mouse was ever used; stored settings can set it at the start."""
         self._keys: deque[tuple[events.Key, bool]] = deque()
         self.typed_ahead = False
-        """Whether the key that acts was typed before there was anything to read."""
+        """Whether the current key was typed before its screen showed anything to read."""
         self._without_colour = NoColour()
         for theme in THEMES:
             self.register_theme(theme)
         self.wear_first(MONO if mono else DARK)
 
-    # What screens are told, and draw
+    # Overridden by the app
 
     def redrawn(self) -> None:
-        """Everything that is seen is drawn again."""
+        """Redraw the current screen."""
         raise NotImplementedError
 
     def action_palette(self, typed: str = "") -> None:
-        """Type a command."""
+        """Open the command palette."""
         raise NotImplementedError
 
     @property
     def frame(self) -> Frame | None:
-        """The console's screen that is seen, or lies below a palette."""
+        """The current screen of the console, or the one below a palette."""
         return next((one for one in reversed(self.screen_stack) if isinstance(one, Frame)), None)
 
     def press(self, name: str) -> None:
-        """What the key of that name does on the screen that is seen."""
+        """Run the action of the key with that name on the current screen."""
         every = bindings_of(self.frame) if self.frame is not None else ()
         bound = next((one for one in every if one.binding.id == name), None)
         if bound is None:
@@ -198,19 +198,19 @@ class Shell(PatchedApp):
     # Messages
 
     def message_shown(self) -> None:
-        """The line of the screen that is seen says what was said last, or where one is."""
+        """Draw the last message on the current screen's message line."""
         if self.frame is not None:
             self.frame.draw_crumb()
 
     def say(self, text: str, level: Level = Level.FINE) -> None:
-        """One line where one is, until the next key or for eight seconds."""
+        """Show a one-line message until the next key or for eight seconds."""
         self._quiet()
         self.said = level, safe(text, 300)
         self._forgetting = self.set_timer(MESSAGE_SECONDS, self._forget)
         self.message_shown()
 
     def ask(self, question: str, then: Callable[[], object]) -> None:
-        """A question in that line: `y` does it, any other key does not and is not taken for anything else."""
+        """Ask a question in the message line. `y` runs `then`; any other key cancels and has no other effect."""
         self._quiet()
         self._question = then
         self.said = Level.WARNING, safe(f"{question}  y does it, any other key stays", 300)
@@ -227,7 +227,7 @@ class Shell(PatchedApp):
         self.message_shown()
 
     async def on_event(self, event: events.Event) -> None:
-        """Every key comes by here first: it ends a message, answers a question, and says that somebody is here."""
+        """Process keys first: a key removes the message, answers a question, and counts as activity of the user."""
         if not isinstance(event, events.Key) or event.is_forwarded:
             if isinstance(event, events.MouseDown):
                 self.touched = self.instant()
@@ -242,7 +242,7 @@ class Shell(PatchedApp):
             await self._typed_now(event)
 
     def _kept(self, event: events.Key) -> bool:
-        """Whether a key waits for the screen that it is for, and for those typed before it; Esc waits for no answer."""
+        """Return whether the key must wait for its screen and for earlier keys. Esc waits for no answer."""
         awaits = self._waits_for
         if awaits and event.key in ("escape", "ctrl+c"):
             self._keys.clear()
@@ -257,19 +257,19 @@ class Shell(PatchedApp):
 
     @property
     def _waits_for(self) -> bool | None:
-        """Whether the screen that is seen waits for an answer, False where it only opens; None where keys act now."""
+        """True while the current screen waits for an answer, False while it opens; None if keys take effect now."""
         top = self.screen_stack[-1] if self.screen_stack else None
         if not isinstance(top, Frame) or not (top.without_parts or top.awaits):
             return None
         return not top.without_parts
 
     def release_keys(self) -> None:
-        """Keys that waited act now, in the order in which they were typed."""
+        """Process the waiting keys in the order in which they were typed."""
         if self._keys:
             self.call_later(self._release)
 
     def drop_keys(self, unless: str = "") -> int:
-        """Forget the keys that wait, unless this is the first of them; how many there were."""
+        """Discard the waiting keys, unless the first one is `unless`. Return their number."""
         number = 0 if self._keys and self._keys[0][0].key == unless else len(self._keys)
         if not number:
             return 0
@@ -293,7 +293,7 @@ class Shell(PatchedApp):
             await super().on_event(event)
 
     async def _acted(self, key: str) -> bool:
-        """Keys of a table act one after the other: what is typed fast behind a `:` must not act on the table."""
+        """Run keys of a table one after the other: text typed quickly after `:` must not act on the table."""
         focused = self.focused
         in_turn = isinstance(focused, LiveTable | Panel) or key in getattr(focused, "KEYS_IN_TURN", ())
         if not in_turn or not self.screen.is_mounted:
@@ -306,7 +306,7 @@ class Shell(PatchedApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """No key acts on a screen that has no parts, or none any more: it is opening, or was closed meanwhile."""
+        """Run no action on a screen without parts, because it is opening or was closed in the meantime."""
         if isinstance(default_namespace, Frame) and default_namespace.without_parts:
             return False
         return await super().run_action(action, default_namespace, namespaces)
@@ -314,12 +314,12 @@ class Shell(PatchedApp):
     # Arming
 
     def instant(self) -> Instant:
-        """Now, for what is armed and for when the last key was pressed."""
+        """Return the current time, for arming and for the last key press."""
         return Instant(self.services.clock.utc(), self.services.clock.monotonic())
 
     @property
     def armed(self) -> Arming | None:
-        """Who may change something from here, until when; None while this console only reads. Pausing stops nothing."""
+        """The current arming: who can change something, and until when; None if read-only. A pause does not stop it."""
         one, now = self._arming, self.instant()
         return one if one is not None and not one.ended(now, self.touched) else None
 
@@ -335,15 +335,15 @@ class Shell(PatchedApp):
         self.redrawn()
 
     def disarm(self) -> None:
-        """Only read again."""
+        """Return to read-only."""
         self._arming = None
         self._note_armed(None)
         self.say("read-only again")
         self.redrawn()
 
     def _note_armed(self, arming: Arming | None) -> None:
-        """For the other consoles of this state folder."""
-        from slotkeeper.core.launch import armed  # what reads files is not loaded before it is needed
+        """Record the arming for the other consoles of this state folder."""
+        from slotkeeper.core.launch import armed  # modules that read files are loaded when needed
 
         if arming is None:
             armed.forget(self.services.folder)
@@ -351,7 +351,7 @@ class Shell(PatchedApp):
             armed.note(self.services.folder, arming.reason, arming.since.utc + write_mode.LASTS)
 
     def check_write_mode(self) -> bool:
-        """Whether a countdown is shown; says so where it ended."""
+        """Return whether a countdown is shown. Show a message when it has ended."""
         one = self._arming
         if one is None:
             return False
@@ -363,14 +363,14 @@ class Shell(PatchedApp):
             self.redrawn()
         return not why
 
-    # How it looks and how often it looks
+    # Appearance and poll interval
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without colours nothing but bold, dim, underline and reverse reaches the terminal."""
+        """Without color, send only bold, dim, underline and reverse to the terminal."""
         return [self._without_colour] if self.theme == MONO.name else super().get_line_filters()
 
     def wear(self, name: str) -> None:
-        """Put on a theme, now and at the next start."""
+        """Set a theme, now and for the next start."""
         self.theme = name
         self.services.settings.change(name.partition("-")[2], "theme")
         self.redrawn()
@@ -382,7 +382,7 @@ class Shell(PatchedApp):
         self.say(f"theme {name.partition('-')[2]}")
 
     def poll_every(self, seconds: float) -> None:
-        """How often the store is read, and sources are asked while they are shown."""
+        """Set the interval for reading the store and for polling the sources that are shown."""
         self.every = seconds
         self.services.feed.set_every(seconds)
         self.say(f"looks every {seconds:g} s")
@@ -393,7 +393,7 @@ class Shell(PatchedApp):
         self.poll_every(INTERVALS[min(max(place, 0), len(INTERVALS) - 1)])
 
     def turn_mouse(self, on: bool) -> bool:
-        """Mouse on or off; whether this terminal has one. A move without a button is never asked for: it is traffic."""
+        """Turn the mouse on or off; return whether this terminal has one. Moves without a button are never reported."""
         if not self._set_mouse(on):
             return False
         if self.is_running and isinstance(self.screen, Frame):
@@ -401,7 +401,7 @@ class Shell(PatchedApp):
         return True
 
     def _set_mouse(self, on: bool) -> bool:
-        """Tell the terminal, and draw nothing: a defect may be in what draws."""
+        """Send the mouse modes to the terminal without drawing, because the drawing code may be defective."""
         driver = self._driver
         if driver is None or not hasattr(driver, "_disable_mouse_support"):
             return False
@@ -411,7 +411,7 @@ class Shell(PatchedApp):
         return True
 
     def exit(self, result: int | None = None, return_code: int = 0, message: object = None) -> None:
-        """The mouse is given back first: Textual does not know all of its modes."""
+        """Disable the mouse first, because Textual does not reset all of these modes."""
         if self.mouse_on:
             self.turn_mouse(False)
         super().exit(result, return_code)
@@ -426,12 +426,12 @@ class Shell(PatchedApp):
 
     @property
     def busy(self) -> list[str]:
-        """What was started from here and has not ended: it continues, but its end should be seen."""
+        """The running actions started from this console. They continue, but the user should see their end."""
         made = "runs" in vars(self.services)
         return [one.record.what for one in self.services.runs.running()] if made else []
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Wherever this person can paste from; says where that was."""
+        """Copy the text to every place from which this user can paste it, and report them."""
         self.run_worker(partial(self._copied, text), thread=True, exclusive=True, group="copy", exit_on_error=False)
 
     def _copied(self, text: str) -> None:
@@ -444,7 +444,7 @@ class Shell(PatchedApp):
         self.call_from_thread(self.say, result.text, Level.FINE if result.ok else Level.WARNING)
 
     def action_help_quit(self) -> None:
-        """Ctrl+c with nothing selected: people press it to leave, or to copy."""
+        """Handle Ctrl+C with nothing selected: users press it to leave, or to copy."""
         self.say("nothing is selected; q leaves, y copies the row")
 
     async def action_quit(self) -> None:
@@ -455,10 +455,10 @@ class Shell(PatchedApp):
             self.exit()
 
     def _handle_exception(self, error: Exception) -> None:
-        """A defect ends the console as it ends a command: Textual would print values, which may be secrets.
+        """End the console after a defect, like a command: Textual would print values, which may be secrets.
 
-        A screen that is closed while it opens gets no parts, and Textual reports it as mounted all the same: a user
-        who leaves that fast has met no defect.
+        A screen that is closed while it opens has no parts, but Textual reports it as mounted. The resulting error
+        is not a defect.
         """
         if isinstance(error, NoMatches) and not self.is_running:
             return
@@ -472,13 +472,13 @@ class Shell(PatchedApp):
         self._close_messages_no_wait()
 
     def now_real(self) -> datetime:
-        """The time of day, which no pause stops."""
+        """Return the current time of day, also while paused."""
         return self.services.clock.utc()
 
 
 @contextmanager
 def _own_idea_of_no_color() -> Iterator[None]:
-    """Textual makes greys of NO_COLOR, which are colours: it must not see it. We have `mono` for it."""
+    """Hide NO_COLOR from Textual, which would draw in gray, a color. The theme `mono` handles it instead."""
     value = os.environ.pop("NO_COLOR", None)
     try:
         yield

@@ -1,6 +1,7 @@
-"""Frames drawn as text: boxes side by side, each with a name above and a word below. Pure.
+"""Frames drawn as text: boxes side by side, each with a title above and a hint below. Pure.
 
-As text they cost what lines cost, only cells that differ are drawn again, and a name in them is never parsed.
+As text, frames cost as little as lines, only changed cells are redrawn, and names in them are never parsed as
+markup.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from rich.text import Text
 from slotkeeper.console.views.rows import plain
 
 LEAST = (70, 20)
-"""From this number of columns and rows on things have frames."""
+"""The smallest number of columns and rows with frames."""
 AROUND = 4
-"""The cells of a line that a frame takes: its sides, and a blank beside each."""
+"""The cells that a frame takes from a line: two sides with a space next to each."""
 _ROUND = ("\u256d", "\u256e", "\u2570", "\u256f", "\u2500", "\u2502")
 _ASCII = ("+", "+", "+", "+", "-", "|")
 StyleOf = Callable[[str], str]
@@ -25,7 +26,7 @@ StyleOf = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Lines in a frame; `role` is that of the frame's colour, `hint` stands at the right of its lower edge."""
+    """Lines in a frame. `role` selects the frame's color; `hint` is at the right of its lower edge."""
 
     title: str
     lines: Sequence[Text] = ()
@@ -34,7 +35,7 @@ class Box:
 
 
 def framed(width: int, height: int) -> bool:
-    """Whether a terminal of that size has room for frames.
+    """Return whether a terminal of that size has room for frames.
 
     >>> framed(80, 24), framed(69, 24), framed(80, 19)
     (True, False, False)
@@ -43,7 +44,7 @@ def framed(width: int, height: int) -> bool:
 
 
 def shares(width: int, number: int) -> list[int]:
-    """The widths of `number` boxes side by side, together `width` wide.
+    """Return the widths of `number` boxes side by side, `width` in total.
 
     >>> shares(160, 2), shares(200, 3)
     ([80, 80], [66, 67, 67])
@@ -53,7 +54,7 @@ def shares(width: int, number: int) -> list[int]:
 
 
 def upper(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_only: bool) -> Text:
-    """The upper edges with their titles.
+    """Return the upper edges with their titles.
 
     >>> upper([Box("Jobs"), Box("a" * 20)], [12, 12], lambda role: "", True).plain
     '+- Jobs ---++- aaaa.. -+'
@@ -68,7 +69,7 @@ def upper(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_onl
 
 
 def lower(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_only: bool) -> Text:
-    """The lower edges with their hints.
+    """Return the lower edges with their hints.
 
     >>> lower([Box("Jobs", hint="1 of 4")], [16], lambda role: "", True).plain
     '+----- 1 of 4 -+'
@@ -85,7 +86,7 @@ def lower(boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_onl
 def between(
     boxes: Sequence[Box], widths: Sequence[int], style: StyleOf, ascii_only: bool, least: int = 0
 ) -> list[Text]:
-    """The lines inside, as many as the longest has and `least` at least; one that is too long is cut.
+    """Return the lines inside: as many as in the longest box, and at least `least`. Long lines are truncated.
 
     >>> [each.plain for each in between([Box("a", [Text("b")]), Box("c")], [7, 7], lambda role: "", True, 2)]
     ['| b   ||     |', '|     ||     |']
@@ -103,12 +104,12 @@ def between(
 
 
 def padded(lines: Sequence[Text], least: int) -> list[Text]:
-    """The lines, and blank ones as far as there are fewer."""
+    """Return the lines, filled with blank ones up to `least`."""
     return [*lines, *(Text(end="") for _ in range(least - len(lines)))]
 
 
 def stacked(rows: Sequence[Sequence[Box]], width: int, room: int, style: StyleOf, ascii_only: bool) -> list[Text]:
-    """Rows of boxes below each other, without the first upper edge and the last lower one, at least as high as `room`.
+    """Return rows of boxes, one below the other, without the first upper and the last lower edge, at least `room` high.
 
     >>> [each.plain for each in stacked([[Box("a")], [Box("b")]], 10, 3, lambda role: "", True)]
     ['+--------+', '+- b ----+', '|        |']

@@ -1,7 +1,7 @@
-"""The commands that can be typed after `:`, and the line into which they are typed. To add one: `add(Command(...))`.
+"""The commands that can be typed after `:`, and the input line for them. To add one: `add(Command(...))`.
 
-A command gets the app and what was typed after its name. Verbs (`:pause`, `:verify`, `:reset`) open the menu of the
-jobs or the slot that are meant and choose its line: what the menu refuses is refused, and what it asks is asked.
+A command receives the app and the text after its name. Verbs (`:pause`, `:verify`, `:reset`) open the menu of the
+selected jobs or slot and choose its line, so the menu's refusals and confirmations apply.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ PAST = "a moment of the past cannot be acted upon; R leaves history"
 
 
 def jobs_known(app: Host) -> list[str]:
-    """The names of all jobs."""
+    """Return the names of all jobs."""
     return [one.name for one in app.shown.local.jobs]
 
 
 def slots_known(app: Host) -> dict[str, SlotFacts]:
-    """Every slot that was seen, by table and name."""
+    """Return every observed slot, by table and name."""
     return {f"{one.seen.table} {one.slot.name}": one for one in all_slots(app.shown.tables.values())}
 
 
 def slots_called(app: Host, name: str) -> list[SlotFacts]:
-    """The slots that a text names, with or without their table."""
+    """Return the slots with that name, typed with or without the table."""
     return [one for words, one in slots_known(app).items() if name in (words, words.split(" ", 1)[-1])]
 
 
 def on_jobs(verb: str) -> Callable[[Host, str], object]:
-    """Do it to the jobs that are named, else to those of the screen that is seen."""
+    """Return the command that applies the verb to the typed jobs, otherwise to those selected on the current screen."""
 
     def act(app: Host, typed: str) -> None:
         known = jobs_known(app)
@@ -69,7 +69,7 @@ def on_jobs(verb: str) -> Callable[[Host, str], object]:
 
 
 def on_slot(verb: str) -> Callable[[Host, str], object]:
-    """Do it to the slot that is named, else to that of the screen that is seen."""
+    """Return the command that applies the verb to the typed slot, otherwise to the one selected on the screen."""
 
     def act(app: Host, typed: str) -> None:
         meant = app.frame.slot_meant() if app.frame is not None else None
@@ -92,7 +92,7 @@ _THEMES = {one.name.partition("-")[2]: one.name for one in THEMES}
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run` does it; `argument` names what has to follow, in brackets where it may; `values` are its completions."""
+    """A command. `argument` is the name of its argument, in brackets if optional; `values` are its completions."""
 
     name: str
     help: str
@@ -102,7 +102,7 @@ class Command:
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command with its argument, as typed."""
         return f"{self.name} {self.argument}".rstrip()
 
 
@@ -110,12 +110,12 @@ COMMANDS: dict[str, Command] = {}
 
 
 def add(command: Command) -> None:
-    """Make a command known."""
+    """Register a command."""
     COMMANDS[command.name] = command
 
 
 def completions(app: Host, typed: str) -> list[tuple[str, str]]:
-    """What the typed text can become, with what that does, best first."""
+    """Return the completions of the typed text, each with its help, the best first."""
     name, space, rest = typed.lstrip(": ").partition(" ")
     if not space:
         return [(one.name + (" " if one.argument else ""), one.help) for one in COMMANDS.values() if _fits(one, name)]
@@ -129,7 +129,7 @@ def completions(app: Host, typed: str) -> list[tuple[str, str]]:
 
 
 def wrong(typed: str) -> str:
-    """What is wrong with a typed command, in one line; "" where it can be run."""
+    """Return the error in a typed command, as one line; "" if it can be run."""
     name, _, rest = typed.strip().lstrip(": ").partition(" ")
     command = _meant(name)
     if command is None:
@@ -140,7 +140,7 @@ def wrong(typed: str) -> str:
 
 
 def run(app: Host, typed: str) -> None:
-    """Run a typed command, or say what is wrong with it."""
+    """Run a typed command, or show its error."""
     said = wrong(typed)
     name, _, rest = typed.strip().lstrip(": ").partition(" ")
     command = _meant(name)
@@ -155,16 +155,16 @@ def _fits(command: Command, name: str) -> bool:
 
 
 def _meant(name: str) -> Command | None:
-    """The command of that name, or the only one that begins so."""
+    """Return the command of that name, or the only one with that prefix."""
     fitting = [one for one in COMMANDS.values() if name and _fits(one, name)]
     return COMMANDS.get(name) or (fitting[0] if len(fitting) == 1 else None)
 
 
-# -- what they do ----------------------------------------------------------------------------------------------------
+# -- implementations ------------------------------------------------------------------------------------------------
 
 
 def _key(name: str) -> Callable[[Host, str], object]:
-    """What a key does on the screen that is seen."""
+    """Return a command that does the same as a key on the current screen."""
 
     def press(app: Host, rest: str) -> None:
         app.press(name)
@@ -214,7 +214,7 @@ def _theme(app: Host, name: str) -> None:
 
 
 def _settings(app: Host, word: str) -> None:
-    """Where the settings are and whether they are used; `reset` forgets them."""
+    """Show the path of the settings and whether they are used; `reset` deletes them."""
     settings = app.services.settings
     if word == "reset":
         settings.forget()
@@ -227,7 +227,7 @@ def _settings(app: Host, word: str) -> None:
 
 
 def _own(app: Host, name: str) -> None:
-    """An own command, or what is not used of their file."""
+    """Run an own command, or show which parts of the file are not used."""
     if name:
         app.action_own(name)
         return
@@ -288,7 +288,7 @@ _MOST = 8
 
 
 class PaletteScreen(ModalScreen[str]):
-    """Ends with what was typed; "" where nothing is to be done."""
+    """The command palette. Its result is the typed command, "" if there is nothing to run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+p", "close", "close"),
@@ -333,7 +333,7 @@ class PaletteScreen(ModalScreen[str]):
         self._end("")
 
     def _end(self, typed: str) -> None:
-        """Close, unless a key that was typed twice has closed it already."""
+        """Close, unless an earlier key has already closed it."""
         if self.app.screen is self:
             self.dismiss(typed)
 

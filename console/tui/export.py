@@ -1,11 +1,11 @@
-"""What leaves the console: files that only their owner can read, and what is copied to where it can be pasted from.
+"""Data that leaves the console: files that only their owner can read, and text copied to the clipboard.
 
-The rows of a table as CSV and JSON: what a spreadsheet would calculate is defused, and every text is made visible once
-more by `safe()`. No file is led elsewhere by a link.
+The rows of a table are exported as CSV and JSON. Formulas that a spreadsheet would calculate are disabled, and every
+text passes `safe()` once more. A symbolic link cannot redirect a file.
 
-Copying works behind SSH and tmux: into the buffer of tmux, or by OSC 52, and always into a file. Inside tmux plain OSC
-52 reaches no clipboard by default, and `tmux load-buffer -w` does with every setting that was tried. Terminals cut long
-OSC 52 off, so more than they take is refused and stays in the file.
+Copying works over SSH and in tmux: into the buffer of tmux, or with OSC 52, and always into a file. Inside tmux,
+plain OSC 52 reaches no clipboard by default, but `tmux load-buffer -w` does with every setting that was tried.
+Terminals truncate long OSC 52 sequences, so a text that is too long is only written to the file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _RIGHTS = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was done, in one line, or why it was not."""
+    """The result in one line, or the reason why nothing was done."""
 
     ok: bool
     text: str
 
 
 def put(folder: Path, name: str, content: str) -> Path:
-    """Write a file of that name in the state folder, below it where the name says so; raises StateError."""
+    """Write a file with that name, which can include a subfolder, in the state folder. Raises StateError."""
     checked = StateFolder.open(folder)
     place = checked.path / name
     checked.replace(place, content.encode("utf-8", "backslashreplace"), _RIGHTS)
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?%?")
 
 
 def exported(folder: Path, name: str, columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> Result:
-    """Write the rows; says where."""
+    """Write the rows to files, and return their path as the result."""
     stem = f"{FOLDER}/{re.sub(r'[^a-z0-9]+', '-', name.casefold()).strip('-') or 'rows'}-{at:%Y%m%dT%H%M%S}"
     try:
         put(folder, f"{stem}.json", as_json(columns, rows, at))
@@ -63,7 +63,7 @@ def exported(folder: Path, name: str, columns: Sequence[Column], rows: Sequence[
 
 
 def as_csv(columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """A header and a line per row, the severity as a word in front."""
+    """Return a header and one line per row, with the severity as text in the first column."""
     written = io.StringIO()
     writer = csv.writer(written, quoting=csv.QUOTE_ALL)
     named = _named(columns)
@@ -75,7 +75,7 @@ def as_csv(columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def as_json(columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> str:
-    """When, and an object per row."""
+    """Return the time, and one object per row."""
     made = [
         {
             "severity": row.level.name.lower(),
@@ -88,7 +88,7 @@ def as_json(columns: Sequence[Column], rows: Sequence[Row], at: datetime) -> str
 
 
 def defused(value: str) -> str:
-    r"""The text as a spreadsheet shows it and calculates nothing.
+    r"""Return the text so that a spreadsheet shows it without calculating anything.
 
     >>> [defused(text) for text in ("=1+1", "-5", "-2.5%", "+x", " @a", "plain", "\t=1", "a\nb")]
     ["'=1+1", '-5', '-2.5%', "'+x", "' @a", 'plain', "'\\t=1", 'a\\nb']
@@ -104,12 +104,12 @@ def _named(columns: Sequence[Column]) -> list[Column]:
 
 FILE = "clip.txt"
 MOST = 74_994
-"""Bytes of base64 that terminals take at least."""
+"""The number of base64 bytes that all terminals accept."""
 _TMUX_SECONDS = 2.0
 
 
 def copied(text: str, folder: Path, env: Mapping[str, str], to_terminal: Callable[[], object]) -> Result:
-    """Copy the text to wherever it can be pasted from; `to_terminal` writes OSC 52."""
+    """Copy the text to every place from which it can be pasted. `to_terminal` writes OSC 52."""
     where, refused = _pasteable(text, env, to_terminal)
     try:
         put(folder, FILE, text)

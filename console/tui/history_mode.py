@@ -1,7 +1,6 @@
-"""History on the screens: `R` shows the recorded past, `<` and `>` step, `f` plays, `:at` goes to a moment.
+"""History on the screens: `R` shows recorded history, `<` and `>` step, `f` plays, `:at` goes to a time.
 
-While it lasts the picture is that of a past moment and nothing can be acted upon. The store is read in one thread of
-its own.
+In history the screens show an earlier time, and actions are not available. The store is read in a thread of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ T = TypeVar("T")
 
 
 class HistoryMode:
-    """Where a console is in the past; `local` is None before the first moment was read."""
+    """The console's position in history; `local` is None until the first time was read."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
@@ -39,11 +38,11 @@ class HistoryMode:
 
     @property
     def at(self) -> datetime:
-        """The moment that is shown."""
+        """The time that is shown."""
         return self._replay.at if self._replay is not None else self._app.now_real()
 
     def begin(self, then: str = "") -> None:
-        """Show the newest moment, or that which is named."""
+        """Show the newest recorded time, or the given one."""
 
         def first() -> Playback | None:
             found = self._past.begin()
@@ -52,7 +51,7 @@ class HistoryMode:
         self._run(first)
 
     def step(self, direction: int) -> None:
-        """One moment earlier or later; a key that is held goes faster."""
+        """Step to an earlier or later time; holding the key increases the step."""
         replay = self._replay
         if replay is not None:
             self._quiet()
@@ -61,14 +60,14 @@ class HistoryMode:
             self._run(lambda: self._past.stepped(wanted))
 
     def go(self, text: str) -> None:
-        """The moment that was typed."""
+        """Go to the typed time."""
         replay = self._replay
         if replay is not None:
             self._quiet()
             self._run(lambda: self._past.go(replay, text))
 
     def play(self) -> None:
-        """Go on by itself, or stop."""
+        """Start or stop playback."""
         if self._playing is not None:
             self._quiet()
             self._app.say("history stopped")
@@ -78,13 +77,13 @@ class HistoryMode:
             self._app.say("history plays; f stops it")
 
     def renew(self) -> None:
-        """Read the same moment again, for another job."""
+        """Read the same time again, for another job."""
         replay = self._replay
         if replay is not None:
             self._run(lambda: replay)
 
     def close(self) -> None:
-        """Give the store back."""
+        """Close the store."""
         self._quiet()
         self._thread.submit(self._past.close)
         self._thread.shutdown(wait=False)

@@ -1,6 +1,6 @@
-"""Which keys do what on the screen that is seen.
+"""The keys of the current screen and their actions.
 
-The bindings stand at the classes that act on them.
+Bindings are declared in the classes that act on them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A key that works now: `where` is screen, table or everywhere; `node` acts on it."""
+    """A key that works now. `where` is screen, table or everywhere; `node` runs its action."""
 
     where: str
     node: DOMNode
@@ -42,12 +42,12 @@ class Bound:
 
 
 def shown_key(binding: Binding) -> str:
-    """The key as it is written on screens."""
+    """Return the key as screens show it."""
     return binding.key_display or keys_of(binding)[0]
 
 
 def keys_of(binding: Binding) -> list[str]:
-    """All keys of a binding as they are written.
+    """Return all keys of a binding as screens show them.
 
     >>> keys_of(Binding("colon,ctrl+p", "x"))
     [':', 'ctrl+p']
@@ -56,12 +56,12 @@ def keys_of(binding: Binding) -> list[str]:
 
 
 def own(kind: type) -> list[Binding]:
-    """The bindings that stand at a class itself."""
+    """Return the bindings declared in the class itself."""
     return [one for one in vars(kind).get("BINDINGS", ()) if isinstance(one, Binding)]
 
 
 def bindings_of(screen: DOMNode) -> Iterator[Bound]:
-    """The keys that work on a screen and do something there, each once."""
+    """Return the keys that have an effect on a screen, each once."""
     taken: set[str] = set()
     places: list[tuple[str, DOMNode, type]] = [
         *(("table", table, kind) for table in screen.query("LiveTable") for kind in _ours(table)),

@@ -1,7 +1,7 @@
-"""What is drawn, as few bytes: of a line the cells that were asked for, of a style what differs from the one before.
+"""Screen updates in as few bytes as possible: only the requested cells, and only changes of style.
 
-Textual 8.2 renders all widgets for each frame, sends a line from its first cell to the last that was asked for, and
-resets the style after each text. The console asks for single cells, so most of that is on the terminal already.
+Textual 8.2 renders all widgets for each frame, sends a line from its first to its last requested cell, and resets
+the style after each text. The console requests single cells, so the terminal already shows most of that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from textual.strip import Strip
 
 _INK, _GROUND = "ink", "ground"
 _OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29", _INK: "39", _GROUND: "49"}
-"""What takes each part of a style away; bold and dim go together."""
+"""The code that turns off each part of a style; bold and dim are turned off together."""
 
 
 class Near(Compositor):
-    """Renders the lines between the first and the last that are asked for, and no widget that has none of them."""
+    """Renders only the lines between the first and the last requested one, and only widgets with such lines."""
 
     def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
         for widget, (region, clip) in self.visible_widgets.items():
@@ -33,13 +33,13 @@ class Near(Compositor):
 
 
 class Sparing(CompositorUpdate):
-    """An update of the screen; it starts and ends without a style, so each one stands alone."""
+    """An update of the screen. It starts and ends without a style, so updates do not depend on each other."""
 
     def __init__(self, update: LayoutUpdate | ChopsUpdate) -> None:
         self._update = update
 
     def render_segments(self, console: Console) -> str:
-        """Its text and control sequences."""
+        """Return its text and control sequences."""
         system = console._color_system or ColorSystem.TRUECOLOR
         found, pen, here = list[str](), "", (-1, -1)
         for x, y, strip in self._pieces():
@@ -55,7 +55,7 @@ class Sparing(CompositorUpdate):
         return "".join([*found, turn(pen, "")])
 
     def _pieces(self) -> Iterator[tuple[int, int, Strip]]:
-        """What is drawn where, as (column, row, cells)."""
+        """Return the drawn pieces as (column, row, cells)."""
         update = self._update
         if isinstance(update, LayoutUpdate):
             for y, line in enumerate(update.strips, update.region.y):
@@ -72,7 +72,7 @@ class Sparing(CompositorUpdate):
 
 
 def harmless(text: str) -> str:
-    """The printable text, in as many cells: a control that a screen did not escape does not reach the terminal.
+    """Return the printable text, in the same number of cells. A control character that was not escaped becomes blank.
 
     >>> harmless("a\\x1b[2J\\u202eb\\u3000c")
     'a[2Jb  c'
@@ -82,7 +82,7 @@ def harmless(text: str) -> str:
 
 @lru_cache(1024)
 def turn(before: str, now: str) -> str:
-    """The sequence that makes one style of another; styles are as their codes.
+    """Return the sequence that changes one style to another; styles are given as their codes.
 
     >>> [turn("1;38;5;2", now)[1:] for now in ("38;5;2", "1;38;5;2;48;5;3", "1;2", "")]
     ['[22m', '[48;5;3m', '[39;2m', '[m']
@@ -98,7 +98,7 @@ def turn(before: str, now: str) -> str:
 
 
 def parts(codes: str) -> dict[str, str]:
-    """The attributes and the colours of a style.
+    """Return the attributes and the colors of a style.
 
     >>> parts("1;38;5;2;42"), parts("38;2;1;2;3")
     ({'1': '1', 'ink': '38;5;2', 'ground': '42'}, {'ink': '38;2;1;2;3'})

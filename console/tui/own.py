@@ -1,4 +1,4 @@
-"""Own commands and contexts of the person at the console: read once the first frame is seen, run by a key or `:own`."""
+"""The user's own commands and contexts: read after the first frame, run by a key or `:own`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.core.state.folder import StateFolder
 
 SHARED = Path("/etc/slotkeeper")
-"""Where an administrator leaves configurations for all users of a host."""
+"""The folder in which an administrator provides configurations for all users of a host."""
 OPEN_FORM = "a form is open: Esc closes it first"
 
 
 class Owner(Host, Protocol):
-    """The app as this needs it beyond what screens need."""
+    """The members of the app that this module needs in addition to those of `Host`."""
 
     own_bindings: list[Binding]
     next_context: Context | None
@@ -49,7 +49,7 @@ class Owner(Host, Protocol):
 
 
 def every_screen() -> list[type]:
-    """Every class of a screen of the console; loads them all."""
+    """Import all screens of the console and return their classes."""
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     found: list[type] = []
@@ -63,7 +63,7 @@ def every_screen() -> list[type]:
 
 
 def taken(app: type) -> dict[str, str]:
-    """What each key does somewhere: on a screen, in a table, in a menu, or everywhere."""
+    """Return the action of each key that is used anywhere: on a screen, in a table, in a menu, or everywhere."""
     found: dict[str, str] = {}
     for kind in (*every_screen(), LiveTable, Panel, *app.__mro__):
         for one in bindings_at(kind):
@@ -72,7 +72,7 @@ def taken(app: type) -> dict[str, str]:
 
 
 def load(app: Owner, file: Path) -> None:
-    """Read the file and bind its keys; in a thread, because that loads every screen to know which keys are taken."""
+    """Read the file and bind its keys, in a thread: finding the keys in use requires importing every screen."""
 
     def work() -> None:
         found = own.read(file, taken(type(app)))
@@ -83,7 +83,7 @@ def load(app: Owner, file: Path) -> None:
 
 
 def ready(app: Owner, found: Own) -> None:
-    """The commands are there: bind their keys, and say in one line what is not used."""
+    """Bind the keys of the commands, and show in one line which parts of the file are not used."""
     app.own = found
     for one in found.commands:
         if one.key:
@@ -99,7 +99,7 @@ def ready(app: Owner, found: Own) -> None:
 
 
 def ask(app: Owner, name: str) -> None:
-    """Ask whether to run a command for the selected row; the row is that of the key press."""
+    """Ask whether to run a command for the row that was selected at the key press."""
     command = app.own.command(name) if app.own is not None else None
     frame, file = app.frame, app.services.own_file
     if command is None or frame is None or file is None:
@@ -127,13 +127,13 @@ def _in_a_form(app: Owner) -> bool:
 
 
 def contexts(app: Host) -> dict[str, Context]:
-    """Those of the person's file, and those that are found in the usual places; by their names."""
+    """Return the contexts of the user's file and those found in the usual places, by name."""
     places = [default_path(os.environ).parent, SHARED]
     found: dict[str, Context] = {}
     for place in places:
         try:
             files = sorted(place.glob("*.toml"))
-        except OSError:  # a folder that is closed to us
+        except OSError:  # a folder that this user cannot read
             files = []
         for file in files:
             if file.name != own.FILE and own.NAME.fullmatch(file.stem):
@@ -146,7 +146,7 @@ def contexts(app: Host) -> dict[str, Context]:
 
 
 def fault_of(one: Context) -> str:
-    """Why a context cannot be opened, "" where it can."""
+    """Return the reason why a context cannot be opened; "" if it can."""
     try:
         if one.config is not None:
             StateFolder.looked_at(load_usable(one.config, dict(os.environ)).state_dir)
@@ -160,7 +160,7 @@ def fault_of(one: Context) -> str:
 
 
 def switch(app: Owner, name: str) -> None:
-    """Leave for another context, if it can be opened; else stay and say why."""
+    """Close this console for another context. If that cannot be opened, stay and show the reason."""
     every = contexts(app)
     one = every.get(name)
     if not name:

@@ -1,7 +1,7 @@
-"""What screens, commands and history are given: the app that they are in, as `Host`, and its services.
+"""The app, as `Host`, and its services, as screens, commands and history use them.
 
-They name `Host` and never the app itself. Services stand in one place, so that tests can give something else. Modules
-that are costly to load are loaded when they are first used.
+These modules refer to `Host` and never to the app itself. The services are gathered in one class, so that tests can
+replace them. Modules that are slow to import are imported at their first use.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 OWN_FILE = "console.toml"
 INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""How often to look, in seconds."""
+"""The poll intervals in seconds."""
 Said = tuple[Level, str]
 
 
 class Meant(Protocol):
-    """The screen that is seen, as far as typed verbs go."""
+    """The part of the current screen that typed verbs use."""
 
     def jobs_meant(self) -> list[str]: ...
     def row_meant(self) -> dict[str, str]: ...
@@ -53,7 +53,7 @@ class Meant(Protocol):
 
 
 class Host(Protocol):
-    """The app as those inside see it."""
+    """The app as its screens, commands and history see it."""
 
     SCREEN_KEYS: ClassVar[dict[str, tuple[str, str]]]
     """Mode and label of each screen by its key."""
@@ -65,24 +65,24 @@ class Host(Protocol):
     """The names of the configured sources and sinks."""
     every: float
     said: Said | None
-    """What the line of messages says."""
+    """The current message."""
     touched: Instant
-    """When a key was pressed last."""
+    """When a key was last pressed."""
     typed_ahead: bool
-    """Whether the key that acts was typed before there was anything to read."""
+    """Whether the current key was typed before its screen showed anything to read."""
     shown: MonitorState
     counts: dict[str, int]
-    """What the first rows say of screens, by their keys."""
+    """The numbers that the first rows show for screens, by their keys."""
     critical: set[str] | None
-    """The alerts that are critical; None before anything was read."""
+    """The critical alerts; None before the first reading."""
     job_shown: str
     own: Own | None
-    """The own commands and contexts, once their file was read."""
+    """The own commands and contexts; None until their file is read."""
     paused: bool
     mouse_on: bool
     mouse_used: bool
 
-    # What is known
+    # State
 
     @property
     def frame(self) -> Meant | None: ...
@@ -105,7 +105,7 @@ class Host(Protocol):
     def instant(self) -> Instant: ...
     def is_stale(self, at: datetime) -> bool: ...
 
-    # What is said and shown
+    # Messages and drawing
 
     def say(self, text: str, level: Level = Level.FINE) -> None: ...
     def arrived(self) -> None: ...
@@ -119,7 +119,7 @@ class Host(Protocol):
     def redrawn(self) -> None: ...
     def poll_every(self, seconds: float) -> None: ...
 
-    # What is opened
+    # Screens and keys
 
     def open(self, screen: str, *of: object) -> None: ...
     def open_job_menu(self, names: Sequence[str], verb: str = "") -> None: ...
@@ -132,7 +132,7 @@ class Host(Protocol):
     def action_renew(self) -> None: ...
     def action_mouse(self) -> None: ...
 
-    # The past
+    # History, own commands and contexts
 
     def action_own(self, name: str) -> None: ...
     def action_history(self) -> None: ...
@@ -141,7 +141,7 @@ class Host(Protocol):
     def show_moment(self, local: Local, tables: Tables) -> None: ...
     def leave_history(self) -> None: ...
 
-    # Work of its own
+    # Background work
 
     def run_worker(
         self, work: Coroutine[Any, Any, None], *, group: str, exclusive: bool, exit_on_error: bool
@@ -150,18 +150,18 @@ class Host(Protocol):
 
 
 Peeker = Callable[[Loaded, str, str, "Ask", bool], "Page"]
-"""Reads binlog rows of (source, table); the last argument asks for masked values."""
+"""Reads binlog rows of (source, table); the last argument requests unmasked values."""
 
 
 def peek(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool) -> Page:
-    """The real peeker."""
+    """Read binlog rows from the source."""
     from slotkeeper.core.services import binlog_rows
 
     return binlog_rows.rows(loaded, source, table, ask, unmask)
 
 
 def whoami() -> str:
-    """Who sits here, on which host, in short."""
+    """Return user@host of this process, with the short host name."""
     import getpass
 
     try:
@@ -172,11 +172,11 @@ def whoami() -> str:
 
 
 Actions = Callable[[Path, Clock], "Runner"]
-"""Makes what sets commands going, over a state folder."""
+"""Makes the runner of commands for a state folder."""
 
 
 def detached(folder: Path, clock: Clock) -> Runner:
-    """The real one."""
+    """Return the runner of detached commands."""
     from slotkeeper.console.actions.runner import Runner
 
     return Runner(folder, clock)
@@ -184,9 +184,9 @@ def detached(folder: Path, clock: Clock) -> Runner:
 
 @dataclass
 class Services:
-    """`loaded` is None without a configuration; `folder` is the state folder; `who` is user@host.
+    """The services: `loaded` is None without a configuration; `folder` is the state folder; `who` is user@host.
 
-    `config` is the configuration that was typed as --config, empty where none was.
+    `config` is the value of --config, empty if it was not given.
     """
 
     feed: Collector
@@ -201,25 +201,25 @@ class Services:
     locks: LockPoller = field(default_factory=LockPoller)
 
     own_file: Path | None = None
-    """Where own commands and contexts are, if there are any."""
+    """The file with own commands and contexts, which may not exist."""
     settings: SettingsFile = field(default_factory=SettingsFile)
-    """What this person has chosen, kept in a file of its own."""
+    """The user's settings, stored in a file."""
     note: tuple[str, ...] = ()
-    """What the Overview says besides: its first line as the place, the others with the row under the cursor."""
+    """Notes for the Overview: the first line is shown in the crumb, the others in the panel of the selected row."""
 
     @cached_property
     def runs(self) -> Runner:
-        """What sets commands going; made when it is first asked for."""
+        """The runner of commands; created at first use."""
         return self.actions(self.folder, self.clock)
 
     @cached_property
     def graphs(self) -> GraphFeed:
-        """What reads the recorded frames for graphs; made when it is first asked for."""
+        """The reader of recorded frames for graphs; created at first use."""
 
         return GraphFeed(self.folder, self.clock)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop all readers."""
         self.feed.stop()
         self.settings.close()
         if "graphs" in vars(self):
@@ -227,19 +227,19 @@ class Services:
 
     @cached_property
     def sinks(self) -> Sinks:
-        """What asks sinks for the numbers of their quarantines; made when it is first asked for."""
+        """The poller of the sinks' quarantines; created at first use."""
         return Sinks(self.loaded, self.clock, self.quarantines)
 
 
 class LateReader:
-    """A reader whose modules are loaded by the thread that reads, once the first frame is seen."""
+    """A reader whose modules are imported by the reading thread, after the first frame."""
 
     def __init__(self, loaded: Loaded | None, folder: Path, clock: Clock) -> None:
         self._over = loaded, folder, clock
         self._reader: Reader | None = None
 
     def local(self, job: str = "") -> Local:
-        """What the state store says."""
+        """Return the contents of the state store."""
         if self._reader is None:
             from slotkeeper.console.monitor.query_poller import QueryPoller
             from slotkeeper.console.monitor.store_reader import Reader
@@ -249,20 +249,20 @@ class LateReader:
         return self._reader.local(job)
 
     def remember(self, found: list[SlotSeen]) -> None:
-        """What was seen of slots; before the store was read for the first time there is nowhere to keep it."""
+        """Record the observed slots; before the first reading of the store they are discarded."""
         if self._reader is not None:
             self._reader.remember(found)
 
     def close(self) -> None:
-        """Give the state store back."""
+        """Close the state store."""
         if self._reader is not None:
             self._reader.close()
 
 
 def services_for(shared: Invocation, state_dir: Path | None = None) -> Services:
-    """The real ones, over a state folder without a configuration where one is given.
+    """Return the services for a command line; with `state_dir`, for a state folder without a configuration.
 
-    Raises ConfigError where the configuration is wrong.
+    Raises ConfigError if the configuration is wrong.
     """
     loaded: Loaded | None = None
     if state_dir is None:
@@ -282,9 +282,9 @@ _Stretch = tuple[str, timedelta, int]
 
 
 class GraphFeed:
-    """The graphs of one state store, read in a thread of its own; `fault` says why the last could not be read.
+    """The graphs of one state store, read in a thread of its own; `fault` is the error of the last reading.
 
-    The last ones are remembered, so that drawing them again reads nothing.
+    Recent graphs are cached, so that drawing them again reads nothing.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -299,7 +299,7 @@ class GraphFeed:
         self.fault = ""
 
     def ask(self, wanted: Wanted, done: Callable[[], object]) -> JobSeries | None:
-        """What is known of that stretch; where a newer point is wanted it is read, and `done` called from a thread."""
+        """Return the cached series of that time range. If it is outdated, a thread reads it and calls `done`."""
         key = (wanted.job, wanted.span, wanted.points)
         number, series = self._found.get(key, (None, None))
         if number != wanted.number and self._reading is None:
@@ -308,11 +308,11 @@ class GraphFeed:
         return series
 
     def knows(self, wanted: Wanted) -> bool:
-        """Whether that stretch was read before: it can be shown at once."""
+        """Return whether that time range is cached and can be shown immediately."""
         return (wanted.job, wanted.span, wanted.points) in self._found
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._thread.shutdown(wait=False)
 
     def _read(self, key: _Stretch, wanted: Wanted, done: Callable[[], object]) -> None:
@@ -320,7 +320,7 @@ class GraphFeed:
             found = self._reader.read(wanted)
             self._found = {**dict(list(self._found.items())[-7:]), key: (wanted.number, found)}
             self.fault = ""
-        except Exception as error:  # the top of a thread: whatever it is must be told
+        except Exception as error:  # top level of a thread: any error must be shown
             from slotkeeper.console.monitor.store_reader import message_of
 
             self.fault = message_of(error)

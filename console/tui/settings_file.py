@@ -1,9 +1,9 @@
-"""The file of a person's settings: read once at the start, written by a thread whenever one of them changes.
+"""The file of the user's settings: read once at the start, and written by a thread after each change.
 
-It lies beside the default configuration. It is used only if no one else could have written it, by the rule for
-configurations (`slotkeeper.core.ownership`); else the console says so in one line and starts as it comes. A change is
-read, merged and renamed into place under a lock of the folder: two consoles keep what each of them changed, and neither
-sees half a file. A folder that does not answer holds up the thread and not the console.
+It is in the folder of the default configuration. It is used only if no other user could have written it, by the rule
+for configurations (`slotkeeper.core.ownership`); otherwise the console shows the reason in one line and uses the
+defaults. A change is read, merged and renamed into place under a lock of the folder, so that two consoles preserve
+each other's changes and neither reads a partial file. A folder that does not respond blocks only the thread.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ FORGET = "`:settings reset`"
 LOCK_SECONDS = 2.0
 CLOSE_SECONDS = 1.0
 _Change = tuple[tuple[str, ...], object]
-"""Which value, and what it is now."""
+"""The keys of a value, and its new value."""
 
 
 class SettingsFile:
-    """The settings of one person; `fault` is why the file is not used, "" where it is. Without a path: as it comes."""
+    """The settings of one user. `fault` is the reason why the file is not used; without a path, defaults apply."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self.fault = ""
         self.tell: Callable[[str], object] = lambda text: None
-        """Is given a sentence where a change could not be written, from the thread."""
+        """Receives a sentence if a change could not be written; called from the thread."""
         self.now = Settings()
         self._changes: SimpleQueue[_Change | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -51,7 +51,7 @@ class SettingsFile:
             self.fault = f"not used: {FILE} cannot be read: {error.strerror}"
 
     def change(self, value: object, *keys: str) -> None:
-        """Keep a value from now on, and write it."""
+        """Change a value, and write it."""
         if len(keys) == 1:
             setattr(self.now, keys[0], value)
         else:
@@ -59,7 +59,7 @@ class SettingsFile:
         self._later((keys, plain_of(value)))
 
     def forget(self, *keys: str) -> None:
-        """As it was before this was chosen: one of `columns` or `orders`, or all settings."""
+        """Reset one entry of `columns` or `orders`, or all settings, to the default."""
         if keys:
             getattr(self.now, keys[0]).pop(keys[1], None)
         else:
@@ -67,7 +67,7 @@ class SettingsFile:
         self._later((keys, None))
 
     def close(self) -> None:
-        """Write what is left to write, if that takes no time."""
+        """Write pending changes, waiting only briefly."""
         if self._thread is not None:
             self._changes.put(None)
             self._thread.join(CLOSE_SECONDS)
@@ -95,7 +95,7 @@ class SettingsFile:
                 self._write(*change)
             except (SlotkeeperError, OSError, ValueError) as error:
                 why = error.message if isinstance(error, SlotkeeperError) else getattr(error, "strerror", "") or error
-                with suppress(Exception):  # a console that is closing has no line left
+                with suppress(Exception):  # a console that is closing has no message line
                     self.tell(f"not kept for the next start: {safe(why, 200)}")
 
     def _write(self, keys: tuple[str, ...], value: object) -> None:
@@ -104,13 +104,13 @@ class SettingsFile:
         if self.path is None:
             return
         ownership.make_folder(self.path.parent)
-        with suppress(FileNotFoundError):  # a link of the person's own is followed, and stays
+        with suppress(FileNotFoundError):  # the user's own symbolic link is followed and preserved
             self.path = Path(ownership.follow(self.path)[-1].path)
         folder = self.path.parent
         ownership.refuse(ownership.follow(folder), f"folder {safe(folder, 120)}")
         with _locked(folder):
             if not keys:
-                with suppress(FileNotFoundError):  # another user's file is not replaced, whatever is in it
+                with suppress(FileNotFoundError):  # another user's file is not replaced, whatever its content
                     if found := ownership.check(self.path, FILE):
                         raise ownership.NotOurs(found.text, found.hint)
                 replaced(folder, self.path, text_of({}), 0o600)
@@ -125,7 +125,7 @@ class SettingsFile:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The folder, held against other consoles; where its file system knows no locks, files are whole all the same."""
+    """Lock the folder against other consoles. On a file system without locks, files are still written atomically."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         until = time.monotonic() + LOCK_SECONDS

@@ -1,11 +1,11 @@
-"""Opens the console where there is a terminal; while it is loaded, the terminal is asked what it can draw.
+"""Opens the console if there is a terminal. While modules load, the terminal is queried for its character widths.
 
-Nothing of Textual is imported before it is certain that a screen can be drawn. `slotkeeper.console.__main__` comes here
-without a command, past Typer, which costs a third of what the console takes to be seen.
+Textual is imported only if a screen can be drawn. Without a command, `slotkeeper.console.__main__` calls this module
+directly and avoids Typer, which takes a third of the time until the console is visible.
 
-The terminal is asked, as Vim does it, whether it draws our signs and lines one cell wide each; where it does not, only
-ASCII is drawn. The question is asked before Textual is loaded and the answer read afterwards, so that waiting costs
-nothing. A late answer is a position report, which Textual never takes for a key.
+The query, the same as Vim's, determines whether the terminal draws the console's signs and lines one cell wide each;
+if not, only ASCII is drawn. It is sent before Textual is imported and its answer read afterwards, so that the wait
+costs nothing. A late answer is a cursor position report, which Textual never interprets as a key.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from slotkeeper.console.cli.context import Invocation
 
 SCREEN = "slotkeeper.console.tui.app"
 BEFORE_SCREEN = "slotkeeper.console.tui.terminal"
-"""Sets what Textual reads from the environment when it is imported."""
+"""Sets environment variables that Textual reads when it is imported."""
 
 
 def on_a_terminal() -> bool:
-    """Whether a screen can be drawn here; Textual draws on stderr."""
+    """Return whether a screen can be drawn here; Textual draws on stderr."""
     return not no_screen()
 
 
 def no_screen() -> str:
-    """Why no screen can be drawn here; empty where one can."""
+    """Return the reason why no screen can be drawn here; empty if one can."""
     named = {"standard input": sys.stdin, "standard output": sys.stdout, "standard error": sys.stderr}
     for name, stream in named.items():
         if stream is None or not stream.isatty():
@@ -45,8 +45,8 @@ def no_screen() -> str:
 
 
 def open_console(shared: Invocation) -> int:
-    """The console, until it is left; its exit code."""
-    gc.disable()  # modules leave no garbage while they load, and looking for it takes a tenth of the start
+    """Run the console until it is closed, and return its exit code."""
+    gc.disable()  # importing modules creates no garbage, and searching for it takes a tenth of the start
     importlib.import_module(BEFORE_SCREEN)
     ascii_only = shared.ascii_only or ascii_wanted(shared.env)
     if ascii_only:
@@ -61,34 +61,34 @@ def open_console(shared: Invocation) -> int:
 
 SECONDS = 0.3
 PART_SECONDS = 0.5
-"""Limit for the rest of an answer: Textual would take it for keys."""
+"""Time limit for the rest of a partial answer, which Textual would interpret as keys."""
 SIGNS = "\u25cf\u25b2\u25d0\u2714\u2716\u2013\u2192\u00b7\u2500\u2588"
-"""Of each kind that a terminal or its font may draw two cells wide: signs, dashes, arrows, lines and blocks."""
+"""One of each kind of character that some terminals draw two cells wide: signs, dashes, arrows, lines, blocks."""
 _QUESTION = f"\r{SIGNS}\x1b[6n\r\x1b[K".encode()
 _ANSWER = re.compile(rb"\x1b\[\d+;(\d+)R")
 _PART = re.compile(rb"\x1b(\[[\d;]*)?\Z")
 _MOST_BYTES = 4_096
-"""Bytes after which a terminal is taken to give no answer: more than a person types before one."""
+"""The number of bytes without an answer after which the terminal counts as silent: more than a user types."""
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 _NARROW = len(SIGNS) + 1
-"""The column behind them where each takes one cell, counted from 1."""
+"""The column after the signs if each takes one cell, counted from 1."""
 
 
 def ascii_wanted(env: Mapping[str, str]) -> bool:
-    """Whether the environment alone says that nothing but ASCII can be drawn.
+    """Return whether the environment shows that only ASCII can be drawn.
 
     >>> [ascii_wanted(env) for env in ({}, {"TERM": "linux"}, {"LANG": "zh_CN.GBK"}, {"LANG": "C.UTF-8"})]
     [False, True, True, False]
     """
     kind = env.get("LC_CTYPE", "")
     if kind in _COERCED and env.get("LANG"):
-        kind = ""  # Python itself has set it, because the locale that was asked for is C or not installed
+        kind = ""  # set by Python itself, because the requested locale is C or not installed
     locale = env.get("LC_ALL") or kind or env.get("LANG") or "utf-8"
     return env.get("TERM") == "linux" or "utf8" not in locale.casefold().replace("-", "")
 
 
 class Question:
-    """A question that was asked; `wide` reads the answer."""
+    """A query that was sent; `wide` reads the answer."""
 
     def __init__(self, keyboard: int, screen: int) -> None:
         self._keyboard = keyboard
@@ -96,7 +96,7 @@ class Question:
         os.write(screen, _QUESTION)
 
     def wide(self) -> bool:
-        """Whether a sign takes two cells; a terminal that does not answer in time draws as most do."""
+        """Return whether a sign takes two cells; False, as on most terminals, if there is no answer in time."""
         seen = b""
         while len(seen) < _MOST_BYTES:
             left = PART_SECONDS if _PART.search(seen) else 0.0
@@ -112,7 +112,7 @@ class Question:
 
 @contextmanager
 def asked(keyboard: int, screen: int) -> Iterator[Question | None]:
-    """Ask with the keyboard's echo off, and put the terminal back whatever happens; None where it cannot be asked."""
+    """Send the query with echo off, and always restore the terminal; None if it cannot be queried."""
     try:
         before = termios.tcgetattr(keyboard)
     except termios.error:

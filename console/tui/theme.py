@@ -1,9 +1,8 @@
-"""The colours by their roles; a colour is never all that tells a state: a sign and a word say the same.
+"""Colors by role. Color never conveys a state alone: a sign and a text show the same.
 
-Four themes, and `mono` for NO_COLOR: bold, dim, underline and reverse only, the terminal's own colours otherwise.
-`ansi` uses the 16 colours of the terminal, as the person who uses it has chosen them. A role is used by widgets
-through console.tcss (`$role-...`, and `$role-...-style` for how text stands), and for words and cells through
-`style_of`.
+There are four themes, and `mono` for NO_COLOR, which uses only bold, dim, underline and reverse in the terminal's
+own colors. `ansi` uses the terminal's 16 colors, as its user configured them. Widgets use a role through
+console.tcss (`$role-...`, and `$role-...-style` for text attributes); text and cells use it through `style_of`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from textual.theme import Theme
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colours of a theme. Text stands on `ground`, on `bar` (first and last row) and on `cursor`."""
+    """The colors of a theme. The backgrounds of text are `ground`, `bar` (first and last row) and `cursor`."""
 
     ground: str
     bar: str
@@ -32,18 +31,18 @@ class Palette:
     info: str
     accent: str
     place: str
-    """The environment, and what is unknown."""
+    """The color of environments, and of unknown values."""
     dark: bool = True
 
     @property
     def inks(self) -> dict[str, str]:
-        """Every colour that text has, by its role."""
+        """All text colors, by role."""
         kinds = {"ok": self.ok, "warn": self.warn, "crit": self.crit, "busy": self.info, "accent": self.accent}
         return {"text": self.text, "dim": self.dim, "rest": self.dim, "unknown": self.place, **kinds}
 
     @property
     def filled(self) -> dict[str, tuple[str, str, str]]:
-        """Text on a colour, as (how it stands, text, ground), by its role."""
+        """Text on a background color, as (attributes, text, background), by role."""
         return {
             "brand": ("bold", self.ground, self.accent),
             "badge": ("bold", self.ground, self.crit),
@@ -73,7 +72,7 @@ PALETTES = {
         ok="#7dff7d", warn="#ffd75f", crit="#ff9c9c", info="#9cd0ff", accent="#6ff2ff", place="#e3b8ff",
     ),
 }  # fmt: skip
-"""The themes whose colours are known to us; those of `ansi` are the terminal's."""
+"""The themes with fixed colors; those of `ansi` are defined by the terminal."""
 _SIXTEEN = Palette(
     ground="default", bar="default", cursor="blue", frame="bright_black", text="default", dim="default",
     ok="green", warn="yellow", crit="red", info="blue", accent="cyan", place="magenta",
@@ -142,7 +141,7 @@ STYLES: dict[str, dict[str, str]] = {
 
 
 def style_of(theme: str, role: str) -> str:
-    """How words of that role look; "" where they look like all others."""
+    """Return the style of a role; "" for the default style."""
     return STYLES[theme].get(role, "")
 
 
@@ -155,7 +154,7 @@ def _theme(name: str, one: Palette, cursor_style: str = "none", ansi: bool = Fal
     plain = {role: style if style in ("dim", "underline") else "none" for role, style in styles.items()}
     variables = {f"role-{role}": colour for role, colour in colours.items()}
     variables |= {f"role-{role}-style": plain[role] for role in ("dim", "accent", "frame")}
-    if ansi:  # Textual's own rules use them without a value of their own
+    if ansi:  # Textual's own rules use these variables without defining them
         variables |= {"ansi-background": "ansi_default", "ansi-foreground": "ansi_default"}
     ground, words = (f"ansi_{one.ground}", f"ansi_{one.text}") if ansi else (one.ground, one.text)
     return Theme(
@@ -178,10 +177,10 @@ THEMES = (DARK, LIGHT, CONTRAST, ANSI, MONO)
 
 
 class NoColour(LineFilter):
-    """Takes the colours out of what is drawn and leaves how the text stands."""
+    """Removes colors from drawn text and keeps its attributes."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments without colours."""
+        """Return the segments without colors."""
         return [
             Segment(text, style.without_color if style is not None else None, control)
             for text, style, control in segments

@@ -1,6 +1,4 @@
-"""Whether this console may change anything: read-only at first, armed for ten minutes by a person with
-a reason. Pure.
-"""
+"""Whether this console can change anything: read-only until a user arms it with a reason for ten minutes. Pure."""
 
 from __future__ import annotations
 
@@ -15,25 +13,25 @@ FORBIDDEN = "this console was started with --read-only: nothing can be changed f
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One moment by both clocks of this host: one may be set, the other does not count a machine that sleeps."""
+    """A time on both clocks of this host: UTC can be changed, and the monotonic clock stops while the host sleeps."""
 
     utc: datetime
     monotonic: float
 
     def since(self, past: Instant) -> float:
-        """Seconds since then, by the clock that counts more of them."""
+        """Return the seconds since then, by the clock that counts more."""
         return max((self.utc - past.utc).total_seconds(), self.monotonic - past.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
 class Arming:
-    """Somebody said why, and when; it holds for ten minutes by either clock."""
+    """An arming with its reason and start; it lasts ten minutes by either clock."""
 
     reason: str
     since: Instant
 
     def countdown(self, now: Instant) -> str:
-        """What is left of it.
+        """Return the remaining time.
 
         >>> at = datetime(2026, 1, 1)
         >>> Arming("INC-1", Instant(at, 0.0)).countdown(Instant(at + timedelta(seconds=19), 19.0))
@@ -43,14 +41,14 @@ class Arming:
         return f"{left // 60}:{left % 60:02}"
 
     def ended(self, now: Instant, touched: Instant) -> str:
-        """Why it does not hold any more, where `touched` is the time of the last key; "" while it holds."""
+        """Return the reason why the arming has ended; "" while it lasts. `touched` is the time of the last key."""
         if now.since(self.since) >= LASTS.total_seconds():
             return "read-only again: ten minutes are over"
         return "read-only again: no key for five minutes" if now.since(touched) >= IDLE.total_seconds() else ""
 
 
 def refusal(reason: str, read_only: bool) -> str:
-    """Why that cannot arm; "" where it can.
+    """Return the reason why the console cannot be armed; "" if it can.
 
     >>> refusal("INC-2304", False), refusal(" x ", False), bool(refusal("INC-2304", True))
     ('', 'say why: `:rw REASON`, at least 3 characters', True)
@@ -61,5 +59,5 @@ def refusal(reason: str, read_only: bool) -> str:
 
 
 def armed(reason: str, now: Instant) -> Arming:
-    """Armed from now on."""
+    """Return an arming that starts now."""
     return Arming(reason.strip(), now)

@@ -1,6 +1,6 @@
-"""Pure functions from faults to alerts: what is wrong, what it means, until when, and the ways out by what they lose.
+"""Convert faults to alerts: problem, meaning, deadline, and ways out ordered by what they lose. Pure.
 
-What is wrong `slotkeeper.core.judgement` says; nothing is judged here.
+All faults come from `slotkeeper.core.judgement`; this module adds no rules.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _WORDS = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.UNKNOWN: "?"}
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One condition that holds now; `goes_to` is the screen and key of the thing: ("job", name), ("quarantined", job)
-    or ("slot", key).
+    """One current condition. `goes_to` is the screen and key of its object.
 
-    `key` tells it from every other alert, `ack_keys` are those of what may acknowledge it (`Fault.ack_keys`).
+    `goes_to` is ("job", name), ("quarantined", job) or ("slot", key). `key` identifies the alert; `ack_keys` are the
+    keys by which it can be acknowledged (`Fault.ack_keys`).
     """
 
     key: str
@@ -62,16 +62,16 @@ class Alert:
     goes_to: tuple[str, str]
 
     def ack(self, acks: Mapping[str, Ack]) -> Ack | None:
-        """Its acknowledgement or silence."""
+        """Return its acknowledgement or silence; None if there is none."""
         return ack_in(acks, self.ack_keys)
 
     def is_quiet(self, acks: Mapping[str, Ack], now: datetime) -> bool:
-        """Whether it is acknowledged or silenced now."""
+        """Return whether it is currently acknowledged or silenced."""
         return is_quiet(self.ack(acks), now, self.since)
 
 
 def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
-    """Everything that fires, the worst first."""
+    """Return all current alerts, the worst first."""
     known = {one.key: one for one in monitor.local.faults}
     known |= {one.key: one for one in _of_slots(monitor, now)}
     found = [_alert(one, monitor) for one in known.values()]
@@ -80,18 +80,18 @@ def alerts(monitor: MonitorState, now: datetime) -> list[Alert]:
 
 
 def alert_rows(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
-    """The alerts as rows, the acknowledged and silenced ones last."""
+    """Return the alerts as rows, acknowledged and silenced ones last."""
     keyed = [(one.is_quiet(acks, now), one) for one in found]
     return [_row(one, acks, now) for _, one in sorted(keyed, key=lambda item: item[0])]
 
 
 def firing(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> list[Alert]:
-    """The alerts that are neither acknowledged nor silenced."""
+    """Return the alerts that are neither acknowledged nor silenced."""
     return [one for one in found if not one.is_quiet(acks, now)]
 
 
 def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> str:
-    """The figures of the title: how many fire, are acknowledged, are silenced."""
+    """Return the figures of the title: the numbers of firing, acknowledged and silenced alerts."""
     every = list(found)
     quiet = [one.ack(acks) for one in every if one.is_quiet(acks, now)]
     silent = sum(ack is not None and ack.until is not None for ack in quiet)
@@ -99,7 +99,7 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
 
 
 def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
-    """The numbers of open errors and alerts by the keys of their screens; which alerts are critical."""
+    """Return the numbers of open errors and alerts by the keys of their screens, and the keys of critical alerts."""
     acks = monitor.local.acks
     found = firing(alerts(monitor, now), acks, now)
     errors = open_count(monitor.local, acks, now) + number_of(quarantine_of(monitor, jobs), acks, now)
@@ -107,7 +107,7 @@ def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime)
 
 
 def alert_lines(one: Alert) -> list[tuple[Level, str]]:
-    """What an alert means, what happens without action, and the ways out."""
+    """Return the lines of an alert: its meaning, the impact without action, and the ways out."""
     said = [
         (one.level, labelled("Problem", f"{f'{one.code}: ' * bool(one.code)}{one.means}")),
         (Level.FINE, labelled("Impact", one.ignored)),
@@ -141,7 +141,7 @@ def _row(one: Alert, acks: Mapping[str, Ack], now: datetime) -> Row:
 
 
 def _of_slots(monitor: MonitorState, now: datetime) -> Iterator[Fault]:
-    """The slots that this console has seen itself, by the same rules as those that others saw."""
+    """Yield the faults of slots that this console polled itself, by the same rules as for other observers."""
     if not monitor.tables:
         return
     jobs = {one.name: one for one in monitor.local.jobs}
@@ -166,7 +166,7 @@ def _alert(one: Fault, monitor: MonitorState) -> Alert:
 
 
 def _thing(one: Fault) -> str:
-    """The object of a fault, at most 120 characters."""
+    """Return the object of a fault, at most 120 characters."""
     if one.rule.startswith("slot_"):
         return safe(f"{one.table}/{one.thing}", 120)
     parts = (one.job, one.table or one.thing)
@@ -181,7 +181,7 @@ def _goes_to(one: Fault, monitor: MonitorState) -> tuple[str, str]:
 
 
 def _options(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
-    """What is safe to do, then what is known about its kind, each with what it loses."""
+    """Return the safe action, then the known ones for this kind of fault, each with its loss."""
     known = tuple(Option(_named(one, job, each.do), each.loses) for each in _known(one, job))
     return with_act(safe(one.do, TYPED), known)
 
@@ -196,7 +196,7 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
     if one.rule in ("job_failed", "table_failed"):
         trouble = job.trouble if job is not None and one.rule == "job_failed" else ""
         known = remedy_for(trouble or one.name, one.cause)
-        return () if known.code else known.options  # what a server refuses has its act in the fault
+        return () if known.code else known.options  # the action for a server's error code is in the fault
     return ()
 
 
@@ -207,10 +207,10 @@ _TTL = (
 
 
 def _named(one: Fault, job: JobFacts | None, text: str) -> str:
-    """A way out with the names put in; one that starts a job starts the table alone where only that has ended."""
+    """Return a way out with names filled in. If only a table has ended, a start command starts that table only."""
     slot = one.thing if one.rule.startswith("slot_") else job.slot if job is not None else ""
     table = one.table or (job.table_in(one.cause) if job is not None else "")
-    if "TABLE @" in text:  # a statement's own word, not a name that is put in
+    if "TABLE @" in text:  # part of a statement, not a placeholder
         return text.replace("@", safe(dotted(table)))
     said = named(text, one.job, table, slot)
     return started_alone(said, one.job, one.table) if one.rule.startswith("table_") else said

@@ -1,7 +1,7 @@
-"""Pure functions from a page of binlog rows to rows of text: pairs, what changed, what became of a key.
+"""Convert a page of binlog rows to rows of text: pairs, changed columns, and the history of a key. Pure.
 
-An update is two events: a B and the U that follows it at once, at the same sync point. A B or d may carry the key only;
-then what changed is `?`, never "nothing".
+An update is two events: a B, immediately followed by its U at the same sync point. A B or d can contain the key
+only; then the changed columns are `?`, never "nothing".
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CELL = 300
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A row of a page; `pair` is the other half of an update, `changed` None where that cannot be told.
+    """A row of a page. `pair` is the other half of an update; `changed` is None if it cannot be determined.
 
-    `key_only`: an old image that holds nothing but its key; or every other column of it is NULL.
+    `key_only`: an old image with nothing but its key, or in which every other column is NULL.
     """
 
     row: ChangeRow
@@ -41,12 +41,12 @@ class Shown:
 
     @property
     def key(self) -> str:
-        """Its key among the rows of its DN."""
+        """Its key, unique on its DN."""
         return self.row.key
 
 
 def shown_rows(page: Page) -> list[Shown]:
-    """The rows of a page with their pairs and what each update changed."""
+    """Return the rows of a page with their pairs and the columns that each update changed."""
     at = {row.position.pair: row for row in page.rows}
     found = []
     for row in page.rows:
@@ -75,23 +75,23 @@ def _key_only(page: Page, row: ChangeRow) -> bool:
 
 
 def key_of(page: Page, row: ChangeRow) -> dict[str, str]:
-    """The key values of a row; without those that are NULL."""
+    """Return the key values of a row, without NULLs."""
     named = zip(page.identity.columns, row.values, strict=True)
     return {column.name: value for column, value in named if column.name in page.identity.key and value is not None}
 
 
 def key_words(key: Mapping[str, str]) -> str:
-    """A key in words."""
+    """Return a key as text."""
     return " ".join(f"{safe(name, 40)}={worded(value, False)}" for name, value in key.items())
 
 
 def history(page: Page, key: Mapping[str, str]) -> list[ChangeRow]:
-    """The rows of a page that touch a key."""
+    """Return the rows of a page that change a key."""
     return [row for row in page.rows if key and key_of(page, row) == key]
 
 
 def net_effect(rows: Sequence[ChangeRow]) -> str:
-    """The history of a key, as glyphs and in a word; an update is one glyph.
+    """Return the history of a key as glyphs, and its net effect in a word; an update is one glyph.
 
     >>> row = lambda kind, n: ChangeRow(n, kind, None, ())
     >>> net_effect([row("I", 1), row("B", 2), row("U", 3), row("d", 4)])
@@ -113,7 +113,7 @@ def net_effect(rows: Sequence[ChangeRow]) -> str:
 
 
 def worded(value: str | None, hidden: bool) -> str:
-    """A value as text; NULL, nothing and a hidden value cannot be taken for a value of the same letters.
+    """Return a value as text; NULL, the empty string and a masked value differ from values with the same characters.
 
     >>> [worded(value, False) for value in (None, "", "NULL", "it's", "'a'")]
     ['NULL', "''", "'NULL'", "it's", "''a''"]
@@ -130,7 +130,7 @@ def worded(value: str | None, hidden: bool) -> str:
 
 
 def moment(time_us: int | None) -> datetime | None:
-    """The time of a row."""
+    """Return the time of a row."""
     return None if time_us is None else datetime.fromtimestamp(time_us / 1_000_000, timezone.utc)
 
 
@@ -138,7 +138,7 @@ def moment(time_us: int | None) -> datetime | None:
 
 
 def binlog_rows(page: Page, hidden: bool) -> list[Row]:
-    """The rows of a page in the order of the stream."""
+    """Return the rows of a page in the order of the stream."""
     return [Row(one.key, Level.FINE, _cells(page, one, hidden)) for one in shown_rows(page)]
 
 
@@ -161,7 +161,7 @@ def _cells(page: Page, one: Shown, hidden: bool) -> dict[str, str]:
 
 
 def changed_words(one: Shown) -> str:
-    """The text of the column CHANGED."""
+    """Return the text of the column CHANGED."""
     if one.key_only:
         return KEY_ONLY
     if one.row.kind != "U":
@@ -172,7 +172,7 @@ def changed_words(one: Shown) -> str:
 
 
 def binlog_columns(page: Page, rows: Sequence[Row], width: int, gap: int = 1) -> tuple[Column, ...]:
-    """The columns that fit: place, key, then values, those that changed somewhere first; CHANGED takes what is left."""
+    """Return the columns that fit: position, key, then values, changed ones first. CHANGED takes the rest."""
     columns = [
         Column("mark", "", 1),
         _fitted("point", page.rows[0].position.called.upper() if page.rows else "POINT", rows, right=True),
@@ -194,7 +194,7 @@ def binlog_columns(page: Page, rows: Sequence[Row], width: int, gap: int = 1) ->
 
 
 def left_out(page: Page, columns: Iterable[Column]) -> int:
-    """How many of the table's columns a screen of this width does not show."""
+    """Return the number of the table's columns that do not fit."""
     return len(page.identity.columns) - sum(one.key.startswith("v") for one in columns)
 
 
@@ -214,7 +214,7 @@ IMAGE_COLUMNS = (
 
 
 def images(page: Page, key: str | None, hidden: bool) -> list[Row]:
-    """The columns of a row before and after it, those that changed marked with `*`."""
+    """Return the columns of a row before and after the change; changed ones are marked with `*`."""
     one = next((each for each in shown_rows(page) if each.key == key), None)
     if one is None:
         return []
@@ -244,7 +244,7 @@ def _image(page: Page, row: ChangeRow | None, number: int, hidden: bool) -> str:
 
 
 def image_title(page: Page, key: str | None) -> str:
-    """The title of the row under the cursor."""
+    """Return the title of the selected row."""
     one = next((each for each in shown_rows(page) if each.key == key), None)
     if one is None:
         return "no row is chosen"
@@ -258,7 +258,7 @@ def image_title(page: Page, key: str | None) -> str:
 
 
 def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> list[str]:
-    """How far each slot has read on this DN, a line each, from the last poll of slots; sends no query."""
+    """Return the position of each slot on this DN, one line each, from the last poll of slots; sends no query."""
     if seen is None or seen.slots is None:
         return ["who has read how far is not known yet (3 shows it)"]
     rows = history(page, key) or list(page.rows)
@@ -277,7 +277,8 @@ def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> l
     return said or ["no slot was seen"]
 
 
-# -- where to look ---------------------------------------------------------------------------------------------------
+# -- the tables to inspect
+# -------------------------------------------------------------------------------------------
 
 PLACE_COLUMNS = (
     Column("mark", "", 1),
@@ -299,17 +300,17 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Its key among all places."""
+        """Its key, unique among all tables."""
         return f"{self.source}\x1f{self.table}"
 
     @property
     def slot(self) -> str:
-        """The slot to start from; empty where there is not exactly one."""
+        """The slot to start from; empty unless there is exactly one."""
         return self.slots[0] if len(self.slots) == 1 else ""
 
 
 def places_of(jobs: Iterable[JobSpec]) -> list[Place]:
-    """The tables that jobs read, by the configuration: no source is asked."""
+    """Return the tables that jobs read, according to the configuration; queries no source."""
     found: dict[tuple[str, str], list[JobSpec]] = {}
     for job in jobs:
         for channel in job.channels:
@@ -321,7 +322,7 @@ def places_of(jobs: Iterable[JobSpec]) -> list[Place]:
 
 
 def place_rows(places: Iterable[Place], tables: Mapping[tuple[str, str], TableSeen]) -> list[Row]:
-    """The tables; how many DNs each has is known once its slots were looked at."""
+    """Return the tables as rows; the number of DNs is known once slots were polled."""
     rows = []
     for one in places:
         seen = tables.get((one.source, one.table))
@@ -338,7 +339,7 @@ def place_rows(places: Iterable[Place], tables: Mapping[tuple[str, str], TableSe
 
 
 def said_of(ask: Ask, page: Page | None, part: str = "DN") -> str:
-    """What was asked for: the DN, called as its source calls it, from where to where, which types, which key."""
+    """Describe the query: the DN, named as by its source, the range, the types of rows and the key."""
     shard = page.shard if page else ask.dn or UNKNOWN
     if page is not None:
         begun = f"{page.begun.shown}.." if page.begun else "the last rows.."
@@ -350,7 +351,7 @@ def said_of(ask: Ask, page: Page | None, part: str = "DN") -> str:
 
 
 def image_lines(rows: Sequence[Row], width: int) -> list[tuple[Level, str]]:
-    """Before and after as lines, what changed first; values that are too long end in two dots."""
+    """Return the columns before and after as lines, changed ones first; long values end with two dots."""
     if not rows:
         return []
     name = min(24, max(len("COLUMN"), *(len(row.cells["column"]) for row in rows)))

@@ -1,4 +1,4 @@
-"""What the row under the cursor means: problem, impact, action, then bars of its DNs. Pure."""
+"""The panel of the selected row: problem, impact, action, then bars of its DNs. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LABELS = (
     *_OF_PLANS,
 )  # fmt: skip
 WIDTH = 9
-"""The cells of a label, and of what stands below it."""
+"""The width of a label in cells, and the indent of the lines below it."""
 _LABEL = re.compile(rf"(?:{'|'.join(LABELS)}) +| {{{WIDTH}}}(?=\S)")
 _OF_COMMANDS = {
     "jobs start": "a g",
@@ -41,19 +41,19 @@ _OF_COMMANDS = {
     "jobs logs": "Enter l",
     "locks": "L",
 }
-"""The keys that do what a command does, from a list of jobs."""
+"""The keys, from a list of jobs, that do the same as a command."""
 _STEPS = {
     JobState.PENDING: "start",
     JobState.SNAPSHOT: "copy",
     JobState.CATCHING_UP: "catch up",
     JobState.RUNNING: "stream",
 }
-"""What a job does one after the other until it streams; a job that does has done them all."""
+"""The steps of a job until it streams; a streaming job has completed all of them."""
 _COMMAND = re.compile(r"`slotkeeper (?:--config \S+ )?(\w+(?: \w+)?)")
 
 
 def split(words: str) -> tuple[str, str]:
-    """The label of a line, as wide as all are, and the rest; "" where it has none.
+    """Return the label of a line, padded to the common width, and the rest; "" if it has no label.
 
     >>> split("Action   wait"), split("         2 start it"), split("Actions are many")
     (('Action   ', 'wait'), ('         ', '2 start it'), ('', 'Actions are many'))
@@ -65,12 +65,12 @@ def split(words: str) -> tuple[str, str]:
 
 
 def labelled(label: str, words: str) -> str:
-    """A line with its label."""
+    """Return a line with its label."""
     return f"{label:<{WIDTH}}{words}"
 
 
 def listed(label: str, texts: Iterable[str]) -> Lines:
-    """Lines of which the first has the label, the others stand below it.
+    """Return lines; the first one has the label, the others are indented below it.
 
     >>> [words for _, words in listed("Action", ["1 wait", "2 start it"])]
     ['Action   1 wait', '         2 start it']
@@ -79,7 +79,7 @@ def listed(label: str, texts: Iterable[str]) -> Lines:
 
 
 def keys_of(act: str) -> str:
-    """The keys that do what the first command of an act does; "" where there are none.
+    """Return the keys that do the same as the first command of an action; "" if there are none.
 
     >>> keys_of("end it, then `slotkeeper jobs start a` (SK-2304)"), keys_of("wait"), keys_of("`slotkeeper doctor`")
     ('a g', '', '')
@@ -92,8 +92,9 @@ def keys_of(act: str) -> str:
 
 
 def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool = False) -> Lines:
-    """Problem, impact and action of a job; of one without a problem what it does. Where they are cut `short`, the
-    action comes before the impact.
+    """Return problem, impact and action of a job, or its current activity if it has no problem.
+
+    If `short`, in which case the last lines may be cut off, the action comes before the impact.
     """
     found: Lines = []
     actions = action_lines(job)
@@ -112,10 +113,10 @@ def lines_of(job: JobFacts, now: datetime, short: bool = False, ascii_only: bool
 
 
 def long_work(job: JobFacts, ascii_only: bool) -> Lines:
-    """The bar of a copy or of catching up, and which of the steps of a new job that is; nothing without such work."""
+    """Return the bar of a copy or of catching up, and the current step of a new job; empty without such work."""
     if job.state not in _STEPS or job.state is JobState.RUNNING or not job.current or job.last_known:
         return []
-    from slotkeeper.console.views.how_far import steps  # the first frame is seen without it
+    from slotkeeper.console.views.how_far import steps  # not needed for the first frame
 
     work = copy_of(job) or catching_up(job)
     shown = [] if work is None else [(Level.FINE, labelled("Progress", work.drawn(ascii_only)))]
@@ -126,11 +127,11 @@ def long_work(job: JobFacts, ascii_only: bool) -> Lines:
 
 
 def catching_up(job: JobFacts) -> HowFar | None:
-    """How many DNs are level with their source, at which pace the others come, and when the last one is there."""
+    """Return how many DNs have caught up, the rate of the job, and when the last DN will have caught up."""
     lanes = job.report.lanes if job.report is not None else ()
     if not lanes:
         return None
-    from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
+    from slotkeeper.console.views.how_far import HowFar  # not needed for the first frame
 
     lags, lanes_now = lags_of(job), [job.throughput[lane.name] for lane in lanes if lane.name in job.throughput]
     level = sum(lag is not None and lag < LATE for lag in lags)
@@ -140,7 +141,7 @@ def catching_up(job: JobFacts) -> HowFar | None:
 
 
 def action_lines(job: JobFacts) -> Lines:
-    """What to do, numbered where there are several, each with its keys; nothing for a job without a problem."""
+    """Return the actions with their keys, numbered if there are several; empty for a job without a problem."""
     every = acts(job)
     if job.level not in FAULTS and every == ["nothing"]:
         return []
@@ -152,7 +153,7 @@ def action_lines(job: JobFacts) -> Lines:
 
 
 def status(job: JobFacts) -> str:
-    """What a job without a problem does."""
+    """Describe the activity of a job without a problem."""
     if job.state is JobState.RUNNING:
         lag = "" if job.lag_seconds is None else f", every change applied within {span(job.lag_seconds)}"
         return f"Streaming{lag}."
@@ -160,7 +161,7 @@ def status(job: JobFacts) -> str:
 
 
 def in_a_sentence(words: str) -> str:
-    """A clause of the judgement as a sentence of its own.
+    """Return a clause of a fault's text as a sentence.
 
     >>> in_a_sentence("the job waits"), in_a_sentence("dn_3 is not read; 2 of 3 continue")
     ('The job waits.', 'dn_3 is not read; 2 of 3 continue.')
@@ -171,7 +172,7 @@ def in_a_sentence(words: str) -> str:
 
 
 def impact(job: JobFacts) -> str:
-    """What still works and what does not: by DN where some wait, else by the judgement; "" where neither knows."""
+    """Describe what works and what does not: by DN if some wait, otherwise from the worst fault; "" if unknown."""
     lanes = job.report.lanes if job.report is not None else ()
     judged = next((in_a_sentence(one.effect) for one in job.faults[:1] if one.effect), "")
     if job.state is None or not job.state.has_process or job.last_known or job.alive is False:
@@ -193,10 +194,10 @@ def impact(job: JobFacts) -> str:
 
 
 def dn_bars(job: JobFacts, width: int, most: int, ascii_only: bool) -> list[Parts]:
-    """Its DNs: of many one heat strip, else a bar each with the lag, in columns; at most `most` lines.
+    """Return its DNs as a heat strip if there are many, otherwise as bars with lags, in columns of `most` lines.
 
-    A bar is what is applied of what has waited since the DN was level with its source; one that has no backlog, or
-    whose last such moment is not known, has its lag alone.
+    A bar is the applied share of the changes since the DN was last caught up. A DN without a backlog, or for which
+    that time is unknown, shows its lag only.
     """
     if job.report is None or not job.report.lanes or most < 1 or not job.current or job.last_known:
         return []

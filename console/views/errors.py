@@ -1,4 +1,4 @@
-"""Pure functions from the errors that jobs recorded to rows: one per kind of error, with what is known about it."""
+"""Convert the errors that jobs recorded to rows: one per kind of error, with its explanation. Pure."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _DN = re.compile(r"(?:[A-Z ]+: )?([\w.-]{1,63}): ")
 _WHERE = re.compile(
     r"(?P<lane>[\w.-]{1,63}: )?(?P<end>(?:sink|source) \S{1,80} \([^()]{1,200}\))(?:: | )(?P<said>.+)", re.DOTALL
 )
-"""A message of a driver: the lane, the server with its address and login, and what the server or the line said."""
+"""A driver's message: lane, server with address and login, and the error of the server or connection."""
 _LIBPQ = re.compile(
     r'connection to server (?:at|on socket) "[^"]{1,200}"(?: \([^()]{1,60}\))?(?:, port \d+)? failed: (?:FATAL: +)?'
 )
 _ASKS = "Is the server running"
-"""What libpq asks after an address that does not answer."""
+"""The question that libpq appends after an address that does not answer."""
 _FRESH_SECONDS = 60.0
 
 
 class Standing(Enum):
-    """What became of an error; the value is its word."""
+    """The status of an error. The value is its label."""
 
     FATAL = "fatal"
     OPEN = "open"
@@ -54,17 +54,17 @@ _LEVELS = {Standing.FATAL: Level.CRITICAL, Standing.OPEN: Level.WARNING, Standin
 
 
 def error_key(one: ErrorRow) -> str:
-    """The key of an error."""
+    """Return the key of an error."""
     return f"{one.job}\x1f{one.signature}"
 
 
 def ack_key(one: ErrorRow) -> str:
-    """The key of its acknowledgement: this kind of error up to its last time; a later one is not acknowledged."""
+    """Return the key of an acknowledgement: this kind of error up to its last occurrence, not later ones."""
     return f"error\x1f{error_key(one)}\x1f{one.last_at.timestamp():.3f}"
 
 
 def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -> Standing:
-    """What became of it: fatal ended its job; open may still be going on; recovered is behind a job that runs well."""
+    """Return an error's status: fatal if it ended its job, open if it may persist, recovered if the job runs well."""
     if job is None or job.state is None:
         return Standing.PAST
     if job.state is JobState.FAILED:
@@ -72,7 +72,7 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
     if not job.state.is_open:
         return Standing.PAST
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
-    # before a pause, which is somebody's act and says nothing of it
+    # before a pause: a user paused the job, which is unrelated to the error
     over = job.state is JobState.PAUSED and job.changed_at is not None and one.last_at < job.changed_at
     if not over and troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
         return Standing.OPEN
@@ -80,7 +80,7 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
 
 
 def standings(local: Local, acks: Mapping[str, Ack], now: datetime) -> list[tuple[ErrorRow, Standing]]:
-    """Every error with its standing."""
+    """Return every error with its status."""
     jobs = {job.name: job for job in local.jobs}
     newest: dict[str, ErrorRow] = {}
     for one in local.errors:
@@ -96,7 +96,7 @@ def standings(local: Local, acks: Mapping[str, Ack], now: datetime) -> list[tupl
 
 
 def error_rows(local: Local, acks: Mapping[str, Ack], now: datetime, job: str = "") -> list[Row]:
-    """The errors, those that still matter first, then the newest; of one job where it is named."""
+    """Return the errors as rows: unresolved ones first, then the newest; only those of `job` if it is given."""
     keyed = [
         (rank(level_of(state)), -one.last_at.timestamp(), one, state)
         for one, state in standings(local, acks, now)
@@ -106,27 +106,27 @@ def error_rows(local: Local, acks: Mapping[str, Ack], now: datetime, job: str = 
 
 
 WINDOWS = {0: "all", 3_600: "1 h", 21_600: "6 h", 86_400: "24 h"}
-"""How far back errors are listed, in seconds; 0 is as far as they are kept."""
+"""The time windows for listed errors, in seconds; 0 lists all retained errors."""
 
 
 def within(rows: Sequence[Row], window: int, now: datetime) -> list[Row]:
-    """The rows of the last `seconds`, and every row that still matters."""
+    """Return the rows of the last `window` seconds, and every unresolved row."""
     since = now.timestamp() - window
     return [row for row in rows if not window or row.level in FAULTS or (row.order.get("last") or since) >= since]
 
 
 def open_count(local: Local, acks: Mapping[str, Ack], now: datetime) -> int:
-    """How many kinds of error are fatal or open."""
+    """Return the number of kinds of error that are fatal or open."""
     return sum(state in (Standing.FATAL, Standing.OPEN) for _, state in standings(local, acks, now))
 
 
 def level_of(state: Standing) -> Level:
-    """The level of a standing."""
+    """Return the level of a status."""
     return _LEVELS.get(state, Level.REST)
 
 
 def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tuple[Level, str]]:
-    """The message, its impact on the job, and the known ways out, the one that loses least first."""
+    """Return the message, its impact on the job, and the known ways out, the one that loses least first."""
     known = remedy_for(one.code, one.message)
     first, last = clock(one.first_at), clock(one.last_at)
     when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
@@ -151,7 +151,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """The title's figures: kinds and how often in all.
+    """Return the figures of the title: the number of kinds, and the total number of errors.
 
     >>> summary([])
     '0 kinds, 0 times'
@@ -162,7 +162,7 @@ def summary(rows: Iterable[Row]) -> str:
 
 
 def dn_of(message: str) -> str:
-    """The DN that a message is about, or "-".
+    """Return the DN that a message refers to; "-" if there is none.
 
     >>> dn_of("dn_6017: connection refused"), dn_of("SLOT LOST: dn_1: gone"), dn_of("driver ended: x")
     ('dn_6017', 'dn_1', '-')
@@ -172,7 +172,7 @@ def dn_of(message: str) -> str:
 
 
 def message_first(message: str) -> str:
-    """The message with what was said first and the server's address last: an address is what a narrow list may cut.
+    """Return the message with the error first and the server's address last: a narrow list truncates the end.
 
     >>> refused = 'connection to server at "h" (10.0.0.1), port 5432 failed: Connection refused Is the server running?'
     >>> print(message_first(f"dn_3: sink mart (h:5432/mart as etl): {refused}"))

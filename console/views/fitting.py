@@ -1,4 +1,4 @@
-"""What fits a width: columns by what is in them, and sentences over several rows. Pure."""
+"""Fit contents to a width: size columns by their values, wrap sentences over several rows. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rich.cells import cell_len
 from slotkeeper.console.views.rows import Column, Row, plain
 
 MEASURED = 60
-"""The rows that are measured, as many as the tallest of terminals shows: two thousand rows cost what sixty do."""
+"""The maximum number of measured rows, as many as the tallest terminal shows, so that long tables cost no more."""
 MOST = 400
 LEAST_FLEXIBLE = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The columns that a person shows or hides, by their keys, whatever the width."""
+    """The columns that a user shows or hides, by their keys, independent of the width."""
 
     shown: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
 
     def turned(self, key: str, visible: bool) -> Chosen:
-        """Hide a column that is visible, or show one that is not.
+        """Hide a visible column, or show a hidden one.
 
         >>> one = Chosen().turned("pid", False)
         >>> one.shown, one.turned("pid", True).hidden
@@ -35,7 +35,7 @@ class Chosen:
         return Chosen(self.shown | {key}, self.hidden - {key})
 
     def of(self, columns: Iterable[Column]) -> list[Column]:
-        """The columns without the hidden ones, plus those shown at every width; glyph and flexible column stay."""
+        """Return the columns without hidden ones, plus those shown at every width. Glyph and flexible column stay."""
         return [
             replace(one, least=0) if one.key in self.shown else one
             for one in columns
@@ -46,9 +46,10 @@ class Chosen:
 def needs(
     rows: Sequence[Row], columns: Iterable[Column], before: Mapping[str, int], ascii_only: bool = False
 ) -> dict[str, int]:
-    """How wide each column must be for no value in it to be cut; never less than before, so that nothing flutters.
+    """Return the width that each column needs to show all values. It never shrinks, so that columns do not jitter.
 
-    A label is not part of it: it can change, as `WORST LANE` does once a job has reported what its lanes read.
+    Labels are not included, because they can change, as `WORST LANE` does once a job has reported what its lanes
+    read.
     """
     found = dict(before)
     for one in columns:
@@ -59,10 +60,10 @@ def needs(
 
 
 def fitted(columns: Sequence[Column], needed: Mapping[str, int], flexible: str = "") -> tuple[Column, ...]:
-    """The same columns in the same room, those that would be cut widened by what others do not need, the least first.
+    """Return the columns within the same total width: narrow ones widened by unused width of others, the least first.
 
-    Columns of text give; those of figures keep their width, so that they stay where they are while they change. What
-    no column needs is left blank at the right, not between the flexible column and the others.
+    Columns of text give up width. Columns of figures keep theirs, so that they do not move when values change. Width
+    that no column needs stays blank at the right, not between the flexible column and the others.
 
     >>> job, state, lag = Column("job", "JOB", 24), Column("state", "STATE", 4), Column("lag", "LAG", 6, True)
     >>> [one.width for one in fitted([job, state], {"job": 10, "state": 11})]
@@ -92,12 +93,12 @@ def _least(one: Column, needed: Mapping[str, int]) -> int:
 
 
 _BREAK = re.compile(r"(?<=[^ ]) (?=[^ ])")
-"""One blank between two words; several in a row are wanted as they are."""
+"""A single space between two words; several spaces in a row are preserved."""
 GOES_ON = "\\"
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Rows of at most `width` columns, the first behind `first`, the others behind `rest`.
+    """Return rows of at most `width` columns, the first after `first`, the others after `rest`.
 
     >>> wrapped("do `slots reset t --on-existing replace`", 20, " ", "   ")
     [' do `slots reset t', '   --on-existing', '   replace`']
@@ -123,14 +124,14 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 
 
 def _broken(row: str, word: str, width: int, rest: str) -> Iterator[str]:
-    """A word from where the row stands on; where it is too long, over as many rows as it takes."""
+    """Yield a word from the end of the row; a long word is split over several rows."""
     room = width - cell_len(GOES_ON)
     while cell_len(row) + cell_len(word) > width:
         taken = 0
         while taken < len(word) and cell_len(row) + cell_len(word[: taken + 1]) <= room:
             taken += 1
         if not taken and row.strip() == "":
-            taken = 1  # a row narrower than a character shows it all the same
+            taken = 1  # show at least one character, even if the row is narrower
         if taken:
             yield f"{row}{word[:taken]}{GOES_ON}"
         else:

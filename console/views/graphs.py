@@ -1,9 +1,8 @@
-"""Graphs as lines of text (filled blocks, or an ASCII form with three heights a row), and what happened as letters on
-their axis of time. Pure.
+"""Graphs as text: blocks or an ASCII form with three heights per row, and letters for events on the time axis. Pure.
 
-What was not recorded is a dim dotted ground line, "no record" on it where there is room, and never a line that
-continues; nothing at all is the lowest block, or `_`. Every scale starts at 0 and ends at a round figure beside it, so
-that neither a colour nor a guess is needed.
+Times without a record are a dim dotted ground line, with "no record" if there is room, never a continued line. The
+value zero is the lowest block, or `_`. Every scale starts at 0 and ends at a labeled round figure, so that no color
+or guess is needed to read it.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 GUTTER = 7
-"""Cells in front of a graph: a figure of its scale, and the axis."""
+"""The cells in front of a graph: a figure of its scale, and the axis."""
 LEAST_ROWS = 2
-"""The least rows of a graph."""
+"""The minimum number of rows of a graph."""
 AROUND = 4
-"""Lines that two graphs take besides their rows: two titles, the time, and what happened."""
+"""The lines that two graphs take in addition to their rows: two titles, the time, and the events."""
 _BELOW = 2
-"""Lines below a graph: the time, and what happened."""
+"""The lines below a graph: the time, and the events."""
 SPANS = (600, 3_600, 21_600, 86_400)
-"""Seconds that graphs can show: frames are kept for a day."""
+"""The time spans of graphs in seconds: frames are retained for a day."""
 SAID = ("10 min", "1 h", "6 h", "24 h")
 _LAGS = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 _TICKS = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600)
@@ -41,13 +40,13 @@ _BLOCKS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _HEIGHTS = " .:#"
 _NO_RECORD = " no record "
 _GAPS = ("\u00b7", "-")
-"""The ground where nothing was recorded, and that in ASCII."""
+"""The ground line where nothing was recorded, and its ASCII form."""
 _LIMITS = ("\u254c", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Size and characters of the graphs; `rows` are those of one graph."""
+    """Size and characters of the graphs; `rows` is the height of one graph."""
 
     width: int
     rows: int
@@ -55,7 +54,7 @@ class Shape:
 
     @property
     def columns(self) -> int:
-        """The cells that values have."""
+        """The number of cells for values."""
         return max(10, self.width - GUTTER - 1)
 
     @property
@@ -65,7 +64,7 @@ class Shape:
 
 
 def even(rows: int) -> int:
-    """An even number of rows where there are many: the middle of the scale is a row's edge then.
+    """Return an even number of rows if there are many, so that the middle of the scale is at the edge of a row.
 
     >>> [even(rows) for rows in (2, 3, 4, 9)]
     [2, 3, 4, 8]
@@ -74,7 +73,7 @@ def even(rows: int) -> int:
 
 
 def first_span(job: JobFacts | None, now: datetime, chosen: int = 0) -> int:
-    """Which of the spans is shown first: the chosen one (seconds), an hour, or the shortest of a job started lately."""
+    """Return the index of the first span: the chosen one (seconds), an hour, or the shortest for a new job."""
     if chosen in SPANS:
         return SPANS.index(chosen)
     began = job.started_at if job is not None and job.alive else None
@@ -83,9 +82,9 @@ def first_span(job: JobFacts | None, now: datetime, chosen: int = 0) -> int:
 
 
 def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now") -> list[Parts]:
-    """Lag over rate of one lane, or of the whole job, over one axis of time with what happened on it.
+    """Return lag over rate of one lane or of the whole job, on one time axis with its events.
 
-    `newest` is what the last figure is called: "last" where the job has no process.
+    `newest` is the label of the last value: "last" if the job has no process.
     """
     lag, rate = apart(series, lane, shape, unit, newest)
     return [*lag[:-_BELOW], *rate]
@@ -94,7 +93,7 @@ def both(series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", new
 def apart(
     series: JobSeries, lane: str, shape: Shape, unit: str = "events/s", newest: str = "now"
 ) -> tuple[list[Parts], list[Parts]]:
-    """The same as two graphs, each with an axis of time."""
+    """Return the same as two graphs, each with a time axis."""
     line = series.lines.get(lane) or series.lines[WHOLE]
     lags, rates = spread(line.lags, shape.points), spread(line.rates, shape.points)
     most = max((one for one in lags if one is not None), default=0.0)
@@ -110,7 +109,7 @@ def apart(
 
 
 def spread(values: Sequence[float | None], points: int) -> list[float | None]:
-    """The values over `points` points; where there are fewer values, each has several.
+    """Return the values spread over `points` points; if there are fewer values, each fills several points.
 
     >>> spread([1.0, None], 4)
     [1.0, 1.0, None, None]
@@ -119,7 +118,7 @@ def spread(values: Sequence[float | None], points: int) -> list[float | None]:
 
 
 def strip(lags: Sequence[float | None], columns: int, ascii_only: bool) -> str:
-    """A row of a heat strip: a sign for each moment by its lag, the worst of those that share it.
+    """Return a row of a heat strip: a sign per cell for its lag, the worst if several values share a cell.
 
     >>> strip([0.1, 12.0, None, 90.0], 4, True), strip([0.1, 90.0], 4, True)
     ('.o-#', '..##')
@@ -142,7 +141,7 @@ def _head(
 
 
 def _scale(seconds: float) -> str:
-    """A duration as a figure of a scale.
+    """Return a duration as a figure of a scale.
 
     >>> [_scale(one) for one in (5.0, 60.0, 600.0, 5_400.0, 43_200.0)]
     ['5s', '1m', '10m', '1h30m', '12h']
@@ -151,7 +150,7 @@ def _scale(seconds: float) -> str:
 
 
 def _round(most: float) -> float:
-    """The next of 1, 2, 2.5, 5, 10, 20 and so on.
+    """Return the next of 1, 2, 2.5, 5, 10, 20 and so on.
 
     >>> [_round(most) for most in (0.0, 0.3, 1.0, 3.0, 47.0, 612.0, 2_108.0)]
     [1.0, 1.0, 1.0, 5.0, 50.0, 1000.0, 2500.0]
@@ -170,9 +169,9 @@ def _graph(
     role: Callable[[float | None], str],
     limit: float = 0.0,
 ) -> list[Parts]:
-    """The rows of a graph with the figures of its scale: at its top, at the middle, and 0.
+    """Return the rows of a graph with the figures of its scale: at its top, at the middle, and 0.
 
-    Each value has the colour of its `role`; at the height of `limit` a line stands behind them.
+    Each value has the color of its `role`. A line at the height of `limit` is behind the values.
     """
     axis = "|" if shape.ascii_only else "\u2502"
     drawn = _rows(values, top, shape.rows, shape.ascii_only)
@@ -198,7 +197,7 @@ def _graph(
 
 
 def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: bool) -> list[str]:
-    """The area under the values, the top row first.
+    """Return the area under the values, the top row first.
 
     >>> _rows([None, 0, 1, 4, 8], 8.0, 2, True)
     ['   .#', '-_:##']
@@ -213,7 +212,7 @@ def _rows(values: Sequence[float | None], top: float, rows: int, ascii_only: boo
 
 
 def _said(ground: str, heights: Sequence[int | None]) -> str:
-    """The ground line with "no record" in each stretch of it that has room for that."""
+    """Return the ground line with "no record" in each gap that has room for it."""
     for unknown, stretch in groupby(range(len(heights)), key=lambda place: heights[place] is None):
         places = list(stretch)
         if unknown and len(places) >= len(_NO_RECORD):
@@ -223,7 +222,7 @@ def _said(ground: str, heights: Sequence[int | None]) -> str:
 
 
 def _height(value: float | None, top: float, most: int) -> int | None:
-    """Nothing at all is 1, which is the least that can be drawn; anything more is 2 and up."""
+    """Return the height of a value: 1, the lowest block, for zero; 2 or more for anything else."""
     if value is None:
         return None
     return 1 if value <= 0 else min(most, 1 + max(1, math.ceil(value / top * (most - 1))))
@@ -240,7 +239,7 @@ def _sign(height: int | None, row: int, ascii_only: bool) -> str:
 
 
 def _time_axis(series: JobSeries, shape: Shape) -> Parts:
-    """The ground line with the times of day (UTC) at round moments."""
+    """Return the time axis with the times of day (UTC) at round times."""
     fill, tick = ("-", "+") if shape.ascii_only else ("\u2500", "\u2534")
     cell = series.every * series.points / shape.columns
     step = next((one for one in _TICKS if one / cell >= 12), _TICKS[-1])
@@ -275,13 +274,13 @@ LETTERS: dict[str, tuple[str, Level]] = {
     _E.COPY_DONE.value: ("c", Level.BUSY),
     _E.CAUGHT_UP.value: ("u", Level.FINE),
 }
-"""The letter of an event and how grave it is, the gravest first: where several share a cell that one is shown."""
+"""Letter and severity by event, the most severe first, which is shown if several events share a cell."""
 _ORDER = list(LETTERS)
 _ROLES = {Level.CRITICAL: "crit", Level.WARNING: "warn", Level.BUSY: "busy", Level.REST: "rest", Level.FINE: ""}
 
 
 def marks_row(series: JobSeries, columns: int) -> list[tuple[str, str]]:
-    """A letter where something happened, as (text, role) parts; blank where nothing did."""
+    """Return a letter for each event, as (text, role) parts; blank where there is none."""
     cells: list[str] = [""] * columns
     length = series.points * series.every
     for one in _known(series.happened):
@@ -299,7 +298,7 @@ def marks_row(series: JobSeries, columns: int) -> list[tuple[str, str]]:
 
 
 def mark_lines(happened: Iterable[Happened]) -> list[tuple[Level, str]]:
-    """What happened, the newest first: when (UTC), its letter, and in words."""
+    """Return the events, newest first: time (UTC), letter, and text."""
     return [
         (
             LETTERS[one.event][1],

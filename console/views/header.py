@@ -1,7 +1,7 @@
-"""The first row: where we are, who we are, whether anything can be changed, how old this is, what time it is. Pure.
+"""The first row: environment, user, whether changes are allowed, age of the data, and time. Pure.
 
-Environment, read-only or WRITE, age and clock are never left out; the rest is left out where it does not fit, the
-name of the product first.
+Environment, read-only or WRITE, age and clock are always shown. The other parts are omitted if they do not fit, the
+product's name first.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _BADGE = 24
 _LEAST_BADGE = 8
 BRAND = " slotkeeper "
 _STAND_IN = " stand-in"
-"""Said of a source that is none of the kind that it stands for."""
+"""Marks a source that is a stand-in, not a server of its kind."""
 MOST_BADGE = 99
 _AROUND_NAME = 4
-"""A tab's brackets, its digit, and a blank."""
+"""The cells around a tab's name: brackets, digit, and a space."""
 Part = tuple[str, str]
-"""A role of `slotkeeper.console.tui.theme` ("" for none) and the text in it."""
+"""A role of `slotkeeper.console.tui.theme` ("" for none), and the text drawn in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the first row says; `armed` is the countdown, "" where this console only reads."""
+    """The content of the first row; `armed` is the countdown, "" if this console is read-only."""
 
     environments: Sequence[str]
     who: str
@@ -42,11 +42,11 @@ class Identity:
     stand_in: bool = False
     history: bool = False
     route: str = ""
-    """From which source to which sink."""
+    """The names of source and sink."""
 
 
 def badge_role(environments: Sequence[str]) -> str:
-    """The role of the environment's badge: calm only where all of them are known to be.
+    """Return the role of the environment's badge: calm only if all environments are known to be harmless.
 
     >>> [badge_role(each) for each in (["DEV", "TEST"], ["stage"], ["DEV", "PROD"], [])]
     ['badge-calm', 'badge-stage', 'badge', 'badge-calm']
@@ -58,7 +58,7 @@ def badge_role(environments: Sequence[str]) -> str:
 
 
 def parts(one: Identity, width: int) -> list[Part]:
-    """The texts from left to right, together as wide as the row."""
+    """Return the texts from left to right, with the width of the row in total."""
     wide = width >= WIDE
     write, read = ("WRITE", "read-only") if width >= NARROW else ("RW", "RO")
     armed = ("armed", f" {write} {one.armed} ") if one.armed else ("safe", f" {read} ")
@@ -95,7 +95,7 @@ def parts(one: Identity, width: int) -> list[Part]:
 
 
 def tabs(names: Mapping[str, str], counts: Mapping[str, int], here: str, width: int) -> dict[str, str]:
-    """The screens' names by their digits; where all of them do not fit, initials, last those that have a badge.
+    """Return the screens' names by their digits; if they do not fit, abbreviated to initials, those with a badge last.
 
     >>> names = {"1": "Overview", "2": "Jobs", "3": "Errors"}
     >>> tabs(names, {}, "1", 80) == names, tabs(names, {"3": 2}, "1", 31), tabs(names, {"3": 2}, "1", 25)

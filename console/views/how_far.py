@@ -1,7 +1,6 @@
-"""How far something is that takes its time: a line of stderr, and the bar that the console makes of it. Pure.
+"""The progress of a long operation: a line of stderr, and the progress bar that the console draws from it. Pure.
 
-A command prints it as a line for a user who waits in a shell, and the console reads the newest such line of a command
-that it has started.
+A command prints it for a user who waits in a shell. The console reads the newest such line of a command it started.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from slotkeeper.console.views.signs import COPIES, NONE, OK, sign
 from slotkeeper.core.domain.ttl import in_words
 
 WIDTH = 12
-"""Cells of a bar: with its figures it leaves room on a line of 80."""
+"""The width of a bar in cells; bar and figures fit on a line of 80 columns."""
 _SETTLES = 2.0
-"""Seconds before a rate is one."""
+"""Seconds before a rate is reliable."""
 _LINE = re.compile(
     r"^slotkeeper: (?P<what>.+): (?P<done>[\d,]+) of (?P<total>[\d,]+) (?P<unit>(?:rows|chunks|entries|lanes) \w+)"
     r"(?:, (?P<rate>[\d.,]+[kMG]? \w+/s))?(?:, (?P<left>\S+) left)?$",
@@ -27,9 +26,9 @@ _LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HowFar:
-    """`done` of `total`, of what and in which unit ("rows compared").
+    """The progress of an operation: `done` of `total`, with a unit such as "rows compared".
 
-    `left` is the time left in words, `rate` the pace ("4.2k rows/s"); "" unknown.
+    `left` is the remaining time as text, `rate` the rate ("4.2k rows/s"); "" if unknown.
     """
 
     what: str
@@ -41,12 +40,12 @@ class HowFar:
 
     @property
     def share(self) -> float:
-        """The part that is done, from 0 to 1: more may have come than was counted."""
+        """The completed share from 0 to 1. It is capped, because `done` can exceed an estimated `total`."""
         return min(1.0, self.done / self.total) if self.total > 0 else 1.0
 
     @property
     def line(self) -> str:
-        """As a command says it.
+        """The line as a command prints it.
 
         >>> HowFar("orders_rt", 52_000, 130_881, "rows compared", "12s", "6.6k rows/s").line
         'orders_rt: 52,000 of 130,881 rows compared, 6.6k rows/s, 12s left'
@@ -59,7 +58,7 @@ class HowFar:
         return [one for one in (f"{self.done:,} of {self.total:,} {self.unit}", self.rate, left) if one]
 
     def drawn(self, ascii_only: bool = False) -> str:
-        """The bar with its figures.
+        """Return the bar with its figures.
 
         >>> HowFar("a", 30, 120, "rows compared", "12s", "8 rows/s").drawn(ascii_only=True)
         '[###.........]  25 %  30 of 120 rows compared, 8 rows/s, 12s left'
@@ -68,7 +67,7 @@ class HowFar:
 
 
 def bar(share: float, ascii_only: bool = False, width: int = WIDTH) -> str:
-    """A bar; full only where nothing is left.
+    """Return a bar; it is full only if nothing is left.
 
     >>> bar(0.999, ascii_only=True), bar(1.0, ascii_only=True)[-2:]
     ('[###########.]', '#]')
@@ -79,7 +78,7 @@ def bar(share: float, ascii_only: bool = False, width: int = WIDTH) -> str:
 
 
 def steps(names: Sequence[str], at: int, ascii_only: bool = False) -> str:
-    """The steps of a work with their signs: those before `at` are done, that one is under way.
+    """Return the steps of an operation with their signs: steps before `at` are done, step `at` is in progress.
 
     >>> steps(["copy", "catch up", "stream"], 1, ascii_only=True)
     'ok copy   ~ catch up   - stream'
@@ -89,7 +88,7 @@ def steps(names: Sequence[str], at: int, ascii_only: bool = False) -> str:
 
 
 def pace(done: int, unit: str, seconds: float) -> str:
-    """The pace so far; "" where that cannot be said yet.
+    """Return the average rate; "" if it is not reliable yet.
 
     >>> pace(9_000, "rows compared", 2.0), pace(9_000, "rows compared", 0.5)
     ('4500 rows/s', '')
@@ -98,7 +97,7 @@ def pace(done: int, unit: str, seconds: float) -> str:
 
 
 def time_left(done: int, total: int, seconds: float) -> str:
-    """The time left at the pace so far, in words; "" where that cannot be said yet.
+    """Return the remaining time at the average rate, as text; "" if it is not reliable yet.
 
     >>> time_left(30, 120, 4.0), time_left(0, 120, 4.0), time_left(30, 120, 0.5), time_left(120, 120, 9.0)
     ('12s', '', '', '')
@@ -109,13 +108,13 @@ def time_left(done: int, total: int, seconds: float) -> str:
 
 
 def newest(err: str) -> HowFar | None:
-    """What a command has said last of how far it is; None where it has said nothing of it.
+    """Return the last progress that a command reported; None if it reported none.
 
     >>> newest("slotkeeper: a: 1 of 2 rows compared\\nslotkeeper: a: 1,500 of 2,000 rows compared, 3s left\\n")
     HowFar(what='a', done=1500, total=2000, unit='rows compared', left='3s', rate='')
     """
     found = None
-    for found in _LINE.finditer(err):  # noqa: B007 - the last one is asked for
+    for found in _LINE.finditer(err):  # noqa: B007 - only the last match is needed
         pass
     if found is None:
         return None
@@ -124,7 +123,7 @@ def newest(err: str) -> HowFar | None:
 
 
 def is_progress(line: str) -> bool:
-    """Whether a line of stderr says how far something is: no complaint.
+    """Return whether a line of stderr reports progress, and therefore is not an error.
 
     >>> is_progress("slotkeeper: a: 1 of 2 rows compared"), is_progress("slotkeeper: job a has no table 'b'")
     (True, False)

@@ -1,6 +1,6 @@
-"""Pure functions from what is known to rows of text cells with severities: what every screen shows, and in which order.
+"""Convert jobs and the audit to rows of text cells with severities, in the order of every screen. Pure.
 
-Every text that came from elsewhere passes `safe()` here. Unknown is `?`, never 0; ages and durations carry units.
+All external text is passed through `safe()` here. Unknown is `?`, never 0. Ages and durations carry units.
 """
 
 from __future__ import annotations
@@ -93,21 +93,21 @@ AUDIT_COLUMNS = (
 )
 
 HEAT_CELLS = 8
-"""The cells of a heat strip in a list."""
+"""The number of cells of a heat strip in a list."""
 
 
 def parts(jobs: Iterable[JobFacts]) -> set[str]:
-    """What the jobs' lanes read, as far as reported."""
+    """Return the names of the parts that the jobs' lanes read, as far as reported."""
     return {one.report.part for one in jobs if one.report is not None}
 
 
 def part_in(job: JobFacts) -> str:
-    """What a lane of a job reads, as its source calls it."""
+    """Return the name of the part that a lane of a job reads, in its source's terms."""
     return job.report.part if job.report is not None else "lane"
 
 
 def units(jobs: Iterable[JobFacts]) -> set[str]:
-    """What the jobs' sources count, as far as reported."""
+    """Return the units that the jobs' sources count, as far as reported."""
     return {one.report.unit for one in jobs if one.report is not None and one.report.unit}
 
 
@@ -115,7 +115,7 @@ def units(jobs: Iterable[JobFacts]) -> set[str]:
 
 
 def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) -> list[Row]:
-    """The jobs, the worst first, of these those that have ended by themselves, then those that lag most."""
+    """Return the jobs, the worst first; at the same level failed or dead ones, then those that lag most."""
 
     def badness(job: JobFacts) -> tuple[int, bool, float, int, str]:
         lives = job.state not in (JobState.FAILED, JobState.DEAD)
@@ -128,7 +128,7 @@ def job_rows(jobs: Iterable[JobFacts], now: datetime, ascii_only: bool = False) 
 
 
 def audit_rows(lines: Sequence[AuditLine]) -> list[Row]:
-    """The audit, the newest first as it is read."""
+    """Return the audit lines as rows, newest first as they were read."""
     found = []
     for line in lines:
         cells = {
@@ -163,7 +163,7 @@ def _job_order(job: JobFacts, now: datetime) -> dict[str, float | None]:
 
 
 def _tints(job: JobFacts) -> dict[str, str]:
-    """The colours of its cells; all dim where no process of it is known to be there."""
+    """Return the colors of a job's cells; all dim if none of its processes is known to run."""
     role, here = state_role(job), job.state is not None and job.state.has_process and not job.last_known
     known = {"dot": role, "state": f"{role}-word", "job": "strong", "verified": "dim", "dns": SIGNS}
     if not here:
@@ -174,13 +174,13 @@ def _tints(job: JobFacts) -> dict[str, str]:
 
 
 def copied(job: JobFacts) -> float | None:
-    """The share of a copy that is done; None where none is under way."""
+    """Return the completed share of a copy; None without a copy."""
     report = job.report if job.current and not job.last_known else None
     return in_sync(job) if report is not None and not report.lanes and report.chunks_total else None
 
 
 def dn_signs(job: JobFacts, ascii_only: bool) -> str:
-    """A sign for each DN, or a heat strip of many, and how many of them are in sync."""
+    """Return a sign per DN, or a heat strip if there are many, and the number of DNs in sync."""
     report = job.report if job.current and not job.last_known else None
     if job.state is None or not job.state.has_process or report is None or not report.lanes:
         return sign(COPIES, ascii_only) if copied(job) is not None else sign(NONE, ascii_only)
@@ -196,7 +196,7 @@ def dn_signs(job: JobFacts, ascii_only: bool) -> str:
 
 
 def lags_of(job: JobFacts) -> list[float | None]:
-    """The lags of its DNs in the order of their names; one that does not follow has none that is known."""
+    """Return the lags of its DNs in the order of their names; None for a DN that is stopped, retrying or failed."""
     lanes = sorted(job.report.lanes if job.report else (), key=lambda lane: lane.name)
     fine = (Level.FINE, Level.UNKNOWN)
     moving = [job.throughput.get(lane.name) if lane_level(lane) in fine else None for lane in lanes]
@@ -238,7 +238,7 @@ def _dot(job: JobFacts, ascii_only: bool) -> str:
 
 
 def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
-    """What moves; `-` where a job has nothing that could."""
+    """Return the cells of lag, rate and sync; `-` if they do not apply to the job."""
     here = job.state is not None and job.state.has_process and not job.last_known
     lags = job.state is not JobState.FINISHED and job.report is not None and bool(job.report.lanes)
     worst = worst_lane(job)
@@ -263,13 +263,13 @@ def _throughput(job: JobFacts, ascii_only: bool) -> dict[str, str]:
 
 
 def _in_sync(job: JobFacts, share: float) -> str:
-    """DNs in sync of all; during a copy the share of it that is done."""
+    """Return the number of DNs in sync of all DNs; during a copy its completed share."""
     dns = len(job.report.lanes) if job.report else 0
     return f"{round(share * dns)}/{dns}" if dns else f"{int(share * 100)}%"
 
 
 def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
-    """The DNs in sync, or the share of the copy that is done, as a bar and in figures; "" where nothing could be."""
+    """Return DNs in sync, or the completed share of the copy, as a bar and in figures; "" if neither applies."""
     if job.state is None or not job.state.has_process or not job.current or job.last_known:
         return ""
     synced = in_sync(job)
@@ -285,9 +285,9 @@ def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
 
 
 def in_sync(job: JobFacts) -> float | None:
-    """During a copy the share of its chunks that is done, then the share of DNs that lag by ten seconds at most.
+    """Return the share of DNs that lag by at most ten seconds; during a copy the completed share of its chunks.
 
-    None where it is not known, as before a new driver has begun: what the one before it has reported is over.
+    None if unknown, for example before a new driver has started: the report of the previous driver is outdated.
     """
     report = job.report if job.current else None
     if report is None or job.state is JobState.PENDING:
@@ -301,7 +301,7 @@ def in_sync(job: JobFacts) -> float | None:
 
 
 def worst_dn(job: JobFacts, worst: str | None) -> str:
-    """The `worst_lane` of a job as it is shown; `?` where unknown, `-` where there is none yet."""
+    """Return the `worst_lane` of a job as shown; `?` if unknown, `-` if there is none yet."""
     if job.state is None or (job.report and not job.report.lanes and job.report.chunks_total):
         return "-"
     return UNKNOWN if worst is None else safe(worst, 40)
@@ -311,7 +311,7 @@ def worst_dn(job: JobFacts, worst: str | None) -> str:
 
 
 def what_is_wrong(job: JobFacts) -> str:
-    """The problem of a job in one sentence."""
+    """Return the problem of a job as one sentence."""
     if job.level in FAULTS:
         return safe(job.wrong or "a problem without a recorded reason", 400)
     if job.state is JobState.RUNNING:
@@ -320,7 +320,7 @@ def what_is_wrong(job: JobFacts) -> str:
 
 
 def what_is_safe(job: JobFacts) -> str:
-    """The next action that loses nothing, in one sentence."""
+    """Return the next action that loses nothing, as one sentence."""
     if job.safe:
         return safe(f"{job.safe} ({job.faults[0].code})" if job.faults else job.safe, TYPED)
     name = safe(job.name, 80)
@@ -338,9 +338,9 @@ def what_is_safe(job: JobFacts) -> str:
 
 
 def acts(job: JobFacts) -> list[str]:
-    """The safe act, then the act of each further fault, in the order of the faults.
+    """Return the safe action, then the action of each further fault, in the order of the faults.
 
-    An act is its fault's own: it does not fix another.
+    Each action resolves only its own fault.
     """
     others = dict.fromkeys(safe(f"{one.do} ({one.code})", TYPED) for one in job.faults[1:] if one.do)
     first = what_is_safe(job)
@@ -348,7 +348,7 @@ def acts(job: JobFacts) -> list[str]:
 
 
 def audit_lines(line: AuditLine) -> list[str]:
-    """One audit line in full."""
+    """Return one audit line in full."""
     said = [
         f"who     {safe(line.actor.text, 200)}",
         f"what    {safe(line.what, 200)}",

@@ -1,4 +1,4 @@
-"""A job lane by lane: rows, and the lines above and below them. Pure."""
+"""A job lane by lane: its rows, and the lines above and below them. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _WORDS = re.compile(r"\b(CRITICAL|FATAL|ERROR|WARN(?:ING)?)\b")
 
 
 def lane_columns(job: JobFacts | None) -> Sequence[Column]:
-    """The columns of a job's lanes; their table is one only where there are several."""
+    """Return the columns of a job's lanes; with the table's column only if there are several tables."""
     several = job is not None and job.report is not None and any(lane.label for lane in job.report.lanes)
     shown = LANE_COLUMNS if several else [column for column in LANE_COLUMNS if column.key != "table"]
     report = job.report if job else None
@@ -67,7 +67,7 @@ def lane_columns(job: JobFacts | None) -> Sequence[Column]:
 
 
 def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
-    """The DNs of a job, those in trouble first, then those that lag most, then the furthest behind."""
+    """Return the DNs of a job as rows: faulty ones first, then those that lag most, then the furthest behind."""
     lanes = job.report.lanes if job.report else ()
     found = [(lane, job.throughput.get(lane.name, LanePace())) for lane in lanes]
     found.sort(key=lambda each: (*_badness(*each), each[0].name))
@@ -84,7 +84,7 @@ def lane_rows(job: JobFacts, ascii_only: bool = False) -> list[Row]:
 
 
 def worst_lane(job: JobFacts) -> str | None:
-    """The DN that is in trouble or lags most; None where none is reported."""
+    """Return the DN with the worst fault or the highest lag; None if no DN is reported."""
     lanes = job.report.lanes if job.report else ()
     worst = min(
         lanes, key=lambda lane: (*_badness(lane, job.throughput.get(lane.name, LanePace())), lane.name), default=None
@@ -97,7 +97,7 @@ def _badness(lane: LaneReport, pace: LanePace) -> tuple[int, float, int]:
 
 
 def lane_level(lane: LaneReport) -> Level:
-    """The level of a DN."""
+    """Return the level of a DN."""
     if lane.error and not lane.retry:
         return Level.CRITICAL
     if lane.retry or is_stopped(lane):
@@ -106,19 +106,19 @@ def lane_level(lane: LaneReport) -> Level:
 
 
 def is_stopped(lane: LaneReport) -> bool:
-    """Whether its table has ended alone: it may be at its last known latest, and is not in sync all the same."""
+    """Return whether its table has stopped separately: even at the latest position it is then not in sync."""
     return lane.activity == _stopped()
 
 
 @cache
 def _stopped() -> str:
-    from slotkeeper.core.domain.lane import Activity  # the first frame is seen without it
+    from slotkeeper.core.domain.lane import Activity  # not needed for the first frame
 
     return Activity.STOPPED.value
 
 
 def speed(rate: float | None) -> str:
-    """A rate, with a decimal where it is small.
+    """Return a rate as text, with one decimal if it is small.
 
     >>> [speed(rate) for rate in (None, 0.0, 0.44, 9.96, 88.2, 48_200.0)]
     ['?', '0', '0.4', '10', '88', '48.2k']
@@ -144,7 +144,7 @@ def _order(lane: LaneReport, pace: LanePace) -> dict[str, float | None]:
 
 
 def _tints(lane: LaneReport, pace: LanePace, moves: bool) -> dict[str, str]:
-    """The colours of a DN's cells; all dim where no process of its job is known to be there."""
+    """Return the colors of a DN's cells; all dim if no process of its job is known to run."""
     if not moves:
         return dict.fromkeys(("dot", "doing", "bar", "lag", "rate", "spark"), "dim")
     role = dn_sign(lane_level(lane), True)[1]
@@ -153,8 +153,9 @@ def _tints(lane: LaneReport, pace: LanePace, moves: bool) -> dict[str, str]:
 
 
 def progress(lane: LaneReport, pace: LanePace, cells: int, ascii_only: bool) -> str:
-    """What is applied of what has waited since the DN was level with its source; "" where it has no backlog, or where
-    the moment at which it was level is not known.
+    """Return a bar of the applied share of the changes since the DN was last caught up.
+
+    "" if it has no backlog, or if that time is unknown.
     """
     waits = pace.lag is None or pace.lag >= LATE or lane_level(lane) is not Level.FINE
     return bar(pace.applied if waits else None, cells, ascii_only, up=False)
@@ -189,7 +190,7 @@ def _cells(lane: LaneReport, pace: LanePace, ascii_only: bool, moves: bool) -> d
 
 
 def since(job: JobFacts, now: datetime) -> str:
-    """The state, since when, and how long that is."""
+    """Return the state, since when, and for how long."""
     if job.state is None:
         return "never started"
     at = "" if job.since is None else f" since {clock(job.since)} ({age(job.since, now)})"
@@ -197,7 +198,7 @@ def since(job: JobFacts, now: datetime) -> str:
 
 
 def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
-    """How far and how fast: lag, rate, what was applied, the copy; without a process the last known, and how old."""
+    """Return lag, rate, applied events and the copy; without a process the last known figures and their age."""
     from statistics import median
 
     report = job.report
@@ -226,7 +227,7 @@ def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
 
 
 def copy_of(job: JobFacts) -> HowFar | None:
-    """How far a job's copy is, by its chunks, and the time left at its pace; None where none is under way."""
+    """Return the progress of a job's copy in chunks, with the remaining time; None without a copy."""
     report = job.report
     if report is None or report.lanes or not report.chunks_total:
         return None
@@ -234,14 +235,14 @@ def copy_of(job: JobFacts) -> HowFar | None:
     left = ""
     if job.rate and done and done < total:
         left = in_words(max(1.0, report.snapshot_rows / done * (total - done) / job.rate))
-    from slotkeeper.console.views.how_far import HowFar  # the first frame is seen without it
+    from slotkeeper.console.views.how_far import HowFar  # not needed for the first frame
 
     rate = "" if job.rate is None else f"{speed(job.rate)} rows/s"
     return HowFar("copy", done, total, "chunks copied", left, rate)
 
 
 def work(job: JobFacts) -> str:
-    """The shares of its busy time, and which side is the bottleneck."""
+    """Return how the job's lanes spend their time, and the bottleneck."""
     if job.busy is None:
         return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
     if job.last_known:
@@ -250,7 +251,7 @@ def work(job: JobFacts) -> str:
 
 
 def shares(busy: Busy) -> str:
-    """Shares of busy time.
+    """Return shares of working time as text.
 
     >>> from slotkeeper.console.monitor.rates import Busy
     >>> shares(Busy(0.714, 0.238, 0.048))
@@ -260,7 +261,7 @@ def shares(busy: Busy) -> str:
 
 
 def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
-    """The process and its history."""
+    """Return the process and its history."""
     where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
     parts = [where, f"wanted: {safe(job.wanted or '-', 10)}"]
     if job.alive and job.started_at is not None:
@@ -275,7 +276,7 @@ def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
 
 
 def host_line(job: JobFacts) -> str:
-    """What this host gave the job in the last 10 s; "" where its supervisor has measured nothing.
+    """Return this host's load and the job's resources in the last 10 s; "" if its supervisor has measured nothing.
 
     >>> from slotkeeper.core.domain.host import HostReport, HostShare
     >>> job = JobFacts("a", Level.FINE, JobState.RUNNING, alive=True)
@@ -299,7 +300,7 @@ def host_line(job: JobFacts) -> str:
 
 
 def counters(job: JobFacts) -> str:
-    """What the driver of this run has counted."""
+    """Return the counters of the driver in this run."""
     report = job.report if job.current else None
     if report is None:
         return "this run has not reported yet"
@@ -308,7 +309,7 @@ def counters(job: JobFacts) -> str:
 
 
 def next_risk(job: JobFacts, now: datetime) -> str:
-    """The next limit that it reaches, as far as the state store knows; the slot's expiry is on its screen."""
+    """Return the next limit that the job will reach, by the state store; slot expiry is on the slot's screen."""
     if job.state in (*RESETTABLE, JobState.PAUSED) or job.alive is False:
         still = "" if job.lag_seconds is None else f", unread for {seconds(job.lag_seconds)}"
         return f"next risk: no job reads its binlog{still}; {_meanwhile(job)}"
@@ -325,7 +326,7 @@ def _meanwhile(job: JobFacts) -> str:
 
 
 def proof(job: JobFacts, now: datetime) -> str:
-    """Whether its target is to be trusted: what the last comparison said, apart from the rows that are held now."""
+    """Return whether the target can be trusted: the last comparison, and quarantined rows separately."""
     from slotkeeper.core.domain.row_counts import in_a_phrase, rows_quarantined
 
     if not job.quarantined:
@@ -335,7 +336,7 @@ def proof(job: JobFacts, now: datetime) -> str:
 
 
 def lane_gtids(job: JobFacts | None, name: str | None) -> str:
-    """The GTIDs that are done at the position of the lane under the cursor; "" where its source has none."""
+    """Return the GTIDs applied at the position of the selected lane; "" if its source has none."""
     lanes = job.report.lanes if job and job.report else ()
     lane = next((one for one in lanes if one.name == name), None)
     if lane is None or not lane.gtids:
@@ -344,7 +345,7 @@ def lane_gtids(job: JobFacts | None, name: str | None) -> str:
 
 
 def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
-    """The problem that the DN under the cursor reports; "" without one."""
+    """Return the problem reported by the selected DN; "" if there is none."""
     lanes = job.report.lanes if job and job.report else ()
     lane = next((one for one in lanes if one.name == dn), None)
     if lane is None or not (lane.error or lane.retry or is_stopped(lane)):
@@ -363,7 +364,7 @@ def lane_trouble(job: JobFacts | None, dn: str | None) -> str:
 
 
 def line_level(line: str) -> Level:
-    """How bad a line of a log is, by the word that it carries.
+    """Return the severity of a log line, from the level it contains.
 
     >>> [line_level(line).name for line in ("02:28 ERROR gave up", "WARN slow", "INFO fine")]
     ['CRITICAL', 'WARNING', 'REST']
@@ -375,5 +376,5 @@ def line_level(line: str) -> Level:
 
 
 def log_lines(lines: Iterable[str]) -> list[tuple[Level, str]]:
-    """Lines of a log with their severities."""
+    """Return log lines with their severities."""
     return [(line_level(line), safe(line, 2_000)) for line in lines]

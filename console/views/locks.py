@@ -1,4 +1,4 @@
-"""Waiting and blocking: which sessions of jobs wait at a sink, and which sessions at a source wait for them. Pure."""
+"""Waiting and blocking: sessions of jobs that wait at a sink, and sessions at a source that wait for jobs. Pure."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ AnyWait = LockWait | SourceWait
 
 @dataclass(frozen=True, slots=True)
 class ServerWaits:
-    """The waits that one server or the report of one job shows; `fault` is why the server did not answer.
+    """The waits at one server, or in the report of one job; `fault` is the error if the server did not answer.
 
-    `hidden` is what the server does not show to the login; `at_source` whether it is a source; `name` is that
-    of a server that was asked itself.
+    `hidden` describes what the server does not show to the login; `at_source` is true for a source; `name` is the
+    name of a server that was queried itself.
     """
 
     place: str
@@ -50,7 +50,7 @@ class ServerWaits:
 
 
 def none_waits(seen: Sequence[ServerWaits] | None) -> str:
-    """What no waiting session means, by what the servers have said; None: they were not asked yet.
+    """Explain the absence of waiting sessions, from the servers' answers; None: they were not queried yet.
 
     >>> none_waits(None), none_waits([ServerWaits("sink m", fault="refused")]), none_waits([ServerWaits("sink m")])
     ('not asked yet', 'unknown: no server answered', 'no session of a job waits for a lock')
@@ -64,12 +64,12 @@ def none_waits(seen: Sequence[ServerWaits] | None) -> str:
 
 
 def tells(job: JobFacts) -> bool:
-    """Whether the driver of a job reports of its sessions now."""
+    """Return whether the driver of a job currently reports its sessions."""
     return job.report is not None and job.current and not job.last_known
 
 
 def of_reports(jobs: Iterable[JobFacts]) -> list[ServerWaits]:
-    """The waits that the reports of the jobs show."""
+    """Return the waits in the reports of the jobs."""
     known = [(one.name, one.report) for one in jobs if one.report is not None and tells(one)]
     found = []
     for name, report in known:
@@ -82,7 +82,7 @@ def of_reports(jobs: Iterable[JobFacts]) -> list[ServerWaits]:
 
 
 def lock_rows(seen: Iterable[ServerWaits], now: datetime) -> list[Row]:
-    """One row per session that waits, those first that wait longest."""
+    """Return one row per waiting session, the longest wait first."""
     found = [(one.place, wait) for one in seen for wait in one.waits]
     found.sort(key=lambda one: (one[1].since, _pid(one[1]) or 0))
     return [
@@ -95,7 +95,7 @@ def _pid(wait: AnyWait) -> int | None:
 
 
 def _source_row(place: str, wait: SourceWait, now: datetime) -> Row:
-    """A session at a source that waits: whom it waits for stands where a sink's blocker stands."""
+    """Return the row of a session that waits at a source; the columns of the blocker show what it waits for."""
     first, lasts = next(iter(wait.sessions), None), max(0.0, now.timestamp() - wait.since)
     jobs = ", ".join(safe(one, 40) for one in wait.jobs) or "no job"
     cells = {
@@ -129,27 +129,27 @@ def _row(place: str, wait: LockWait, now: datetime) -> Row:
 
 
 def row_key(place: str, wait: AnyWait) -> str:
-    """The same as long as one session waits."""
+    """Return a key that stays the same as long as the session waits."""
     return f"{place}\x1f{_pid(wait)}" + ("" if isinstance(wait, LockWait) else f"\x1f{wait.table}")
 
 
 def jobs_of(wait: AnyWait) -> tuple[str, ...]:
-    """The jobs that a wait is about."""
+    """Return the jobs affected by a wait."""
     return (wait.job,) if isinstance(wait, LockWait) else wait.jobs
 
 
 def thing_of(wait: AnyWait) -> str:
-    """What a wait is at."""
+    """Return the object of a wait."""
     return wait.thing if isinstance(wait, LockWait) else wait.table
 
 
 def wait_of(seen: Iterable[ServerWaits], key: str | None) -> AnyWait | None:
-    """The wait of a row."""
+    """Return the wait of a row."""
     return next((wait for one in seen for wait in one.waits if row_key(one.place, wait) == key), None)
 
 
 def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
-    """Who is in front, what is safe to do, and everybody in the queue."""
+    """Return the blocker, the safe action, and all sessions in the queue."""
     at = now.timestamp()
     if isinstance(wait, SourceWait):
         return [
@@ -167,15 +167,16 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
 
 
 def name_of(seen: Iterable[ServerWaits], key: str | None) -> str:
-    """The name of the server of a row; "" where only a report has told of it."""
+    """Return the name of the server of a row; "" if the wait is only known from a report."""
     return next((one.name for one in seen for wait in one.waits if row_key(one.place, wait) == key), "")
 
 
 def ends_at(wait: AnyWait | None) -> Blocker | None:
-    """The session that `locks end` could end for a wait.
+    """Return the session that `locks end` could end for a wait.
 
-    At a sink a client's that waits for no session and belongs to no job; at MySQL the DDL that waits, where sessions
-    wait after it: one of them may be a job's, which the server is asked right before.
+    At a sink, it is a client session that waits for no other and belongs to no job. At MySQL, it is a waiting DDL
+    statement with other sessions behind it: one of them may be a job's, which the server is queried for just before
+    it is ended.
     """
     found = None
     if isinstance(wait, LockWait):
@@ -186,7 +187,7 @@ def ends_at(wait: AnyWait | None) -> Blocker | None:
 
 
 def why_not(one: Blocker) -> str:
-    """Why a session in front cannot be ended by Slotkeeper; "" where only its server can tell."""
+    """Return the reason why Slotkeeper cannot end a blocking session; "" if only its server can decide."""
     if one.pid is None:
         return "it is a prepared transaction"
     if one.user == "":
@@ -199,7 +200,7 @@ def why_not(one: Blocker) -> str:
 
 
 def end_command(name: str, wait: AnyWait) -> str:
-    """The command that ends it, "" where none does."""
+    """Return the command that ends the session; "" if there is none."""
     one = ends_at(wait)
     if one is None or one.began is None:
         return ""
@@ -208,7 +209,7 @@ def end_command(name: str, wait: AnyWait) -> str:
 
 
 def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetime) -> list[tuple[Level, str]]:
-    """Who waits at the source for a slot, by the jobs' reports, each once."""
+    """Return the sessions that wait for a slot at the source, according to the jobs' reports, each once."""
     waits = {
         wait.key: wait
         for job in jobs
@@ -223,9 +224,9 @@ def blocking_lines(jobs: Iterable[JobFacts], table: str, slot: str, now: datetim
 
 
 def seen_lines(seen: Sequence[ServerWaits]) -> list[tuple[Level, str]]:
-    """A line for each server that could not be asked, and one for the others of its side."""
+    """Return a line for each server that could not be queried, and one line for the sinks that answered."""
     asked = [one for one in seen if not one.fault and not one.at_source]
-    lines = [  # with the sink's name where its error has it not
+    lines = [  # with the sink's name if its error does not contain it
         (Level.UNKNOWN, safe(one.fault if one.place in one.fault else f"{one.place}: {one.fault}", 400))
         for one in seen
         if one.fault
@@ -241,7 +242,7 @@ def seen_lines(seen: Sequence[ServerWaits]) -> list[tuple[Level, str]]:
 
 
 def source_line(one: ServerWaits) -> tuple[Level, str]:
-    """What a source says: who waits, else what is hidden, and only where nothing is, that no session waits."""
+    """Return a source's answer: the waits, otherwise what is hidden, otherwise that no session waits."""
     number = len(one.waits)
     if number:
         words = f"{many(number, 'session')} {'waits' if number == 1 else 'wait'} for slots or sessions of jobs"
@@ -252,12 +253,12 @@ def source_line(one: ServerWaits) -> tuple[Level, str]:
 
 
 def shown(text: str | None) -> str:
-    """The text, or that it is not shown to this login."""
+    """Return the text, or a note that it is hidden from this login."""
     return HIDDEN if text is None else safe(text, 63)
 
 
 def values(wait: LockWait, now: float) -> dict[str, object]:
-    """A wait as JSON; null is what this login is not shown."""
+    """Return a wait as JSON values; null means hidden from this login."""
     return {
         "pid": wait.pid,
         "session": wait.session,
@@ -275,7 +276,7 @@ def values(wait: LockWait, now: float) -> dict[str, object]:
 
 
 def source_values(wait: SourceWait, now: float) -> dict[str, object]:
-    """A wait at a source as JSON; null is what this login is not shown."""
+    """Return a wait at a source as JSON values; null means hidden from this login."""
     return {
         "what": wait.what,
         "table": wait.table,

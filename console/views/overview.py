@@ -1,6 +1,4 @@
-"""What all jobs together mean: how they stand, which targets are to be trusted, which side hurts, who
-is on it. Pure.
-"""
+"""Summaries of all jobs: states, trusted targets, bottlenecks, and users at work. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +14,13 @@ LATELY = timedelta(minutes=10)
 
 
 def at_work(local: Local, now: datetime) -> list[tuple[Level, str]]:
-    """A line on who is working on it and on the bottlenecks; none without either."""
+    """Return a line about users at work and bottlenecks; none if there are neither."""
     said = [*who_is_on_it(local, now), *sides(local.jobs)]
     return [(Level.WARNING, "   ".join(said))] if said else []
 
 
 def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
-    """Which targets can be trusted now, and how old the proof of it is."""
+    """Return which targets can be trusted now, and the age of the proof."""
     from slotkeeper.core.domain.row_counts import in_a_phrase
 
     started = [job for job in jobs if job.state not in (None, JobState.CANCELLED) and not job.queries]
@@ -45,14 +43,14 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
 
 
 def follows(job: JobFacts) -> bool:
-    """Whether the target equals its source but for lag and quarantined rows."""
+    """Return whether the target equals its source except for lag and quarantined rows."""
     if job.state is JobState.FINISHED:
         return True
     return job.state is JobState.RUNNING and (job.level is Level.FINE or job.follows_on or job.only_quarantined)
 
 
 def _apart(jobs: Sequence[JobFacts]) -> str:
-    """The rows that targets lack, with the jobs that hold them."""
+    """Return the number of rows that targets lack, with their jobs."""
     from slotkeeper.core.domain.row_counts import rows_quarantined
 
     some = [job for job in jobs if job.quarantined]
@@ -71,7 +69,7 @@ def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
 
 
 def sides(jobs: Iterable[JobFacts]) -> list[str]:
-    """The bottlenecks, each with the jobs that say so."""
+    """Return the bottlenecks, each with its jobs."""
     found: dict[str, list[JobFacts]] = {}
     for job in jobs:
         if job.alive and job.side and job.state is not JobState.PAUSED:
@@ -80,7 +78,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 
 
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
-    """Who else may change something now, a command at work, an unfinished reset, who did something in ten minutes."""
+    """Return armed consoles, a running command, an unfinished reset, and the last change of the last ten minutes."""
     said = [
         f"ARMED: {safe(one.who, 40)} at another console until {one.until:%H:%M}Z, because: {safe(one.reason, 40)}"
         for one in local.armed[:1]
@@ -105,7 +103,7 @@ def _some(jobs: Sequence[JobFacts]) -> str:
 
 
 def event_lines(local: Local, most: int) -> list[str]:
-    """What happened last, the newest first."""
+    """Return the latest events, newest first."""
     return [
         f"{one.at:%H:%M:%S}  {fit(safe(one.job, 24), 16)}  {safe(one.event, 20)}"
         + (f": {text}" if (text := safe(beside(one.event, one.text), 120)) else "")

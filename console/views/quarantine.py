@@ -1,6 +1,6 @@
-"""What is held in quarantine job by job: from what sinks have counted and jobs have reported to lines of text. Pure.
+"""The quarantines of all jobs: from the sinks' counts and the jobs' reports to lines of text. Pure.
 
-What the sink counts comes before what a job's last report says; where neither is known nothing is claimed.
+A sink's count takes precedence over a job's last report. If neither is known, nothing is shown.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Entries of one job that were held at the key press; with `every` not these, but whatever the job holds.
+    """Entries of one job that were quarantined at the key press; with `every`, all that it has when the action runs.
 
-    `number` is how many entries that is, `total` how many are held in all; None if that is not known. The two halves of
-    a changed key are two entries. `over` more were chosen and are held no more.
+    `number` is the number of chosen entries, `total` the number of all quarantined ones; None if unknown. The two
+    halves of a changed key are two entries. `over` more were chosen that are no longer quarantined.
     """
 
     job: str
@@ -65,11 +65,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class JobQuarantine:
-    """What is held for one job: `number` None where it cannot be told, `oldest` None where only a report says it.
+    """The quarantine of one job: `number` is None if unknown, `oldest` is None if only a report is known.
 
-    `spec` is None for a job that this configuration does not have; `fault` says why the sink could not be asked. Two
-    halves of a changed key are one row and two `entries`, which only the sink can count. `fullest` is the number of the
-    table that holds most: the limit is one of tables.
+    `spec` is None for a job that is not in this configuration; `fault` is the error if the sink could not be
+    queried. The two halves of a changed key are one row and two `entries`, which only the sink can count. `fullest`
+    is the number of rows of the table with most rows, because the limit applies to each table.
     """
 
     job: str
@@ -85,17 +85,17 @@ class JobQuarantine:
 
     @property
     def key(self) -> str:
-        """What tells it from every other one, and from errors."""
+        """A key that no other quarantine and no error has."""
         return f"quarantined\x1f{self.job}\x1f{'' if self.spec else self.sink}"
 
     @property
     def ack(self) -> str:
-        """What an acknowledgement is of: that number of rows; another number is news."""
+        """The key of an acknowledgement: it covers this number of rows only."""
         return f"{self.key}\x1f{self.number}"
 
     @property
     def limit(self) -> int | None:
-        """How many rows of a table may be held until the job stops; None where it stops at the first."""
+        """The number of quarantined rows of a table above which the job stops; None if it stops at the first."""
         return self.spec.sink_options.quarantine_limit if self.spec and self.spec.sink_options.quarantines else None
 
     @property
@@ -105,12 +105,12 @@ class JobQuarantine:
 
     @property
     def level(self) -> Level:
-        """A warning, near the limit critical; unknown where no server can tell."""
+        """The level: a warning, critical near the limit; unknown if no server could be queried."""
         return Level.UNKNOWN if self.number is None else fullness(self.fullest or self.number, self.limit)
 
     @property
     def text(self) -> str:
-        """The line."""
+        """The quarantine in one line."""
         if self.number is None:
             return f"rows in quarantine: {UNKNOWN}; {safe(self.fault, 300)}"
         if self.has_none:
@@ -124,12 +124,12 @@ class JobQuarantine:
 
     @property
     def choice(self) -> Choice:
-        """All of them."""
+        """The choice of all entries."""
         return Choice(self.job, (), self.entries, self.entries, every=True)
 
 
 def fullness(number: int, limit: int | None) -> Level:
-    """The level of `number` quarantined rows.
+    """Return the level of `number` quarantined rows.
 
     >>> [fullness(number, limit).name for number, limit in ((3, 100), (90, 100), (90, None))]
     ['WARNING', 'CRITICAL', 'WARNING']
@@ -138,7 +138,7 @@ def fullness(number: int, limit: int | None) -> Level:
 
 
 def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[JobQuarantine]:
-    """What is held, job by job, most first; those that may hold something and cannot be asked are there as unknown."""
+    """Return the quarantines by job, the largest first; those that could not be queried are included as unknown."""
     found = _counted(monitor.sinks.values(), jobs)
     counted = {one.sink for one in monitor.sinks.values() if one.at is not None}
     for facts in monitor.local.jobs:
@@ -157,7 +157,7 @@ def quarantine_of(monitor: MonitorState, jobs: Mapping[str, JobSpec]) -> list[Jo
 
 
 def _counted(sinks: Iterable[SinkSeen], jobs: Mapping[str, JobSpec]) -> dict[tuple[str, str], JobQuarantine]:
-    """What the sinks have counted, by job; slots of no job here under the name that their entries carry."""
+    """Return the sinks' counts by job. Slots of no configured job are under the job name in their entries."""
     owners = {(sink_of(job), place): job for job in jobs.values() for place in _places(job)}
     found: dict[tuple[str, str], JobQuarantine] = {}
     for seen in sinks:
@@ -182,25 +182,25 @@ def _places(job: JobSpec | None) -> tuple[Place, ...]:
 
 
 def places_of(one: JobQuarantine) -> tuple[Place, ...]:
-    """Where all entries of a job stand, held ones and others."""
+    """Return the source, table and slot of each channel whose entries belong to the job."""
     return tuple(dict.fromkeys((*one.places, *_places(one.spec))))
 
 
 def nothing_quarantined(job: str, spec: JobSpec | None, last: JobQuarantine | None) -> JobQuarantine:
-    """What to go by where a job is not among those that hold something: the configuration, else what was known last."""
+    """Return an empty quarantine for a job, from the configuration, otherwise from the last known one."""
     if spec is None and last is not None:
         return replace(last, number=0, oldest=None, entries=0)
     return JobQuarantine(job, 0, None, _places(spec), spec, sink_of(spec) if spec else "", entries=0)
 
 
 def asked_by(of: JobQuarantine, loaded: Loaded | None) -> JobSpec | None:
-    """The job whose sink is asked: its own, or for a job that is not configured here any job of that sink."""
+    """Return the job through which the sink is queried: its own, or any configured job of the same sink."""
     jobs = loaded.jobs.values() if loaded else ()
     return of.spec or next((job for job in jobs if sink_of(job) == of.sink), None)
 
 
 def wanted_of(of: JobQuarantine, every: bool, limit: int, before: int | None) -> Wanted:
-    """What to ask the sink for: one table where the job has one, else its slot."""
+    """Return the query for the sink: by table if the job has one, otherwise by slot."""
     places = places_of(of)
     states = () if every else (EntryState.QUARANTINED,)
     if not places:
@@ -210,13 +210,13 @@ def wanted_of(of: JobQuarantine, every: bool, limit: int, before: int | None) ->
 
 
 def only_of(of: JobQuarantine, entries: Iterable[QuarantineEntry]) -> list[QuarantineEntry]:
-    """Those of this job's tables: other jobs may have a slot of the same name."""
+    """Return the entries of this job's tables: other jobs can have a slot of the same name."""
     places = set(places_of(of))
     return [one for one in entries if not places or (one.source, one.source_table, one.slot) in places]
 
 
 def number_of(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> int:
-    """How many of these jobs need a user: they hold rows, and no user has acknowledged that number."""
+    """Return the number of jobs that need attention: with quarantined rows whose number is not acknowledged."""
     return sum(bool(one.number) and not is_quiet(acks.get(one.ack), now) for one in found)
 
 
@@ -224,7 +224,7 @@ def number_of(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: date
 
 
 def group_rows(found: Iterable[JobQuarantine], acks: Mapping[str, Ack], now: datetime) -> list[Row]:
-    """One row per job, in the columns of errors."""
+    """Return one row per job, in the columns of errors."""
     return [_group(one, is_quiet(acks.get(one.ack), now)) for one in found]
 
 
@@ -246,7 +246,7 @@ def _group(one: JobQuarantine, quiet: bool) -> Row:
 
 
 def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
-    """The quarantined rows of a job, what they mean, and the ways out."""
+    """Return the lines of a job's quarantine: the rows, their meaning, and the ways out."""
     said = [(one.level, labelled("Problem", one.text))]
     if one.fault and one.number is not None:
         said.append((Level.UNKNOWN, f"the sink could not be asked since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
@@ -259,12 +259,12 @@ def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
 
 
 def entry_columns(every: bool) -> tuple[Column, ...]:
-    """The columns of the list; what became of an entry is one of them where others than held ones are listed."""
+    """Return the columns of the list; with a state column if not only quarantined entries are listed."""
     return (*_COLUMNS[:3], _STATE, *_COLUMNS[3:]) if every else _COLUMNS
 
 
 def entry_rows(entries: Sequence[QuarantineEntry]) -> list[Row]:
-    """The entries, the newest first as they are read."""
+    """Return the entries as rows, newest first as they were read."""
     by_pair = {_half(one): one for one in entries if one.pair}
     return [_entry(one, by_pair.get(_half(one, other=True))) for one in entries]
 
@@ -291,29 +291,29 @@ def _entry(one: QuarantineEntry, other: QuarantineEntry | None) -> Row:
 
 
 def dn_words(one: QuarantineEntry) -> str:
-    """The DN, or `all` where a copy has read the table and not its DNs."""
+    """Return the DN, or `all` if a copy read the table as a whole."""
     return "all" if one.shard == EVERYWHERE else safe(one.shard, 40)
 
 
 def key_words(one: QuarantineEntry) -> str:
-    """The key as text; always shown."""
+    """Return the key as text, which is never masked."""
     return safe(", ".join(worded(value, False) for value in one.key), 300)
 
 
 def other_half(one: QuarantineEntry, entries: Iterable[QuarantineEntry]) -> QuarantineEntry | None:
-    """The other half of a changed key, where it is among these."""
+    """Return the other half of a changed key if it is among these entries."""
     wanted = _half(one, other=True)
     return next((each for each in entries if _half(each) == wanted), None) if one.pair else None
 
 
 def _half(one: QuarantineEntry, other: bool = False) -> tuple[str, ...]:
-    """What tells a half of a changed key from all others; of the other half where that is wanted."""
+    """Return the identity of a half of a changed key; with `other`, that of the other half."""
     old = (one.kind == "B") is not other
     return one.source, one.source_table, one.slot, one.pair, "old" if old else "new"
 
 
 def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: datetime) -> list[tuple[Level, str]]:
-    """What is wrong with a row, what a replay would do, what moves with it, where it comes from."""
+    """Return the lines of an entry: its problem, the effect of a replay, its other half, and its origin."""
     level = Level.WARNING if one.state is EntryState.QUARANTINED else Level.REST
     where = f"   {'constraint' if one.constraint else 'column'} {safe(one.where, 60)}" if one.where else ""
     lines = [(level, f"{safe(one.sqlstate, 10) or UNKNOWN}{where}   {safe(one.message, 500)}")]
@@ -336,7 +336,7 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
 
 
 def replay_words(one: QuarantineEntry) -> str:
-    """What a replay would do to an entry."""
+    """Describe the effect of a replay on an entry."""
     if one.state is not EntryState.QUARANTINED:
         return f"does nothing: it is {one.state.value}"
     target = safe(one.target, 60)
@@ -345,13 +345,14 @@ def replay_words(one: QuarantineEntry) -> str:
     return f"writes the row into {target} as the job does; a row that is still refused stays here"
 
 
-# -- one entry whole -------------------------------------------------------------------------------------------------
+# -- one entry in full
+# -----------------------------------------------------------------------------------------------
 
 VALUE_COLUMNS = (Column("mark", "", 1), Column("column", "COLUMN", 20), Column("value", "SOURCE TEXT", 0))
 
 
 def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
-    """The row by column, the column that the server named marked."""
+    """Return the row by column; the column that the server named is marked."""
     found = []
     for number, (name, value) in enumerate(one.values):
         is_it = name == one.column
@@ -361,17 +362,18 @@ def value_rows(one: QuarantineEntry, hidden: bool) -> list[Row]:
     return found
 
 
-# -- what was chosen -------------------------------------------------------------------------------------------------
+# -- chosen entries
+# --------------------------------------------------------------------------------------------------
 
 
 def choice_of(of: JobQuarantine, entries: Sequence[QuarantineEntry], ids: Collection[int]) -> Choice:
-    """The choice of these entries of a job."""
+    """Return the choice of these entries of a job."""
     chosen = [one for one in entries if one.id in ids]
     quarantined = [one.id for one in chosen if one.state is EntryState.QUARANTINED]
     return Choice(of.job, tuple(sorted(quarantined)), len(quarantined), of.entries, len(chosen) - len(quarantined))
 
 
 def as_it_is(choice: Choice, entry: QuarantineEntry) -> Choice:
-    """The same choice of one entry, which may be over by now."""
+    """Return the choice of one entry in its current state: it may no longer be quarantined."""
     quarantined = entry.state is EntryState.QUARANTINED
     return replace(choice, ids=(entry.id,) if quarantined else (), number=int(quarantined), over=int(not quarantined))

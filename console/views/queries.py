@@ -1,4 +1,4 @@
-"""What screens of jobs show of DataFrame queries, which run elsewhere and cannot be changed here. Pure."""
+"""DataFrame queries on the screens of jobs: they run elsewhere and cannot be changed from here. Pure."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Lines = list[tuple[Level, str]]
 
 
 def refusal(job: JobFacts) -> str:
-    """Why nothing can be done to a job: a query reads its slot; nothing where none does."""
+    """Return the reason why no action on a job is possible: a query reads its slot; "" if none does."""
     return f"a DataFrame query: {to_do(job)}" if job.queries else ""
 
 
 def to_do(job: JobFacts) -> str:
-    """Where to act on its queries: where the first running one says, else where one is started."""
+    """Return where to act on its queries: as the first running one reports, otherwise where to start one."""
     return next((one.to_do for one in job.queries.values() if one.lives), WHERE_TO_START)
 
 
 def now_of(job: JobFacts, now: datetime) -> dict[str, QuerySeen]:
-    """Its queries, with what they have said as old as it is by now."""
+    """Return its queries, with the ages of their reports updated to now."""
     return aged(job.queries, (elapsed(job.queries_at, now) if job.queries_at else None) or 0.0)
 
 
 def lines(job: JobFacts, now: datetime) -> Lines:
-    """What is known of a job's queries, and where to act on them."""
+    """Return the lines of a job's queries, with the place to act on them."""
     silent = safe(job.wrong.partition("; ")[0], 300)
     found: Lines = [(job.level, silent)] if job.level is Level.UNKNOWN else []
     for table, one in now_of(job, now).items():
@@ -42,7 +42,7 @@ def lines(job: JobFacts, now: datetime) -> Lines:
             (Level.FINE if one.lives else Level.REST, safe(f"{one.called} {lives}; not steered from here", 300)),
             (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
             *([(Level.REST, f"?      {one.unsaid}")] if one.unsaid else []),
-            (Level.FINE, f"do     {one.to_do}"),  # above what others have named, which may be long
+            (Level.FINE, f"do     {one.to_do}"),  # before texts from others, which can be long
             (Level.FINE, f"who    {safe(one.who, 300)}"),
             (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
         ]
@@ -50,7 +50,7 @@ def lines(job: JobFacts, now: datetime) -> Lines:
 
 
 def strip(job: JobFacts, now: datetime) -> Lines:
-    """The same in short, above its DNs."""
+    """Return a short form of the same, for the rows above its DNs."""
     state = job.state.value if job.state else UNKNOWN
     found: Lines = [
         (job.level, f"{job.level.value} {safe(job.name, 60)}  {state}, a DataFrame query; not steered from here")
@@ -61,24 +61,24 @@ def strip(job: JobFacts, now: datetime) -> Lines:
 
 
 def cells(job: JobFacts) -> dict[str, str]:
-    """What a table of jobs has of it: nothing is counted or timed here, so those cells have nothing to be known."""
+    """Return the cells of a table of jobs. Counts and times are `-`, because they are not measured on this host."""
     dns = [(behind, dn) for one in job.queries.values() for dn, behind in one.behind.items() if behind is not None]
     lives = any(one.lives for one in job.queries.values())
     worst = min((-behind, dn) for behind, dn in dns)[1] if dns and lives else UNKNOWN
     none = dict.fromkeys(("lag", "its", "rate", "sync", "events", "report", "up"), "-")
-    none |= {"spark": "a query", "wanted": "query"}  # what it is, also where the screen is small
+    none |= {"spark": "a query", "wanted": "query"}  # mark it as a query, also on a small screen
     places = sum(len(one.positions) for one in job.queries.values())
     there = {"worst": safe(worst, 40), "lanes": count(places), "alive": "yes" if lives else "no"}
     return {**none, **there, "wrong": safe(job.wrong, 200)}
 
 
 def dn_rows(job: JobFacts) -> list[Row]:
-    """Each DN that a query reads, as the rows of a job's lanes."""
+    """Return each DN that a query reads as a row like that of a job's lane."""
     found = []
     for table, one in job.queries.items():
         for dn, place in sorted(one.positions.items()):
             name = f"{table} {dn}" if len(job.queries) > 1 else dn
-            behind = one.behind.get(dn) if one.lives else None  # what it said when it ended: more lies there by now
+            behind = one.behind.get(dn) if one.lives else None  # a value from the end of the query is outdated
             level = Level.UNKNOWN if behind is None else Level.FINE
             unknown = dict.fromkeys(("lag", "rate", "spark", "registered", "eta", "commit"), "-")
             cells = {

@@ -1,7 +1,7 @@
-"""Options for each kind of trouble: what it means and what to do, the option that loses least first. Pure.
+"""Options for each kind of problem: its meaning and the actions, the option that loses least first. Pure.
 
-`slotkeeper.core.domain.start` has the names of trouble and their safe acts, `slotkeeper.core.judgement.servers` a
-server's rejections and their acts.
+`slotkeeper.core.domain.start` has the names of problems and their safe actions; `slotkeeper.core.judgement.servers`
+has the rejections of servers and their actions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.judgement.servers import UNKNOWN, Refusal, cause_of, filled
 
 
 class Loss(IntEnum):
-    """What an option loses; options are listed in this order."""
+    """The loss of an option; options are listed in this order."""
 
     NOTHING = 0
     TIME = 1
@@ -33,7 +33,7 @@ class Loss(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; `do` names its command, with JOB, TABLE and SLOT for the names."""
+    """One option; `do` contains its command, with the placeholders JOB, TABLE and SLOT."""
 
     do: str
     loses: Loss = Loss.NOTHING
@@ -47,7 +47,7 @@ class Remedy:
     means: str
     options: tuple[Option, ...]
     code: str = ""
-    """Of a server's rejection: SK- and four digits."""
+    """The code of a server's rejection: SK- and four digits."""
 
 
 _SNAPSHOT = Option("`slotkeeper slots reset TABLE SLOT --to snapshot`", Loss.TIME)
@@ -220,7 +220,7 @@ UNKNOWN_KIND = Remedy(
 )
 
 _THEN = dict.fromkeys(("SK-11", "SK-15", "SK-16", "SK-18"), _START)
-"""The option after an act: start a job that has ended; any other job retries automatically."""
+"""The option after the action: start a job that has ended; any other job retries automatically."""
 _CRASHES = ("SIG", "exit ", "gone")
 _BY_WORDS = (
     (r"reset \S+ of slot .* is unfinished", _RESET),
@@ -275,7 +275,7 @@ def ranked(options: tuple[Option, ...]) -> tuple[Option, ...]:
 
 
 def with_act(do: str, known: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Return the judgement's act with its loss, then the known options without a shorter form of the act's reset.
+    """Return the fault's own action with its loss, then the known options, except a shorter form of its reset.
 
     >>> [one.loses for one in with_act("`slots reset t s --to snapshot --on-existing replace`", (_SNAPSHOT,))]
     [<Loss.TIME: 1>]

@@ -1,6 +1,6 @@
-"""Rows and columns of text, filters, order, bars, and the words for numbers and times: what all screens share. Pure.
+"""The basis of all screens: rows and columns of text, filters, order, bars, and texts for numbers and times. Pure.
 
-Unknown is `?`, never 0; ages and durations carry units. Sorting is stable, and what is unknown is last in both
+Unknown is `?`, never 0. Ages and durations carry units. Sorting is stable; unknown values are last in both
 directions.
 """
 
@@ -19,25 +19,26 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
 
 TYPED = 4_000
-"""Characters of what is shown to be typed: cut it is of no use."""
+"""The limit of a text with commands to type: a truncated command is useless."""
 UNKNOWN = "?"
 NARROW, WIDE, WIDEST = 80, 100, 112
 STALE_SECONDS = 6.0
 T = TypeVar("T")
 LEAST_ROOM = 10
-"""What a flexible column has at least."""
+"""The minimum width of a flexible column."""
 MOST_ROOM = 24
-"""And at most, where another column grows."""
+"""Its maximum width if another column grows."""
 WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.FINE, Level.REST)
 FAULTS = (Level.CRITICAL, Level.WARNING, Level.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `width` 0 takes what is left, `least` is the terminal width from which on it is shown.
+    """A column; `width` 0 takes the remaining width, `least` is the terminal width from which it is shown.
 
-    `whole` is its label where all columns have room for it. One that `grows` takes what the flexible one needs not.
-    A `name` that is too long is cut in its middle: names of one house differ at their ends.
+    `whole` is its full label, used if all columns have room. A column that `grows` takes the width that the flexible
+    one does not need. A `name` that is too long is truncated in its middle, because related names often differ at
+    their ends.
     """
 
     key: str
@@ -53,8 +54,7 @@ class Column:
 def named_by(
     columns: Iterable[Column], units: Collection[str], places: Collection[str] = (), parts: Collection[str] = ()
 ) -> list[Column]:
-    """The columns with what is behind, where it is and what a lane reads called as sources do; neutrally where they
-    differ.
+    """Return the columns with the sources' terms for lag, position and lane; with neutral terms if they differ.
 
     >>> [one.label for one in named_by([Column("behind", "BEHIND", 7)], {"commits"})]
     ['COMMITS']
@@ -81,7 +81,7 @@ _OF_PARTS = ("dn", "dns", "worst")
 
 
 def part_of(parts: Collection[str]) -> str:
-    """What a lane reads, as the sources call it; neutrally where they differ, or none has told it.
+    """Return the sources' term for the part that a lane reads; a neutral one if they differ or none was reported.
 
     >>> part_of({"stream"}), part_of({"DN", "stream"})
     ('stream', 'lane')
@@ -90,7 +90,7 @@ def part_of(parts: Collection[str]) -> str:
 
 
 class Later(Mapping[str, T]):
-    """A mapping that is made at its first use: rows that are not seen cost next to nothing.
+    """A mapping that is created at its first use, so that rows that are not visible cost almost nothing.
 
     >>> Later(lambda: {"a": 1})["a"]
     1
@@ -121,8 +121,8 @@ class Later(Mapping[str, T]):
 class Row:
     """One row: a text per column key; `level` is its severity, also shown as a glyph in the column `mark`.
 
-    `order` holds what a column is sorted by where its text does not sort as it should; None there is unknown. `tints`
-    holds the role of a column's colour where it is not that of the severity.
+    `order` has the sort value of columns that do not sort by their text; None means unknown. `tints` has the color
+    role of columns whose color is not that of the severity.
     """
 
     key: str
@@ -138,19 +138,19 @@ class Row:
 
 
 def rank(level: Level) -> int:
-    """The place of a severity, the worst first."""
+    """Return the sort rank of a severity, the worst first."""
     return WORST_FIRST.index(level)
 
 
 def columns_for(
     columns: Iterable[Column], width: int, wide: bool = False, in_full: bool = True, sides: int = 0
 ) -> tuple[Column, ...]:
-    """The columns that a terminal of that width shows, with the room that is left given to the flexible one.
+    """Return the columns that a terminal of that width shows; the flexible one gets the remaining width.
 
     `sides` are the cells that a frame takes.
 
-    `wide` shows those too that this width hides. What does not fit is dropped from the right, never the flexible one.
-    `in_full`: labels are whole where there is room for that.
+    `wide` includes columns hidden at this width. Columns that do not fit are dropped from the right, never the
+    flexible one. With `in_full`, labels are complete if there is room.
 
     >>> [(c.key, c.width) for c in columns_for([Column("a", "", 4), Column("b", "", 0)], 20)]
     [('a', 4), ('b', 14)]
@@ -181,7 +181,7 @@ def _least(columns: Iterable[Column]) -> int:
 
 
 def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
-    """The rows that a filter leaves: a regular expression, or a plain text where it is none; `!` in front inverts.
+    """Return the rows that match a regular expression, or plain text if it is none; a leading `!` inverts it.
 
     >>> rows = [Row("a", Level.FINE, {"job": "orders"}), Row("b", Level.CRITICAL, {"job": "stock"})]
     >>> [[row.key for row in kept(rows, *how)] for how in (("ord", False), ("!ord", False), ("", True), ("[", False))]
@@ -199,11 +199,12 @@ def kept(rows: Sequence[Row], wanted: str, faults_only: bool) -> list[Row]:
     return [row for row in left if (pattern.search(row.text) is None) is inverted]
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
+# -- texts
+# -----------------------------------------------------------------------------------------------------------
 
 
 def age(at: datetime | None, now: datetime) -> str:
-    """How long ago, with its unit; unknown where the moment is ahead of the clock.
+    """Return the age with its unit; `?` if the time is in the future.
 
     >>> age(None, datetime(2026, 1, 1)), age(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 4))
     ('?', '4s')
@@ -213,12 +214,12 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration, with its unit."""
+    """Return a duration with its unit."""
     return UNKNOWN if value is None else in_words(max(0.0, value))
 
 
 def count(value: int | None) -> str:
-    """A number in at most six characters.
+    """Return a number in at most six characters.
 
     >>> [count(n) for n in (None, 0, 999, 12_345, 121_100, 12_403_118, 7_000_000_000)]
     ['?', '0', '999', '12.3k', '121.1k', '12.4M', '7.0G']
@@ -236,7 +237,7 @@ def count(value: int | None) -> str:
 
 
 def clock(at: datetime | None) -> str:
-    """A moment as UTC clock time.
+    """Return a time as UTC date and time of day.
 
     >>> clock(datetime(2026, 11, 21, 3, 23, 15))
     '11-21 03:23:15'
@@ -245,12 +246,12 @@ def clock(at: datetime | None) -> str:
 
 
 def yes(value: bool | None) -> str:
-    """yes, no or unknown."""
+    """Return yes, no or `?`."""
     return UNKNOWN if value is None else "yes" if value else "no"
 
 
 def short(text: str, most: int) -> str:
-    """The text, or its beginning and two dots.
+    """Return the text, or its beginning and two dots.
 
     >>> short("orders", 6), short("orders", 5)
     ('orders', 'ord..')
@@ -259,7 +260,7 @@ def short(text: str, most: int) -> str:
 
 
 def both_ends(name: str, most: int) -> str:
-    """A name in at most `most` cells: its beginning, two dots and its end, where it is cut.
+    """Return a name in at most `most` cells; a truncated one keeps its beginning and its end, with two dots between.
 
     >>> both_ends("orders", 6), both_ends("warehouse_orders_eu_rt_17", 16), both_ends("ab\u4e2d\u6587\u4e2d\u6587cd", 8)
     ('orders', 'warehou..u_rt_17', 'ab..cd')
@@ -273,21 +274,21 @@ def both_ends(name: str, most: int) -> str:
 
 
 def _at_most(text: str, room: int) -> str:
-    """The beginning of a text that fits."""
+    """Return the beginning of a text that fits."""
     while width_of(text) > room:
         text = text[: min(len(text) - 1, room)]
     return text
 
 
 def width_of(text: str) -> int:
-    """How many cells a text takes: two for a wide character, none for a mark upon another (UAX 11)."""
+    """Return the number of cells of a text: two for a wide character, none for a combining mark (UAX 11)."""
     if text.isascii():
         return len(text)
     return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in text if not unicodedata.combining(one))
 
 
 def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) -> str:
-    """The text as this terminal shows it in exactly `cells` cells; what is too long is cut, and has two dots there.
+    """Return the text in exactly `cells` cells of this terminal. A long text is truncated and ends with two dots.
 
     >>> fit("dn", 4), fit("dn", 4, right=True), fit("orders", 5), fit("\u4e2d\u6587", 5)
     ('dn  ', '  dn', 'ord..', '\u4e2d\u6587 ')
@@ -299,7 +300,7 @@ def fit(text: str, cells: int, right: bool = False, ascii_only: bool = False) ->
 
 
 def plain(text: str, ascii_only: bool) -> str:
-    """The text in characters that the terminal can show.
+    """Return the text in characters that the terminal can show.
 
     >>> plain("a\u2500b", True)
     'a\\\\u2500b'
@@ -308,7 +309,7 @@ def plain(text: str, ascii_only: bool) -> str:
 
 
 def beside(event: str, text: str) -> str:
-    """What an event's text says beyond its name, behind which it stands.
+    """Return an event's text without a repetition of its name, after which it is shown.
 
     >>> beside("driver started", "driver started, pid 7"), beside("failed", "SLOT LOST"), beside("stopped", "stopped")
     ('pid 7', 'SLOT LOST', '')
@@ -318,18 +319,18 @@ def beside(event: str, text: str) -> str:
 
 _UNTOLD = ("", "-", UNKNOWN)
 CALM_SECONDS = 3.0
-"""For so long after a key rows do not change places: they must not move under the finger."""
+"""Seconds after a key press in which rows do not move, so that the next key does not hit another row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By the column of that key; by "" as the rows come, which is the worst first."""
+    """The order by a column's key; "" for the usual order, which is worst first."""
 
     column: str = ""
     reverse: bool = False
 
     def title(self, columns: Sequence[Column], usual: str) -> str:
-        """What a title says of it.
+        """Return the order as a table's title shows it.
 
         >>> Order("lag", True).title([Column("lag", "LAG", 4)], "worst first"), Order().title([], "worst first")
         ('sort LAG v', 'worst first')
@@ -341,7 +342,7 @@ class Order:
 
 
 def following(order: Order, columns: Sequence[Column]) -> Order:
-    """The next column from left to right, numbers the largest first; after the last one the usual order again.
+    """Return the order by the next column to the right, numbers descending; after the last one the usual order.
 
     >>> columns = [Column("mark", "", 1), Column("job", "JOB", 8), Column("lag", "LAG", 4, right=True)]
     >>> one = following(Order(), columns)
@@ -355,12 +356,12 @@ def following(order: Order, columns: Sequence[Column]) -> Order:
 
 
 def turned(order: Order) -> Order:
-    """The other way round."""
+    """Return the reversed order."""
     return replace(order, reverse=not order.reverse)
 
 
 def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
-    """The rows in that order.
+    """Return the rows in that order.
 
     >>> rows = [Row(name, "", {"n": shown}) for name, shown in (("a", "?"), ("b", "9"), ("c", "10"), ("d", "9"))]
     >>> [[row.key for row in ordered(rows, Order("n", way))] for way in (False, True)]
@@ -380,7 +381,7 @@ def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
 
 
 def calmly(rows: Sequence[Row], shown: Sequence[str]) -> list[Row]:
-    """The rows in the order in which they are shown already; new ones come last.
+    """Return the rows in the order in which they are already shown; new ones come last.
 
     >>> rows = [Row(name, "", {}) for name in "dcba"]
     >>> [row.key for row in calmly(rows, ["a", "x", "b"])]
@@ -404,14 +405,14 @@ def _value(row: Row, column: str) -> tuple[int, float, str] | None:
 
 
 BARS, ASCII_BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "_.123456"
-"""In ASCII a digit is how many digits the rate has, which needs no key to be read; less than one a second is a dot."""
+"""In ASCII, a digit is the number of digits of the rate, which needs no legend; less than one per second is a dot."""
 _FULL, _EMPTY = "\u2588", "\u2591"
 
 
 def bar(share: float | None, cells: int = 8, ascii_only: bool = True, up: bool = True) -> str:
-    """The share of 1 as full cells, then empty ones; "" where it is unknown.
+    """Return a share of 1 as full cells, then empty ones; "" if it is unknown.
 
-    `up` rounds to the next cell, so that something is never nothing; without it only what is complete is full.
+    `up` rounds up, so that a small share is visible; otherwise only a complete share is full.
 
     >>> [bar(share) for share in (1.0, 0.425, 0.001, 0.0, None)]
     ['########', '####....', '#.......', '........', '']
@@ -427,7 +428,7 @@ def bar(share: float | None, cells: int = 8, ascii_only: bool = True, up: bool =
 
 
 def bars(values: Iterable[float | None], ascii_only: bool = False) -> str:
-    """A sparkline of events per second on a scale that is always the same: nothing, then a glyph for each power of ten.
+    """Return a sparkline of events per second on a fixed scale: zero, then a glyph for each power of ten.
 
     >>> bars([None, 0, 0.4, 5, 50, 500, 5_000, 50_000, 500_000])
     '?\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588'

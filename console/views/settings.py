@@ -1,7 +1,7 @@
-"""What a person has chosen for the console, as values and as the JSON of its file. Pure.
+"""The user's settings of the console, as values and as the JSON of their file. Pure.
 
-A file that another version wrote may have keys that this one does not know: they stay. A value of another kind than the
-console writes makes the whole file one that is not used, so that nothing of it is half believed.
+A file written by another version may have unknown keys, which are preserved. If a value has a type that the console
+does not write, the whole file is ignored, so that it is never used in part.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from slotkeeper.console.views.fitting import Chosen
 from slotkeeper.console.views.rows import Order
 
 MOST = 65_536
-"""Bytes of a settings file at most."""
+"""The maximum size of a settings file in bytes."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
-"""A theme, a screen or a column: what is shown on a screen is never what somebody else wrote."""
+"""A theme, a screen or a column. The pattern ensures that arbitrary text of a file never reaches a screen."""
 _MOST_NAMES = 100
 
 
 @dataclass(slots=True)
 class Settings:
-    """`theme` without its prefix, `span` of graphs and `window` of errors in seconds; "" and 0 are not chosen.
+    """`theme` without its prefix, `span` of graphs and `window` of errors in seconds; "" and 0 mean not set.
 
-    `columns` and `orders` are by the name of a screen's class.
+    The keys of `columns` and `orders` are names of screen classes.
     """
 
     theme: str = ""
@@ -37,9 +37,9 @@ class Settings:
 
 
 def raw_from(text: bytes) -> dict[str, Any]:
-    """The file's object; raises ValueError where it is none."""
+    """Return the file's JSON object. Raises ValueError if it is not an object."""
     try:
-        found = json.loads(text)  # UnicodeDecodeError is a ValueError, too
+        found = json.loads(text)  # UnicodeDecodeError is also a ValueError
     except RecursionError:
         raise ValueError("nested too deep") from None
     if not isinstance(found, dict):
@@ -48,7 +48,7 @@ def raw_from(text: bytes) -> dict[str, Any]:
 
 
 def settings_from(raw: Mapping[str, Any]) -> Settings:
-    """The settings of a file's object; raises ValueError where one is not as the console writes it.
+    """Return the settings in a file's object. Raises ValueError if one has a form that the console does not write.
 
     >>> settings_from({"theme": "light", "orders": {"JobsScreen": {"column": "lag", "reverse": True}}}).orders
     {'JobsScreen': Order(column='lag', reverse=True)}
@@ -63,7 +63,7 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
 
 
 def put(raw: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
-    """Set one value of a file's object and leave the others; None takes it away.
+    """Set one value of a file's object and preserve the others; None removes it.
 
     >>> raw = {"orders": {"a": 1}}
     >>> put(raw, ("orders", "b"), 2); put(raw, ("orders", "a"), None); raw
@@ -79,7 +79,7 @@ def put(raw: dict[str, Any], keys: tuple[str, ...], value: object) -> None:
 
 
 def plain_of(value: object) -> object:
-    """A value as it stands in the file; None for one that is as if nothing was chosen."""
+    """Return a value in the form of the file; None for the default."""
     if isinstance(value, Chosen):
         return {"shown": sorted(value.shown), "hidden": sorted(value.hidden)}
     if isinstance(value, Order):
@@ -88,7 +88,7 @@ def plain_of(value: object) -> object:
 
 
 def text_of(raw: Mapping[str, Any]) -> bytes:
-    """The file's text."""
+    """Return the file's text."""
     return (json.dumps(raw, indent=2, sort_keys=True) + "\n").encode()
 
 

@@ -1,6 +1,7 @@
-"""The signs of states and severities, in UTF-8 and in ASCII, the role of the colour beside each, durations. Pure.
+"""The signs of states and severities, in UTF-8 and in ASCII, with the color role of each; durations. Pure.
 
-The one home of both: a colour never stands without its sign, so that nothing is lost without colour.
+Colors are defined here with their signs. A color is never used without its sign, so that no information depends on
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS
 
 Parts = list[tuple[str, str]]
-"""Text as (words, role of `slotkeeper.console.tui.theme`) from left to right; "" is a role of its own."""
+"""Text as (text, role of `slotkeeper.console.tui.theme`) from left to right; "" is the default role."""
 OK, WARNING, FAILED, MOVES, COPIES, NONE = "\u2714", "\u25b2", "\u2716", "\u25cf", "\u25d0", "\u2013"
 _ASCII = {OK: "ok", WARNING: "!", FAILED: "x", MOVES: "*", COPIES: "~", NONE: "-"}
 ROLES = {
@@ -25,23 +26,23 @@ ROLES = {
     Level.BUSY: "busy",
     Level.REST: "rest",
 }
-"""The colour of a severity; what is fine has none."""
+"""The color roles of severities; FINE has none."""
 _MARKS = {Level.CRITICAL: FAILED, Level.WARNING: WARNING, Level.BUSY: COPIES, Level.REST: NONE}
 _DN_ROLES = {MOVES: "ok", COPIES: "busy", WARNING: "warn", FAILED: "crit", NONE: "rest", "?": "unknown"}
 _DN_ROLES |= {_ASCII[sign]: role for sign, role in _DN_ROLES.items() if sign in _ASCII}
 HEAT, ASCII_HEAT = "\u2581\u2584\u2588", ".o#"
-"""A DN that follows, one that lags, and one that lags much: the higher the later, so that it is read without colour."""
+"""A DN that is current, one that lags, and one that lags much: higher means later, which is readable without color."""
 _HEAT_ROLES = dict(zip(HEAT + ASCII_HEAT, ("ok", "warn", "crit") * 2, strict=True)) | dict.fromkeys("\u00b7-", "dim")
 SIGNS = "signs"
-"""The tint of a cell whose signs have a colour each."""
+"""The tint of a cell in which each sign has its own color."""
 LATE, MUCH = BEHIND_SECONDS, 60.0
-"""Seconds of lag from which on a DN is late, and very late."""
+"""Seconds of lag from which a DN is late, and very late."""
 MANY = 17
-"""From this number of DNs on a heat strip replaces their signs."""
+"""The number of DNs from which a heat strip replaces their signs."""
 
 
 def sign(one: str, ascii_only: bool) -> str:
-    """A sign as this terminal draws it.
+    """Return a sign as this terminal draws it.
 
     >>> sign(OK, True), sign(FAILED, True), sign(MOVES, False) == MOVES
     ('ok', 'x', True)
@@ -50,7 +51,7 @@ def sign(one: str, ascii_only: bool) -> str:
 
 
 def mark(level: Level, ascii_only: bool) -> str:
-    """The sign of a severity in one cell; blank for what is fine.
+    """Return the sign of a severity in one cell; blank for FINE.
 
     >>> [mark(level, True) for level in (Level.CRITICAL, Level.WARNING, Level.UNKNOWN, Level.BUSY, Level.REST)]
     ['x', '!', '?', '~', '-']
@@ -59,7 +60,7 @@ def mark(level: Level, ascii_only: bool) -> str:
 
 
 def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:
-    """The sign of a DN that streams, or of what prevents it, and its colour.
+    """Return the sign of a streaming DN, or of the severity that prevents it, and its color role.
 
     >>> dn_sign(Level.FINE, True), dn_sign(Level.CRITICAL, True), dn_sign(Level.UNKNOWN, True)
     (('*', 'ok'), ('x', 'crit'), ('?', 'unknown'))
@@ -69,7 +70,7 @@ def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:
 
 
 def verdict_sign(level: Level, ascii_only: bool) -> tuple[str, str, str]:
-    """The sign of a verdict, the role it stands in, and that of the words behind it.
+    """Return the sign of a verdict, its role, and the role of the text after it.
 
     >>> verdict_sign(Level.FINE, True), verdict_sign(Level.WARNING, True), verdict_sign(Level.REST, True)
     (('ok', 'ok-sign', 'ok'), ('!', 'warn-sign', 'warn'), ('-', 'rest-sign', 'rest'))
@@ -81,7 +82,7 @@ def verdict_sign(level: Level, ascii_only: bool) -> tuple[str, str, str]:
 
 
 def state_role(job: JobFacts) -> str:
-    """The colour of a job's state: that of its fault, else what it does.
+    """Return the color role of a job's state: that of its fault, otherwise that of its activity.
 
     >>> [state_role(JobFacts("a", Level.FINE, state)) for state in (JobState.RUNNING, JobState.SNAPSHOT, None)]
     ['ok', 'busy', 'rest']
@@ -94,7 +95,7 @@ def state_role(job: JobFacts) -> str:
 
 
 def lag_role(lag: float | None) -> str:
-    """The colour of a lag by the two thresholds.
+    """Return the color role of a lag, by the two thresholds.
 
     >>> [lag_role(lag) for lag in (None, 0.4, 10.0, 61.0)]
     ['', '', 'warn', 'crit']
@@ -105,7 +106,7 @@ def lag_role(lag: float | None) -> str:
 
 
 def heat(lags: Sequence[float | None], cells: int, ascii_only: bool) -> str:
-    """A cell for each DN in its order, by its lag; where there are more than cells, the worst of those that share one.
+    """Return a cell per DN in their order, by its lag; if several DNs share a cell, the worst lag.
 
     >>> heat([0.1, 12.0, 90.0, None], 4, True), heat([0.1, 12.0, 90.0, 0.2], 2, True)
     ('.o#?', 'o#')
@@ -124,7 +125,7 @@ def heat(lags: Sequence[float | None], cells: int, ascii_only: bool) -> str:
 
 
 def coloured(text: str) -> Parts:
-    """Signs of DNs, or a heat strip, each in its colour, up to the first blank; what follows is plain.
+    """Return signs of DNs, or a heat strip, each in its color, up to the first space; the rest has no color.
 
     >>> coloured("**x* 3/4")
     [('**', 'ok'), ('x', 'crit'), ('*', 'ok'), (' 3/4', '')]
@@ -135,7 +136,7 @@ def coloured(text: str) -> Parts:
 
 
 def joined(parts: Iterable[tuple[str, str]]) -> Parts:
-    """The same, neighbours of one role as one part.
+    """Return the parts, with adjacent ones of the same role joined.
 
     >>> joined([("a", ""), ("", "crit"), ("b", ""), ("c", "warn")])
     [('ab', ''), ('c', 'warn')]
@@ -150,7 +151,7 @@ def joined(parts: Iterable[tuple[str, str]]) -> Parts:
 
 
 def span(seconds: float | None, ascii_only: bool = True) -> str:
-    """A duration in its two largest units, apart from each other; what is short with a decimal.
+    """Return a duration in its two largest units; a short one with a decimal.
 
     >>> [span(one) for one in (None, 0.44, 12.2, 91, 10_920, 100_000)]
     ['-', '0.4 s', '12 s', '1 m 31 s', '3 h 2 m', '1 d 3 h']
@@ -167,7 +168,7 @@ def span(seconds: float | None, ascii_only: bool = True) -> str:
 
 
 def since(at: datetime | None, now: datetime, ascii_only: bool = True) -> str:
-    """How long ago, in its largest unit.
+    """Return the age in its largest unit.
 
     >>> since(datetime(2026, 1, 1), datetime(2026, 1, 1, 2, 5)), since(None, datetime(2026, 1, 1))
     ('2 h ago', '-')
@@ -180,7 +181,7 @@ def since(at: datetime | None, now: datetime, ascii_only: bool = True) -> str:
 
 
 def unrecorded(spark: str, ascii_only: bool) -> str:
-    """A sparkline whose unknown moments are dots, or blank in ASCII: no wall of question marks.
+    """Return a sparkline with its unknown values as dots, or blank in ASCII, instead of question marks.
 
     >>> unrecorded("??_1", True)
     '  _1'

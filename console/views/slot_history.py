@@ -1,6 +1,6 @@
-"""Pure functions on what else is known of a slot: its job's state, an unfinished reset, what was done to it, raw SQL.
+"""Additional facts about a slot: its job's state, an unfinished reset, its changes, and raw SQL. Pure.
 
-All of it is from this machine's own records and the last look: no question to anybody.
+All of it comes from this host's own records and the last poll; no server is queried.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GUARDLESS = "SQL, as the last resort: it bypasses every guard: no lease, no plan
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
-    """The owner of a slot and the state of that job.
+    """Return the owner of a slot and the state of that job.
 
     >>> holder(None, {}), holder("orders_rt", {})
     ('external', 'job ?')
@@ -53,7 +53,7 @@ def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
 
 
 def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, str]:
-    """The same in a sentence."""
+    """Return the same as a sentence, with its level."""
     if slot.job is None:
         return Level.FINE, "read by no job of this configuration: who reads it is not known here"
     facts, name = jobs.get(slot.job), safe(slot.job, 60)
@@ -65,12 +65,12 @@ def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, st
 
 
 def jobs_of(local: Local) -> dict[str, JobFacts]:
-    """The jobs by name."""
+    """Return the jobs by name."""
     return {one.name: one for one in local.jobs}
 
 
 def is_lost(table: str, slot: SlotView, jobs: Mapping[str, JobFacts]) -> bool:
-    """Whether its job has ended because the server had dropped what this slot had not read."""
+    """Return whether its job has ended because the server had dropped changes that this slot had not read."""
     job = jobs.get(slot.job or "")
     if job is None:
         return False
@@ -80,7 +80,7 @@ def is_lost(table: str, slot: SlotView, jobs: Mapping[str, JobFacts]) -> bool:
 
 
 def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
-    """A reset of this slot that a crash left behind; a damaged mark may be of any slot."""
+    """Return a reset of this slot that a crash left unfinished; a damaged marker can be of any slot."""
     for one in local.open_resets:
         if (one.table, one.slot) in ((table, slot), (UNKNOWN, UNKNOWN)):
             return one
@@ -88,20 +88,20 @@ def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
 
 
 def open_reset_line(one: OpenReset, table: str, slot: str) -> str:
-    """The next action on an unfinished reset."""
+    """Return the next action on an unfinished reset."""
     place = typed(table, slot)
     which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
     return f"{which} is unfinished ({safe(one.id, 60)}): `slotkeeper slots reset --resume {place}`"
 
 
 def done_to(lines: Iterable[AuditLine], table: str, slot: str) -> list[AuditLine]:
-    """The audit lines about a slot, in their order."""
+    """Return the audit lines about a slot, in their order."""
     return [one for one in lines if {table, slot} <= set(one.what.split())]
 
 
 def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) -> str:
-    """The last change of a slot that was made from this host."""
-    from slotkeeper.core.domain.audit import Phase  # the first frame is seen without it
+    """Return the last change of a slot made from this host."""
+    from slotkeeper.core.domain.audit import Phase  # not needed for the first frame
 
     found = done_to(lines, table, slot)
     if not found:
@@ -115,12 +115,12 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
 
 
 def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str | None) -> list[str]:
-    """The raw SQL to list a slot's points, and to register again what is registered on one DN."""
+    """Return the raw SQL to list a slot's points, and to register one DN's current positions again."""
     one = next((each for each in slot.shards if each.shard == shard), slot.shards[0] if slot.shards else None)
     register: list[str] = []
     if one is not None:
         register = manual.register(table, slot.name, one.shard, one.live, one.durable, one.xmin).splitlines()
-    if all(each.startswith(_REMARK) for each in register):  # there is nothing to be typed: why not is said
+    if all(each.startswith(_REMARK) for each in register):  # no SQL to type: the lines explain why
         said = (each.removeprefix(_REMARK).strip() for each in register)
         return [safe(line, 400) for line in (ONLY_READS, f"  {manual.status(table)}", *(f"  {one}" for one in said))]
     lines = [
@@ -143,7 +143,7 @@ HISTORY_COLUMNS = (
 
 
 def history_rows(lines: Iterable[AuditLine], backups: Iterable[Backup], table: str, slot: str) -> list[Row]:
-    """What was done to a slot from this machine, the newest first, and the backups that lie here."""
+    """Return the changes of a slot from this host, newest first, and the backups stored on it."""
     keyed: list[tuple[str, Row]] = []
     for one in done_to(lines, table, slot):
         level = Level.WARNING if one.failed else Level.FINE

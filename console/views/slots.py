@@ -1,6 +1,6 @@
-"""Pure functions from looks at source tables to rows of slots: time left, deadline, unread, who holds, which point.
+"""Convert polled slots to rows: time left, deadline, unread rows, holder, and oldest point. Pure.
 
-A status is some seconds old when it is shown: the time left is counted down from it, the deadline stays by the server's
+A status is some seconds old when it is shown. The time left is counted down from it; the deadline is by the server's
 clock.
 """
 
@@ -67,19 +67,22 @@ SHARD_COLUMNS = (
 )
 OWN_COLUMNS = (Column("mark", "", 1), Column("dn", "DN", 0, name=True), Column("unread", "UNREAD", 6, right=True))
 OWN_PLACE = Column("live", "POSITION", 20, right=True)
-"""Of a source that keeps nothing: where our own row stands; nothing of it expires. Else what its one mark is called."""
+"""The column of the job's own position, for a source that retains nothing, so that nothing expires.
+
+A source with a single point has its own column name.
+"""
 AGE_COLUMNS = (
     Column("left", "TTL LEFT", 8, right=True),
     Column("bar", "OF TTL", 8, least=WIDE),
     Column("deadline", "RECORDS GO UTC", 14),
 )
-"""Of one whose records go by their age: when those go that came behind our own row."""
+"""The columns for a source whose records expire by age: when the first records after the job's own position expire."""
 _LEVELS = {Severity.FINE: Level.FINE, Severity.WARN: Level.WARNING, Severity.CRITICAL: Level.CRITICAL}
 
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """One slot with the status that it is from."""
+    """One slot, and the poll in which it was observed."""
 
     seen: TableSeen
     slot: SlotView
@@ -87,12 +90,12 @@ class SlotFacts:
 
     @property
     def key(self) -> str:
-        """Its key among all slots."""
+        """Its key, unique among all slots."""
         return f"{self.seen.source}\x1f{self.seen.table}\x1f{self.slot.name}"
 
 
 def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
-    """Every slot that was seen."""
+    """Return every observed slot."""
     return [
         SlotFacts(one, slot, one.retained.slot(slot.name))
         for one in tables
@@ -104,7 +107,7 @@ def all_slots(tables: Iterable[TableSeen]) -> list[SlotFacts]:
 def slot_rows(
     tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ, ascii_only: bool = True
 ) -> list[Row]:
-    """The slots, the worst first, then the one that expires first; an unfinished reset is critical."""
+    """Return the slots as rows, the worst first, then the next to expire; an unfinished reset is critical."""
     keyed, jobs = [], slot_history.jobs_of(local)
     for one in all_slots(tables):
         lost = slot_history.is_lost(one.seen.table, one.slot, jobs)
@@ -121,17 +124,17 @@ def slot_rows(
 
 _LOST_SAID = "LOST: what it had not read is in no binlog any more; its job says what to do"
 _LOST = {"left": "LOST", "bar": "", "deadline": "-", "lost": _LOST_SAID}
-"""What is shown of a slot that was lost: no time that would be left."""
+"""The cells of a lost slot, which has no time left."""
 
 
 def seen_at(seen: TableSeen) -> datetime | None:
-    """When the oldest part of what is shown of a table was seen."""
+    """Return the time of the oldest part of a table's status."""
     known = [at for at in (seen.at, seen.counted_at) if at is not None]
     return min(known, default=None)
 
 
 def ttl_bar(left: float | None, ttl: int | None, ascii_only: bool = True) -> str:
-    """What is left of a TTL as eight cells; empty where it is unknown.
+    """Return the remaining part of a TTL as eight cells; empty if unknown.
 
     >>> [ttl_bar(left, 800) for left in (800, 340.0, None)]
     ['########', '####....', '']
@@ -140,7 +143,7 @@ def ttl_bar(left: float | None, ttl: int | None, ascii_only: bool = True) -> str
 
 
 def shard_columns(one: SlotFacts | None) -> list[Column]:
-    """The columns of a slot's DNs: what its source keeps there, or our own position."""
+    """Return the columns of a slot's DNs: the positions that its source stores, or the job's own position."""
     retained = one.seen.retained if one else None
     if retained is None or len(retained.words.marks) > 1:
         return list(SHARD_COLUMNS)
@@ -150,7 +153,7 @@ def shard_columns(one: SlotFacts | None) -> list[Column]:
 
 
 def slot_columns(tables: Iterable[TableSeen]) -> list[Column]:
-    """The columns of slots, with what a lane reads called as the sources call it."""
+    """Return the columns of slots, with the sources' term for the part that a lane reads."""
     return named_by(SLOT_COLUMNS, (), (), {one.retained.words.part for one in tables if one.retained} or ("lane",))
 
 
@@ -158,7 +161,7 @@ UNKNOWN_LAST = float("inf")
 
 
 def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> list[Row]:
-    """A slot DN by DN, the one that is cleared first on top; of a lost one no time is left."""
+    """Return a slot DN by DN, the next DN to expire first; a lost DN has no time left."""
     lost = slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local))
     listed = {each.shard: each for each in one.slot.shards}
     kept = {each.shard: each for each in one.retained.shards}
@@ -180,13 +183,13 @@ def shard_rows(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Lo
 
 
 def remaining(left: TimeLeft | None, seen_at: datetime | None, now: datetime) -> float | None:
-    """Seconds left now of what was left when it was seen; None where unknown, as after a clock here was set back."""
+    """Return the seconds left now; None if unknown, for example after this host's clock was set back."""
     past = None if seen_at is None else elapsed(seen_at, now)
     return None if left is None or past is None else max(0.0, left.seconds - past)
 
 
 def deadline(left: TimeLeft | None, now: datetime) -> str:
-    """When it expires, by the server's clock: the time of day where that is clear, else the date too.
+    """Return the expiry by the server's clock: the time of day, with the date if it is not today.
 
     >>> from datetime import timezone
     >>> from slotkeeper.core.domain.ttl import Severity
@@ -203,7 +206,7 @@ def deadline(left: TimeLeft | None, now: datetime) -> str:
 
 
 def slot_level(one: SlotFacts, now: datetime) -> Level:
-    """How near a slot is to its expiry; a configured one that is not there is critical."""
+    """Return the severity of a slot's expiry; a configured slot that does not exist is critical."""
     if one.slot.exists is False:
         return Level.CRITICAL
     if one.seen.fault:
@@ -215,12 +218,12 @@ def slot_level(one: SlotFacts, now: datetime) -> Level:
 
 
 def keeps_nothing(one: SlotFacts) -> bool:
-    """Whether the source keeps nothing for a slot, nor records by their age, so that none can expire."""
+    """Return whether the source retains nothing for the slot and expires no records by age: nothing can expire."""
     return by_age(one, False) and one.retained.left is None
 
 
 def by_age(one: SlotFacts, known: bool = True) -> bool:
-    """Whether the source holds nothing back for a slot; where `known`, but lets records go at an age that is known."""
+    """Return whether the source retains nothing for a slot; if `known`, only if its records expire at a known age."""
     words = one.seen.retained.words if one.seen.retained is not None else None
     nothing = words is not None and not (words.marks and words.retains)
     return nothing and (not known or one.retained.left is not None)
@@ -299,14 +302,14 @@ def _shard_cells(
 def slot_lines(
     one: SlotFacts, now: datetime, local: Local = NOT_READ, shard: str | None = None
 ) -> list[tuple[Level, str]]:
-    """What a slot's figures mean: an unfinished reset, the consequence and the deadline first, raw SQL last.
+    """Return the lines of a slot: first an unfinished reset, the consequence and the deadline, raw SQL last.
 
-    `local` is what this machine's own records say; the SQL is for the DN `shard`, or the one furthest back.
+    `local` has this host's own records; the SQL is for the DN `shard`, or for the one furthest behind.
     """
     table, slot = one.seen.table, one.slot
     left = slot_history.open_reset_of(local, table, slot.name)
     said = [(Level.CRITICAL, slot_history.open_reset_line(left, table, slot.name))] if left else []
-    from slotkeeper.console.views.locks import blocking_lines  # the first frame is seen without it
+    from slotkeeper.console.views.locks import blocking_lines  # not needed for the first frame
 
     said += blocking_lines(local.jobs, table, slot.name, now)
     if one.seen.fault:
@@ -317,7 +320,7 @@ def slot_lines(
     if local.at is not None:
         said.append((Level.FINE, slot_history.last_line(local.audit, table, slot.name, now)))
     if lost:
-        return said  # its figures are of nothing, and SQL that a user could type would register nothing
+        return said  # its figures are meaningless, and the SQL would register nothing
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
         said.append((Level.UNKNOWN, "unread rows were not counted yet"))
@@ -334,7 +337,7 @@ def slot_lines(
 
 
 def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
-    """Which point holds the binlog, where it is the oldest reader, and what that blocks."""
+    """Return which point retains the binlog, where it is the oldest reader, and what that blocks."""
     said = []
     back = one.retained.furthest_back
     if back is not None and back.behind is not None:
@@ -361,7 +364,7 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
 
 
 def _purge(one: SlotFacts) -> Purge | None:
-    """What becomes of the binlog files that it needs, where its source purges them by their age."""
+    """Return the purge of the binlog files that the slot needs, if its source purges them by age."""
     return one.seen.retained.purges.get(one.slot.name) if one.seen.retained else None
 
 
@@ -385,7 +388,7 @@ def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
 
 
 def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Local = NOT_READ) -> str:
-    """The TTL and what is left of it, with its bar; the default is named as such; nothing is left of a lost slot's."""
+    """Return the TTL with a bar of the time left; a default TTL is marked as such, and a lost slot has no time left."""
     ttl = one.seen.retained.ttl if one.seen.retained else None
     purge = _purge(one)
     if keeps_nothing(one):
@@ -399,7 +402,7 @@ def ttl_line(one: SlotFacts, now: datetime, ascii_only: bool = True, local: Loca
 
 
 def faults(tables: Iterable[TableSeen]) -> list[str]:
-    """The tables whose slots were never seen, and why."""
+    """Return the tables whose slots were never observed, with the reason."""
     return [
         f"{safe(one.source, 40)} {safe(one.table, 80)}: {safe(one.fault, 200)}"
         for one in tables
@@ -408,7 +411,7 @@ def faults(tables: Iterable[TableSeen]) -> list[str]:
 
 
 def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
-    """The overview's line on slots: which were lost, what expires first, from statuses that may be old, and says so."""
+    """Return the Overview's line on slots: lost ones, the next to expire, and the age of that status."""
     slots, jobs = all_slots(tables), slot_history.jobs_of(local)
     if not slots:
         return Level.REST, "slots: not seen yet"
@@ -437,7 +440,7 @@ def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ)
 
 
 def slot_risk(one: SlotFacts, now: datetime, local: Local = NOT_READ) -> tuple[Level, str]:
-    """The next risk of a job's slot, and when; of a lost one that it is lost."""
+    """Return the next risk of a job's slot, and when; for a lost slot, that it is lost."""
     if slot_history.is_lost(one.seen.table, one.slot, slot_history.jobs_of(local)):
         return Level.CRITICAL, f"slot {both_ends(safe(one.slot.name), 40)}: {_LOST_SAID} -> [3] Slots"
     level, said = _consequence(one, now)

@@ -1,6 +1,6 @@
-"""The verdict on everything in one line, and the figures below it: what a person reads first. Pure.
+"""The verdict on all jobs in one line, and the figures below it, which users read first. Pure.
 
-The verdict is the worst fault that is present, never a past one. What is unknown is said as such.
+The verdict is the worst current fault, never a past one. Unknown values are shown as unknown.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from slotkeeper.core.domain.text import safe
 _HOUR, _MINUTE = 3_600.0, 60.0
 _DOES = {JobState.RUNNING: "streaming", JobState.SNAPSHOT: "copying"}
 FIGURES = 120
-"""From this number of columns on source, sink and this host have figures too, and a figure says whose it is."""
+"""The number of columns from which source, sink and this host have figures too, and figures name their object."""
 FEW = 5
-"""The figures of a narrow terminal; one more is this host, which has three figures in one."""
+"""The number of figures on a narrow terminal. With more, the last one is this host, which combines three values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The line; `job` is whose fault it is, "" where it belongs to no job, or where nothing is wrong."""
+    """The verdict; `job` is the job with the fault, "" if the fault is of no job or there is none."""
 
     level: Level
     words: str
@@ -39,7 +39,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value with its label; `role` is the value's, `more` stands plain behind it."""
+    """A value with its label; `role` is the color role of the value, and `more` follows it without a role."""
 
     label: str
     value: str
@@ -48,7 +48,7 @@ class Figure:
 
 
 def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 ") -> Verdict:
-    """The fault at that place, the worst first; how many there are, where there are several.
+    """Return the fault at that index, the worst first; with their number if there are several.
 
     >>> verdict(Local(datetime(2026, 1, 1)), datetime(2026, 1, 1)).words
     'No job is known here: `slotkeeper init` starts one, `slotkeeper demo` a trial'
@@ -59,7 +59,7 @@ def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 "
         worst = min((job.judged for job in local.jobs), key=rank)
         words = f"No problems{apart}{states(local.jobs)}{apart}{trust(local.jobs, now)[1]}"
         return Verdict(worst if worst in FAULTS else Level.FINE, words)
-    from slotkeeper.console.monitor.health import LEVELS  # the first frame is seen without it
+    from slotkeeper.console.monitor.health import LEVELS  # not needed for the first frame
 
     one = local.faults[place % len(local.faults)]
     number = f"{place % len(local.faults) + 1} of {len(local.faults)}{apart}" if local.faults[1:] else ""
@@ -68,7 +68,7 @@ def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 "
 
 
 def states(jobs: Sequence[JobFacts]) -> str:
-    """How many jobs are in each state, those that move first.
+    """Return the number of jobs in each state, active ones first.
 
     >>> some = [JobFacts(name, Level.FINE, state) for name, state in (("a", JobState.RUNNING), ("b", None))]
     >>> states(some)
@@ -88,7 +88,7 @@ def states(jobs: Sequence[JobFacts]) -> str:
 def figures(
     local: Local, tables: Sequence[TableSeen], now: datetime, width: int, ascii_only: bool = False
 ) -> list[Figure]:
-    """The figures from left to right, as many as a terminal of that width shows."""
+    """Return the figures from left to right, as many as a terminal of that width shows."""
     jobs, wide = local.jobs, width >= FIGURES
     streaming = sum(job.state is JobState.RUNNING and not job.last_known for job in jobs)
     lagging = max((job for job in jobs if _is_live(job)), key=lambda job: job.lag_seconds or -1.0, default=None)
@@ -124,7 +124,7 @@ def _is_live(job: JobFacts) -> bool:
 
 
 def _together(jobs: Iterable[JobFacts], ascii_only: bool) -> str:
-    """What all jobs applied in ten minutes, as a sparkline; "" where nothing is recorded."""
+    """Return the sum of all jobs' rates over ten minutes as a sparkline; "" if nothing is recorded."""
     sparks = [job.spark for job in jobs if any(one is not None for one in job.spark)]
     if not sparks:
         return ""
@@ -134,7 +134,7 @@ def _together(jobs: Iterable[JobFacts], ascii_only: bool) -> str:
 
 
 def expiry(tables: Iterable[TableSeen], now: datetime, local: Local, wide: bool, ascii_only: bool) -> Figure:
-    """What expires next, by slots as they were last seen; how many are lost comes before it."""
+    """Return the next expiry of the slots as last observed; if slots are lost, their number instead."""
     slots, jobs = all_slots(tables), slot_history.jobs_of(local)
     lost = [one for one in slots if slot_history.is_lost(one.seen.table, one.slot, jobs)]
     label = "NEXT EXPIRY"
@@ -157,12 +157,12 @@ def expiry(tables: Iterable[TableSeen], now: datetime, local: Local, wide: bool,
 
 
 def _places(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> list[Figure]:
-    """Source, sink and this host, as far as anything is known of them."""
+    """Return the figures of source, sink and this host, as far as known."""
     return [_source(local, tables, ascii_only), _sink(local, ascii_only), _host(local, ascii_only)]
 
 
 def _source(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> Figure:
-    """The source that was asked last, or one that fails; how long its answer took."""
+    """Return the last queried source, or one that fails, with its response time."""
     fails = next((one for one in tables if one.fault), None)
     asked = max((one for one in tables if one.at is not None), key=lambda one: str(one.at), default=None)
     one = fails or asked
@@ -175,7 +175,7 @@ def _source(local: Local, tables: Sequence[TableSeen], ascii_only: bool) -> Figu
 
 
 def _sink(local: Local, ascii_only: bool) -> Figure:
-    """Whether sinks take what is applied; how long ago they last did, and how long a commit takes."""
+    """Return whether sinks accept changes, and the time since the last commit."""
     if _is_at_fault(local, "sink", "lock"):
         return Figure("SINK", "fails", "", "crit-word")
     lanes = [lane for job in local.jobs if _is_live(job) and job.report is not None for lane in job.report.lanes]
@@ -190,7 +190,7 @@ def _is_at_fault(local: Local, *parties: str) -> bool:
 
 
 def _host(local: Local, ascii_only: bool) -> Figure:
-    """Load per CPU, the memory that is left, the CPUs that drivers have: what the supervisors measured last."""
+    """Return load per CPU, available memory, and the CPU use of drivers, as last measured by supervisors."""
     hosts = [job.host for job in local.jobs if job.alive and job.host is not None]
     newest = max(hosts, key=lambda one: one.at, default=None)
     if newest is None or newest.load is None or not newest.cpus:
@@ -204,9 +204,9 @@ def _host(local: Local, ascii_only: bool) -> Figure:
 
 
 def figure_lines(found: Sequence[Figure], width: int, ascii_only: bool = False) -> tuple[Parts, Parts]:
-    """The labels and, below them, the values: each as wide as the others, the last of many twice that.
+    """Return the labels and, below them, the values, in equal widths; the last of many figures is twice as wide.
 
-    What does not fit behind a value is left out from its end, a thing at a time.
+    Text after a value that does not fit is dropped part by part from its end.
 
     >>> figure_lines([Figure("JOBS", "2", "of 4, more")], 12)
     ([(' JOBS       ', 'dim')], [(' 2 ', 'strong'), ('of 4     ', '')])

@@ -1,8 +1,8 @@
-"""The figures as OpenMetrics text, of what was judged: faults, jobs, lanes, slots. Pure.
+"""Export faults, jobs, lanes and slots as OpenMetrics text. Pure.
 
-Gauges alone, without times: so one text is read by OpenMetrics 1.0
-(https://prometheus.io/docs/specs/om/open_metrics_spec/) and by node_exporter's textfile collector, which reads the
-older format and refuses times. docs/alerts.md lists them.
+All metrics are gauges without timestamps, so that both OpenMetrics 1.0 parsers
+(https://prometheus.io/docs/specs/om/open_metrics_spec/) and node_exporter's textfile collector can read the text: the
+collector reads the older format and rejects timestamps. docs/alerts.md lists the metrics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.judgement.facts import Facts
 
 MOST = 5_000
-"""Samples of one metric at most: a job of a thousand DNs has a thousand lanes."""
+"""Maximum number of samples per metric: a job of a thousand DNs has a thousand lanes."""
 _LONGEST = 120
 Labels = tuple[tuple[str, str], ...]
 Samples = Iterable[tuple[Labels, float | None]]
@@ -26,7 +26,7 @@ Samples = Iterable[tuple[Labels, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: its name without the prefix, its meaning, and its samples; None is not exported."""
+    """One metric: its name without the prefix, its meaning, and its samples. Samples of value None are not exported."""
 
     name: str
     help: str
@@ -34,7 +34,7 @@ class Metric:
 
 
 def exposition(facts: Facts, faults: Iterable[Fault]) -> str:
-    """The whole text, which ends with `# EOF`."""
+    """Return the complete text, which ends with `# EOF`."""
     lines = [line for one in _metrics(facts, list(faults)) for line in _lines(one)]
     return "\n".join([*lines, "# EOF"]) + "\n"
 
@@ -97,7 +97,7 @@ def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:
 
 
 def _lines(metric: Metric) -> Iterator[str]:
-    """A metric without a sample is left out; of samples with one set of labels the last stays."""
+    """Yield the lines of a metric; none if it has no sample. Of samples with the same labels, the last one counts."""
     samples = {labels: value for labels, value in metric.samples if value is not None}
     if not samples:
         return

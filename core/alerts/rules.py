@@ -1,6 +1,6 @@
-"""When an alert is sent, repeated and cleared; the queue of the alert command; the JSON that it gets. Pure.
+"""Rules for sending, repeating and clearing alerts; the queue of the alert command; the JSON passed to it. Pure.
 
-docs/alerts.md has the schema of the JSON.
+docs/alerts.md describes the JSON schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.redaction import masked_values
 
 
 class Kind(Enum):
-    """What a notification says of its fault; the values are those of its JSON."""
+    """The kind of a notification; the values are those in its JSON."""
 
     FIRED = "fired"
     AGAIN = "again"
@@ -28,39 +28,40 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A fault that is remembered."""
+    """The stored record of a fault."""
 
     fault: Fault
-    """As it was judged last."""
+    """The fault as of the latest evaluation."""
     began: datetime
-    """When it was judged first."""
+    """Time of the evaluation that first found the fault."""
     sent_at: datetime | None = None
-    """When it was sent last; None where it never was."""
+    """Time of the last notification; None if none was sent."""
     sent_as: Severity | None = None
-    """The severity with which it was sent last; None where it never was."""
+    """The severity in the last notification; None if none was sent."""
     over: bool = False
-    """It has ended; it is remembered until the gap has passed, so that one which comes back is not sent sooner."""
+    """True if the fault has ended. Its record is kept until the gap has passed, so that a fault that returns is not
+    sent sooner."""
 
 
 Remembered = Mapping[str, Firing]
-"""By `Fault.key`."""
+"""Records by `Fault.key`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What is sent about one fault at one moment."""
+    """The content of one notification about one fault."""
 
     kind: Kind
     fault: Fault
     began: datetime
     at: datetime
     new: bool = False
-    """Nothing was sent about it before, or it was over since."""
+    """True if no notification about the fault was sent before, or if the fault has ended since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The new records, the notifications to send, and the keys of ended faults."""
+    """The new records, the notifications to send, and the keys of the faults that have ended."""
 
     firing: Remembered
     notifications: tuple[Notification, ...] = ()
@@ -75,14 +76,14 @@ def evaluate(
     now: datetime,
     judged: Callable[[Fault], bool] = lambda fault: True,
 ) -> Evaluation:
-    """One evaluation, `gap` in seconds.
+    """Evaluate the current faults once, with `gap` in seconds.
 
-    An alert is sent when a fault begins, at once when it becomes worse, and again after each gap; an acknowledged or
-    silenced one is not. Once a judgement lacks a sent fault, its end is sent once. A fault that returns within the gap
-    after its last alert is sent when the gap has passed. `judged` says which
-    faults this judgement could have found: others are neither sent nor ended.
+    An alert is sent when a fault starts, immediately when it becomes worse, and again after each gap, unless the fault
+    is acknowledged or silenced. When a fault that was sent is no longer found, its end is sent once. A fault that
+    returns within the gap after its last alert is sent when the gap has passed. `judged` returns whether this
+    evaluation could have found a fault: other faults are neither sent nor ended.
     """
-    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # of one key the worst stays
+    found = {one.key: one for one in reversed(ranked(faults)) if judged(one)}  # the worst per key remains
     firing = dict(before)
     notes: list[Notification] = []
     for key, fault in found.items():
@@ -101,13 +102,13 @@ def evaluate(
 def _seen(
     fault: Fault, before: Firing | None, ack: Ack | None, gap: float, now: datetime
 ) -> tuple[Firing, Kind | None]:
-    """A current fault: its record, and whether it is sent."""
+    """Return the new record of a current fault, and the kind of notification to send, or None."""
     if before is None or before.over:
         kept = Firing(fault, fault.since or now, None if before is None else before.sent_at)
     else:
         kept = replace(before, fault=fault)
     if kept.sent_at is not None and elapsed(kept.sent_at, now) is None:
-        kept = replace(kept, sent_at=now)  # a clock that was set back: the gap starts over
+        kept = replace(kept, sent_at=now)  # the clock was set back: the gap starts over
     worse = kept.sent_as is not None and is_worse(fault.severity, kept.sent_as)
     if is_quiet(ack, now, fault.since) or (not worse and _recent(kept, gap, now)):
         return kept, None
@@ -121,12 +122,12 @@ def _recent(one: Firing, gap: float, now: datetime) -> bool:
 
 
 def standing(firing: Remembered) -> Iterator[Firing]:
-    """Those that hold."""
+    """Yield the records of faults that have not ended."""
     return (one for one in firing.values() if not one.over)
 
 
 def a_test(now: datetime) -> Notification:
-    """A notification that is labelled as a test, of no fault."""
+    """Return a notification that is labeled as a test and is about no real fault."""
     fault = Fault(
         "test", Party.PERSON, "a test", Severity.WARNING, "a user requested a test notification", "no problem",
         "No action needed: this is a TEST",
@@ -135,15 +136,15 @@ def a_test(now: datetime) -> Notification:
 
 
 MOST = 500
-"""The most waiting notifications; the oldest are dropped first, which newer ones may supersede."""
+"""Maximum number of queued notifications; the oldest are dropped first, because newer ones may supersede them."""
 FIRST_WAIT, LONGEST_WAIT = 10.0, 300.0
 OF_THE_COMMAND = "alert_command_fails"
-"""The rule of a failing command: it gets no notification of its own failure."""
+"""The rule for a failing alert command: no notification is sent about that failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A notification that the command has not accepted; `begun`: it was started with it, and may have sent it."""
+    """A notification that the command has not accepted; `begun`: the command was started and may have sent it."""
 
     notification: Notification
     begun: bool = False
@@ -151,7 +152,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The command has failed since `since`, `tries` times, the last at `at` with this error."""
+    """A failing alert command: failing since `since`, `tries` attempts, the last one at `at` with the error `cause`."""
 
     since: datetime
     at: datetime
@@ -161,7 +162,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """All that is remembered of alerts in one state folder."""
+    """The stored state of alerts in one state folder."""
 
     firing: Remembered = field(default_factory=dict)
     outbox: tuple[Waiting, ...] = ()
@@ -169,9 +170,9 @@ class AlertState:
 
 
 def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> tuple[Waiting, ...]:
-    """The outbox with further notifications: of what was not sent yet, only the newest is kept.
+    """Return the outbox with further notifications; only the newest unsent notification of a fault is kept.
 
-    A fault that ended before its start was sent is not sent at all.
+    A fault that ends before its start was sent is not sent at all.
     """
     found = list(outbox)
     for one in notifications:
@@ -188,19 +189,19 @@ def queued(outbox: Iterable[Waiting], notifications: Iterable[Notification]) -> 
 
 
 def begun(outbox: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
-    """The outbox while the command is started with its first."""
+    """Return the outbox with its first notification marked as passed to the command."""
     return tuple(replace(one, begun=True) if place == 0 else one for place, one in enumerate(outbox))
 
 
 def failed(before: Failure | None, cause: str, now: datetime) -> Failure:
-    """What is known of a command that has failed just now."""
+    """Return the updated record of a command that has just failed."""
     if before is None:
         return Failure(now, now, 1, cause)
     return Failure(before.since, now, before.tries + 1, cause)
 
 
 def may_try(failure: Failure | None, now: datetime) -> bool:
-    """Whether the command may be started: after a failure only once its wait is over."""
+    """Return whether the command can be started: after a failure, only when the wait is over."""
     if failure is None:
         return True
     wait = timedelta(seconds=min(FIRST_WAIT * 2.0 ** min(failure.tries - 1, 10), LONGEST_WAIT))
@@ -208,19 +209,19 @@ def may_try(failure: Failure | None, now: datetime) -> bool:
 
 
 SCHEMA = 1
-"""Raised where a key is renamed or removed; a further key does not change the schema."""
+"""Schema version: incremented when a key is renamed or removed; a new key does not change it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose faults these are: the host's name, and the path of the state folder."""
+    """The origin of faults: the host name and the path of the state folder."""
 
     host: str
     folder: str
 
 
 def message(one: Notification, place: Place) -> dict[str, object]:
-    """The values of a notification, without known secrets; what a fault does not say is null, times are UTC."""
+    """Return a notification's values with known secrets masked. Missing fields of the fault are null; times are UTC."""
     found = {
         "schema": SCHEMA,
         "kind": one.kind.value,
@@ -236,18 +237,18 @@ def message(one: Notification, place: Place) -> dict[str, object]:
 
 
 def text_of(one: Notification, place: Place) -> str:
-    """The same as one line of ASCII."""
+    """Return the values of `message` as one line of ASCII JSON."""
     return json.dumps(message(one, place), ensure_ascii=True).replace("\x7f", "\\u007f") + "\n"
 
 
 def fault_values(one: Fault) -> dict[str, object]:
-    """All that a fault says; what it does not say is null."""
+    """Return all fields of a fault; missing ones are null."""
     since = None if one.since is None else moment(one.since)
     return codec.shown(one) | {"party": one.party.value, "severity": one.severity.value, "since": since}
 
 
 def moment(at: datetime) -> str:
-    """A moment as RFC 3339 in UTC, to the millisecond.
+    """Return a time in RFC 3339 format, in UTC, with milliseconds.
 
     >>> moment(datetime(2026, 1, 31, 8, 30, tzinfo=timezone.utc))
     '2026-01-31T08:30:00.000Z'

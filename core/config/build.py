@@ -1,7 +1,7 @@
-"""From a raw tree to endpoints and jobs: reads each table, then checks what only two tables together can tell.
+"""Build endpoints and jobs from a raw tree: read each table, then check the rules that involve two tables.
 
-Names are taken as they are written, and a server reads them back as just those names
-(`slotkeeper.core.sqltext.dotted`), so two spellings are two tables.
+Names are used exactly as written, and servers receive them unchanged (`slotkeeper.core.sqltext.dotted`), so two
+spellings are two tables.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _MEMORY = re.compile(r"(\d+)([mg])b?")
 
 
 def check_top(reading: Reading) -> None:
-    """Refuse tables that no key belongs to."""
+    """Reject top-level tables that do not exist."""
     for name in reading.tree:
         if name not in NAMED and name not in PLAIN:
             raise unknown_key(reading, (), name, (*NAMED, *PLAIN))
 
 
 def read_sources(reading: Reading) -> dict[str, SourceEntry]:
-    """All `[sources.X]`."""
+    """Read all `[sources.X]` tables."""
     return {
         name: SourceEntry(name, given["dialect"], endpoint, given["environment"] or "")
         for name, given, endpoint in _servers(reading, "sources", "dialect", keys.SOURCE, SOURCES, source_traits)
@@ -73,7 +73,7 @@ def read_sources(reading: Reading) -> dict[str, SourceEntry]:
 
 
 def read_sinks(reading: Reading) -> dict[str, SinkEntry]:
-    """All `[sinks.X]`."""
+    """Read all `[sinks.X]` tables."""
     found = {
         name: SinkEntry(name, given["kind"], endpoint, given["progress_schema"], given["progress_store"] or "")
         for name, given, endpoint in _servers(reading, "sinks", "kind", keys.SINK, SINKS, sink_traits)
@@ -91,14 +91,14 @@ def _servers(
     kinds: Collection[str],
     traits: Callable[[str], SourceTraits | SinkTraits],
 ) -> Iterator[tuple[str, dict[str, Any], Endpoint]]:
-    """Each entry of `[sources.X]` or `[sinks.X]`, with the keys of its kind; `key` is the one that names the kind."""
+    """Yield each entry of `[sources.X]` or `[sinks.X]` with the values for its kind, which the key `key` names."""
     entries = as_table(reading, (table,), reading.tree.get(table, {}))
     for name in entries:
         _check_name(reading, (table, name), name)
     for name, raw in entries.items():
         path = (table, name)
         kind = as_table(reading, path, raw).get(key)
-        # a kind that there is not is refused with the other keys
+        # an unknown kind is rejected by read_section
         where = keys.SERVERS[traits(kind).server_keys] if _known(kind, kinds) else keys.SERVER
         given = read_section(reading, path, raw, keys.at(section, where))
         settled = tls.settled if "sslcert" in where.keys else tls.verified
@@ -112,7 +112,7 @@ def _known(name: object, names: Collection[str]) -> TypeGuard[str]:
 
 
 def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, SinkEntry]) -> None:
-    """A sink that keeps no progress rows names one that does, and only such a sink does."""
+    """Check that only a sink that stores no progress rows sets progress_store, and that it names a suitable sink."""
     here = (*path, "progress_store")
     known = ", ".join(name for name, one in sinks.items() if sink_traits(one.kind).stores_for_others) or "none"
     if sink_traits(sink.kind).is_store:
@@ -136,7 +136,7 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
 def read_jobs(
     reading: Reading, sources: Mapping[str, SourceEntry], sinks: Mapping[str, SinkEntry]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """All `[jobs.X]` that can be used, none in another's way; and why each of the others cannot."""
+    """Read all `[jobs.X]`; return the usable jobs, which do not conflict, and the error of each other job."""
     jobs: dict[str, JobSpec] = {}
     refused: dict[str, ConfigError] = {}
     for name, raw in as_table(reading, ("jobs",), reading.tree.get("jobs", {})).items():
@@ -226,7 +226,7 @@ def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
 
 
 def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) -> None:
-    """What is written with two keys, or in the wrong table, is named before the plain unknown key."""
+    """Reject values set by two keys or placed in the wrong table, before the general unknown-key error applies."""
     binlog = raw.get("binlog")
     below = binlog if isinstance(binlog, dict) else {}
     for one, two in (("slot", "binlog_slot_name"), ("start", "binlog_start_time")):
@@ -262,7 +262,7 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
 
 
 def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
-    """Refuse options of two tables that contradict each other; `on_schema_change` is the job's own."""
+    """Reject options of two tables that contradict each other; `on_schema_change` is the job's own setting."""
     if job.start != "initial" and not job.binlog.binlog:
         what = f"{dotted(path)}.start is not initial, but binlog is false: one full copy"
         raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
@@ -279,7 +279,7 @@ def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) ->
 
 
 def _refuse_resnapshot(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
-    """A job that copies again by itself needs all that a copy over a target with rows needs."""
+    """Reject on_schema_change = "resnapshot" unless the job's options allow a copy into a target that contains rows."""
     first = next((n for n, channel in enumerate(job.channels) if channel.on_schema_change != STOP), None)
     if first is None:
         return
@@ -346,7 +346,7 @@ def _server(endpoint: Endpoint) -> tuple[str, int, str]:
 
 
 def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
-    """Two jobs never share a slot of one table, nor a target: each would undo the other's work."""
+    """Check that two jobs share neither a slot of the same table nor a target: each would undo the other's work."""
     same_source = _server(job.source) == _server(other.source) and job.slot == other.slot
     same_sink = _server(job.sink) == _server(other.sink)
     for mine, theirs in product(job.channels, other.channels):
@@ -361,9 +361,9 @@ def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
 
 
 def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -> tuple[ChannelSpec, ...]:
-    """The channels of the job at `path`; at least one, no source table and no target twice.
+    """Return the channels of the job at `path`; at least one, with no source table or target twice.
 
-    `on_schema_change` is that of a channel which says nothing of it.
+    `on_schema_change` is the default for channels that do not set it.
     """
     here: Path = (*path, "channels")
     channels = raw.get("channels")
@@ -382,7 +382,7 @@ def _channels(reading: Reading, path: Path, raw: Table, on_schema_change: str) -
 
 
 def _refuse_twice(reading: Reading, here: Path, channel: ChannelSpec, before: list[ChannelSpec]) -> None:
-    """One slot of one table has one reader, and one target one writer."""
+    """Check that each source table has one reader and each target one writer within the job."""
     for number, other in enumerate(before):
         there = dotted((*here[:-1], number))
         if other.source_table == channel.source_table:
@@ -399,7 +399,7 @@ def _refuse_twice(reading: Reading, here: Path, channel: ChannelSpec, before: li
 
 
 def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
-    """Refuse a 2.x name in the table at `path`, quoted or with its dots read as tables."""
+    """Reject a connector 2.x name in the table at `path`, whether quoted or parsed as nested tables."""
     table = as_table(reading, path, raw)
     for name in table:
         if name == NEWER or name.startswith(f"{NEWER}."):
@@ -421,7 +421,7 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
     settings = tuple(_settings(reading, (*here, "settings"), given.pop("settings") or {}))
     asked = _MEMORY.fullmatch(dict(settings).get("spark.executor.memory", "").lower())
     if master.memory and asked and int(asked[1]) * (1024 if asked[2] == "g" else 1) > master.memory:
-        # an executor that is larger than its worker is never started, and a job would wait for it for ever
+        # an executor larger than its worker is never started, so the job would wait forever
         what = f"{dotted(here)}.settings: spark.executor.memory is more than a worker of {master.text} has"
         raise reading.error((*here, "settings"), what, "make it smaller, or the workers larger")
     return SparkOptions(settings=settings, secret=secret, **as_fields(SparkOptions, given))
@@ -430,7 +430,7 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
 def _only_on_a_cluster(
     reading: Reading, path: Path, given: Mapping[str, Any], master: Master, secret: SecretRef
 ) -> None:
-    """A standalone cluster has a secret and an interpreter of its own; anything on this host takes ours."""
+    """Check that secret and interpreter are set only for a standalone cluster; local masters use this process's own."""
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:
             what = f"{dotted(path)}.master is a standalone cluster, and no secret of it is given"
@@ -465,7 +465,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
 
 
 def _flat(reading: Reading, path: Path, raw: object, prefix: str = "") -> list[tuple[str, object]]:
-    """Settings by their whole name, also where they were written with dots outside quotes."""
+    """Return the settings by their full names, including names written with unquoted dots."""
     found: list[tuple[str, object]] = []
     for name, value in as_table(reading, path, raw).items():
         if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""One table of a file against its keys: values read, defaults filled in, everything else refused in one sentence.
+"""Check one table of a file against its keys: read values, fill in defaults, reject everything else with one sentence.
 
-Messages say where, which key and which rule; they never hold the value, because a secret may stand in any wrong place.
+Error messages name the location, the key and the rule, never the value, because a misplaced value may be a secret.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LITERAL_SECRETS = frozenset(
 )
 MASK = "***"
 SECRET_KINDS = ("file", "env", "command")
-"""The ways to write a secret: `password_file`, `password_env`, `password_command`."""
+"""The ways to reference a secret: `password_file`, `password_env`, `password_command`."""
 Table = dict[str, object]
 _Options = TypeVar("_Options", BinlogOptions, SinkOptions, SyncOptions, RetryOptions)
 
 
 @dataclass(slots=True)
 class Reading:
-    """A configuration while it is being read: the raw tree, the origins of its parts, and the values so far."""
+    """A configuration being read: the raw tree, the origins of its parts, and the values read so far."""
 
     file: FilePath
     tree: Table
@@ -40,20 +40,20 @@ class Reading:
     settings: list[Setting] = field(default_factory=list)
 
     def origin(self, path: Path) -> Origin:
-        """Where a given value came from."""
+        """Return the origin of a given value."""
         if path in self.overrides:
             return self.overrides[path]
         line = nearest_line(self.lines, path)
         return Origin(Layer.FILE, f"{safe(self.file)}:{line}" if line else safe(self.file))
 
     def error(self, path: Path, what: str, hint: str = "") -> ConfigError:
-        """An error about the thing at `path`, which starts with its place."""
+        """Return an error about the item at `path`; the message starts with its location."""
         origin = self.origin(path)
         place = origin.place if origin.layer is Layer.FILE else f"{origin.layer.value} {origin.place}"
         return ConfigError(f"{place}: {what}", hint)
 
     def note(self, path: Path, value: object, origin: Origin, private: bool = False) -> None:
-        """Remember an effective value for `config show`."""
+        """Record an effective value for `config show`."""
         shown = MASK if private and value is not None else value
         if not isinstance(shown, str | int | bool | None):
             shown = str(shown)
@@ -61,7 +61,7 @@ class Reading:
 
 
 def dotted(path: Path) -> str:
-    """A path in words.
+    """Return a path as dotted text.
 
     >>> dotted(("jobs", "x", "channels", 0, "from"))
     'jobs.x.channels[0].from'
@@ -73,14 +73,14 @@ def dotted(path: Path) -> str:
 
 
 def as_table(reading: Reading, path: Path, raw: object) -> Table:
-    """The thing at `path`, which must be a table."""
+    """Return the item at `path`, which must be a table."""
     if not isinstance(raw, dict):
         raise reading.error(path, f"{dotted(path)} must be a table", f"write [{dotted(path)}] on a line of its own")
     return raw
 
 
 def table_at(reading: Reading, path: Path) -> Table:
-    """The table at `path` as it is written, which is there."""
+    """Return the existing table at `path` as written in the file."""
     found: object = reading.tree
     for length, part in enumerate(path):
         found = as_table(reading, path[:length], found)[str(part)]
@@ -90,7 +90,7 @@ def table_at(reading: Reading, path: Path) -> Table:
 def read_section(
     reading: Reading, path: Path, raw: object, section: Section, tables: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The values of all keys of a table, defaults filled in; `tables` are the names of tables below it."""
+    """Return the values of all keys of a table, defaults filled in; `tables` are the names of its subtables."""
     given = as_table(reading, path, raw)
     for name in given:
         if name not in section and name not in tables:
@@ -121,28 +121,28 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
 
 
 def as_fields(made: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is set of a dataclass's fields, which are named like the keys."""
+    """Return the values that are set for fields of a dataclass; the fields have the names of the keys."""
     return {field.name: given[field.name] for field in fields(made) if given.get(field.name) is not None}
 
 
 def read_options(
     reading: Reading, path: Path, raw: Table, name: str, section: Section, made: type[_Options]
 ) -> _Options:
-    """The table `name` of the job at `path` as its dataclass."""
+    """Return the table `name` of the job at `path` as its dataclass."""
     return made(**as_fields(made, read_section(reading, (*path, name), raw.get(name, {}), section)))
 
 
 def refuse_below(
     reading: Reading, path: Path, options: object, high: str, low: str, least: str = "", hint: str = ""
 ) -> None:
-    """Refuse a limit of the table at `path` that is below the other one; the error is about the one that is set."""
+    """Reject a limit of the table at `path` that is below another limit; the error names the one that is set."""
     if getattr(options, high) < getattr(options, low):
         here = (*path, high if high in table_at(reading, path) else low)
         raise reading.error(here, f"{dotted(path)}.{high} is below {low}{least}", hint)
 
 
 def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> object:
-    """The value of the key at `path`; raises ConfigError."""
+    """Return the value of the key at `path`; raises ConfigError."""
     try:
         return read(raw)
     except BadValue as error:
@@ -150,7 +150,7 @@ def read_value(reading: Reading, path: Path, read: Reader, raw: object) -> objec
 
 
 def _read(key: Key, raw: object, origin: Origin) -> object:
-    """Read a value; what comes from outside the file is text and may have to become a number or a truth value."""
+    """Read a value; a value from outside the file is text and is converted to a number or a boolean if needed."""
     assert key.read is not None
     try:
         return key.read(raw)
@@ -175,7 +175,7 @@ def _spelled(key: Key, value: object) -> object:
 def unknown_key(
     reading: Reading, path: Path, name: str, section: Iterable[str], tables: Iterable[str] = ()
 ) -> ConfigError:
-    """The error for a key that the table does not know, with the one that was probably meant."""
+    """Return the error for an unknown key, with the most similar known key as a suggestion."""
     here = (*path, name)
     place = f"[{dotted(path)}]" if path else "the file"
     shown = safe(name, 80)
@@ -197,7 +197,7 @@ def unknown_key(
 
 
 def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str = "password") -> SecretRef:
-    """The reference of a table's `<word>_file`, `<word>_env` or `<word>_command`; two of them are refused."""
+    """Return the reference in `<word>_file`, `<word>_env` or `<word>_command`; raises ConfigError if two are set."""
     used = [how for how in SECRET_KINDS if given.get(f"{word}_{how}")]
     if len(used) > 1:
         names = " and ".join(f"{word}_{how}" for how in used)
@@ -209,10 +209,10 @@ def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str
 
 
 def beside(file: FilePath, written: str) -> FilePath:
-    """A path of the configuration: `~` is the home, anything relative is relative to the file's folder."""
+    """Return a path from the configuration: `~` is the home directory; relative paths start at the file's folder."""
     path = FilePath(written)
     try:
         path = path.expanduser()
-    except RuntimeError:  # no such user: the path stays as written and fails where it is opened
+    except RuntimeError:  # unknown user: the path stays as written, and opening it fails
         pass
     return FilePath(file.absolute().parent, path)

@@ -1,10 +1,10 @@
-"""How a secret that a variable of the environment holds reaches a child: not by the child's environment.
+"""Pass secrets from environment variables to child processes without using the child's environment.
 
-A variable that a configuration names as a secret (`password_env`, `secret_env`) is left out of what every child gets.
-A child process that may need it gets a file instead that is in no folder (`memfd_create(2)`): inherited as a descriptor
-by our own programs, and named `/proc/<pid>/fd/<n>` for Spark's workers, which the JVM starts and to which it passes no
-descriptor. The kernel lets only the same user open that (`proc(5)`: PTRACE_MODE_READ_FSCREDS, as for a process's
-memory), and only while its owner lives.
+A variable that a configuration names as a secret (`password_env`, `secret_env`) is removed from the environment of
+every child process. A child that may need it gets an anonymous file instead (`memfd_create(2)`): Slotkeeper's own
+programs inherit its descriptor. Spark's workers open it as `/proc/<pid>/fd/<n>`, because the JVM that starts them
+passes on no descriptors. The kernel allows only the same user to open that path (`proc(5)`: PTRACE_MODE_READ_FSCREDS,
+as for a process's memory), and only while the owning process is running.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ from pathlib import Path
 from slotkeeper.core.config import masking
 
 VARIABLE = "SLOTKEEPER_SECRETS"
-"""Names the file, never a secret."""
+"""The variable with the path of the file; it never contains a secret."""
 _OWN = "/proc/self/fd/"
 _NOT_EXECUTABLE = 0x0008
-"""MFD_NOEXEC_SEAL of Linux 6.3, without which a hardened kernel (`vm.memfd_noexec`) makes no such file."""
+"""MFD_NOEXEC_SEAL of Linux 6.3; without it, a hardened kernel (`vm.memfd_noexec`) rejects memfd_create."""
 _named: set[str] = set()
 _received: dict[str, str] = {}
 _kept: list[tuple[dict[str, str], int]] = []
-"""What this process's workers may open: the newest last; none is closed, a worker may be about to open it."""
+"""The files that this process's workers can open, the newest last; none is closed, because a worker may be about to
+open it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a child is started with: its environment, and the descriptors that it inherits."""
+    """The environment of a new child process, and the descriptors that it inherits."""
 
     environment: dict[str, str]
     descriptors: tuple[int, ...] = ()
 
 
 def name(variables: Iterable[str]) -> None:
-    """These variables hold secrets: no child gets them from now on."""
+    """Register variables that hold secrets: from now on no child process gets them in its environment."""
     _named.update(variables)
 
 
 def value(variable: str) -> str | None:
-    """The variable as it was handed over to this process, else as its environment has it; None where it is not set."""
+    """Return a variable's value: as passed by the parent process, else from the environment; None if it is not set."""
     _receive()
     return _received[variable] if variable in _received else os.environ.get(variable)
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """An environment (default: our own) for a child that needs none of the secrets."""
+    """Return an environment (default: this process's own) for a child that needs none of the secrets."""
     _receive()
     left_out = _named | set(_received) | {VARIABLE}
     return {key: each for key, each in (os.environ if env is None else env).items() if key not in left_out}
@@ -57,7 +58,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @contextmanager
 def passed() -> Iterator[Passed]:
-    """What to start one of our own programs with, for the block: a descriptor holds what it may have to resolve."""
+    """Yield the environment and descriptors for starting one of Slotkeeper's own programs; valid inside the block."""
     env, found = environment(), _found()
     if not found:
         yield Passed(env)
@@ -71,7 +72,7 @@ def passed() -> Iterator[Passed]:
 
 
 def for_workers() -> dict[str, str]:
-    """What to add to the environment of a JVM whose workers resolve secrets on this host, as long as we live."""
+    """Return the variable for a JVM whose workers resolve secrets on this host; valid while this process runs."""
     found = _found()
     if not found:
         return {}
@@ -81,7 +82,7 @@ def for_workers() -> dict[str, str]:
 
 
 def left_out() -> tuple[str, ...]:
-    """The variables that no child gets."""
+    """Return the environment variables that are not passed to child processes."""
     _receive()
     return tuple(sorted(_named | set(_received)))
 
@@ -93,7 +94,7 @@ def _found() -> dict[str, str]:
 
 
 def _receive() -> None:
-    """Take over the parent's file, once; any other file counts as none."""
+    """Read the parent's file, once; an unreadable or invalid file counts as no secrets."""
     place = os.environ.pop(VARIABLE, "")
     if not place:
         return
@@ -107,7 +108,7 @@ def _receive() -> None:
 
 
 def _file(values: Mapping[str, str]) -> int:
-    """A descriptor of a file that has no name; only this user's processes can open it."""
+    """Return a descriptor of an anonymous file that only this user's processes can open."""
     try:
         descriptor = os.memfd_create("slotkeeper", os.MFD_CLOEXEC | _NOT_EXECUTABLE)
     except OSError:  # an older kernel does not know the flag

@@ -1,9 +1,9 @@
-"""Every key that a configuration may hold: classes are the tables, and their attributes the keys.
+"""All keys that a configuration can contain: each class is a table, and its attributes are the keys.
 
 These classes are the model: the checker, `config show`, `docs/parameters.md` and the test of `config.example.toml` all
-read them, so that a key cannot exist in one of them only. A default that a dataclass of the domain has is said there
-alone. Parameters that are documented by the vendor and not built are here too: they are refused by name, never accepted
-in silence.
+read them, so that no key can exist in only one of them. A default that a domain dataclass defines is not repeated here.
+Parameters that the vendor documents but Slotkeeper does not implement are listed, too: they are rejected with an error
+that names them, never silently accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slotkeeper.core.sources import registry as sources
 
 
 class _Required:
-    """Marks a key without a default."""
+    """The type of `REQUIRED`, the default of a key that must be set."""
 
     def __repr__(self) -> str:
         return "required"
@@ -40,46 +40,46 @@ class _Required:
 
 REQUIRED = _Required()
 CAMEL, SAME = "camelCase", "snake_case"
-"""The vendor's name is the key in camelCase, or the key itself."""
+"""Conversions of a key to the vendor's name: to camelCase, or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a table; the docstring below a key is its meaning in `docs/parameters.md`."""
+    """One key of a table; the docstring below a key is its description in `docs/parameters.md`."""
 
     read: Reader | None = None
     default: object = None
-    """As written in a file, REQUIRED, or None where an unset key has no effect."""
+    """The default as written in a file, REQUIRED, or None if an unset key has no effect."""
     unit: str = ""
     documented: str = ""
     """The vendor's name."""
     private: bool = False
-    """Keep its value out of every message."""
+    """Whether its value is kept out of all messages."""
     because: str = ""
-    """Why it has no meaning here; such a key is rejected with this reason."""
+    """The reason why the key has no meaning here; such a key is rejected with this reason."""
     name: str = ""
     table: type = object
-    """The class that it is an attribute of; `section` says both."""
+    """The class that defines this key; `section` sets `name` and `table`."""
 
 
 Section = Mapping[str, Key]
 
 
 def defaults(kind: type) -> dict[str, object]:
-    """The defaults of a dataclass, by the names of its fields."""
+    """Return the defaults of a dataclass by field name."""
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
 def section(*tables: type, of: Mapping[str, object] = MappingProxyType({})) -> dict[str, Key]:
-    """The keys of tables by name, in the order in which they are documented; of two with one name the first.
+    """Return the keys of tables by name, in the documented order; if two keys have the same name, the first one.
 
-    `of` has the defaults of keys that say none; an empty one counts as not set.
+    `of` contains the defaults of keys that define none; an empty default counts as not set.
     """
     found: dict[str, Key] = {}
     for table in tables:
         for attribute, key in vars(table).items():
             if isinstance(key, Key):
-                name = attribute.removesuffix("_")  # `from` is a word of Python
+                name = attribute.removesuffix("_")  # `from` is a Python keyword
                 default = of.get(name) if key.default is None else key.default
                 documented = {CAMEL: camel(name), SAME: name}.get(key.documented, key.documented)
                 default = None if default in ("", ()) else default
@@ -88,12 +88,12 @@ def section(*tables: type, of: Mapping[str, object] = MappingProxyType({})) -> d
 
 
 def no_meaning(because: str, default: object = None, unit: str = "", documented: str = CAMEL) -> Key:
-    """A parameter of the vendor without an effect here; rejected with an error that names it and the reason."""
+    """Return the key of a vendor parameter without effect here; it is rejected with an error that names the reason."""
     return Key(None, default, unit, documented, because=because)
 
 
 def vendor(read: Reader, unit: str = "", default: object = None) -> Key:
-    """A parameter of the vendor, under its own name in snake_case."""
+    """Return the key of a vendor parameter, under its own name in snake_case."""
     return Key(read, default, unit, CAMEL)
 
 
@@ -143,16 +143,16 @@ class _Login:
 
 class _Tls:
     sslmode = Key(values.choice(*MODES))
-    """required TLS: disable, allow, prefer, require, verify-ca or verify-full, the safe mode; not set: require, and
-    prefer for this host; a job of PROD needs it set where it is not the safe mode"""
+    """TLS mode: disable, allow, prefer, require, verify-ca or verify-full, the safe mode; not set: require, or prefer
+    for this host; must be set for a PROD job if the default is not the safe mode"""
     sslrootcert = Key(values.authority)
     """file with the certificate of the server's certificate authority; relative to this file's folder"""
     sslcert = Key(_TEXT)
-    """file with a client's certificate, on each host that connects"""
+    """file with the client certificate, on each host that connects"""
     sslkey = Key(_TEXT)
-    """file with its key, of mode 0600"""
+    """file with the key of the client certificate, with mode 0600"""
     sslpassword_file = Key(_TEXT)
-    """file with the password of an encrypted key"""
+    """file with the password of an encrypted private key"""
     sslpassword_env = Key(values.env_name)
     """environment variable with that password"""
     sslpassword_command = Key(_TEXT, private=True)
@@ -161,15 +161,14 @@ class _Tls:
 
 class _Connecting:
     connect_timeout = Key(values.duration(2_000, 300_000), "10s", "ms")
-    """limit of one attempt to connect"""
+    """time limit of one connection attempt"""
 
 
 class _Mysql:
     host = Key(values.host, REQUIRED)
     """host name or address"""
     port = Key(_PORT, 3_306)
-    """its port"""
-    # FAILED Key(snake(name), meaning, documented=name, tested='', because=because) name 'name' is not defined
+    """TCP port"""
 
 
 CANAL: tuple[tuple[str, str, str], ...] = (
@@ -193,9 +192,9 @@ CANAL: tuple[tuple[str, str, str], ...] = (
     ),
     ("canal.instance.memory.buffer.memunit", "bytes of an event in it (1024)", "the same"),
 )
-"""(name, meaning, what stands in its place here) of the keys of canal, through which Doris Binlog Load reads a MySQL.
+"""(name, meaning, equivalent here) for the keys of canal, through which Doris Binlog Load reads a MySQL server.
 
-Names and meanings are those of Doris, "Binlog Load", "CANAL configuration".
+Names and meanings are those in Doris, "Binlog Load", "CANAL configuration".
 """
 
 
@@ -203,26 +202,26 @@ class _Doris:
     host = Key(values.host, REQUIRED)
     """host name or address of the FE"""
     port = Key(_PORT, 9_030)
-    """its port for queries (query_port)"""
+    """port of the FE for queries (query_port)"""
     http_port = Key(_PORT, 8_030)
-    """its port for loads (http_port)"""
+    """port of the FE for loads (http_port)"""
 
 
 class _DorisLine:
     backends = Key(values.hosts)
-    """further hosts to which the FE can redirect a load, and so the password, as "host" or "host:port"; the FE's own
-    host is always allowed. Without a port: the HttpPort of SHOW BACKENDS; 8040 where this login cannot see it"""
+    """further hosts to which the FE can redirect a load, including the password, as "host" or "host:port"; the FE's own
+    host is always allowed. Without a port: the HttpPort of SHOW BACKENDS; 8040 if this login cannot see it"""
     sslmode = Key(values.choice("disable", "require", "verify-ca", SAFEST), SAFEST)
-    """required TLS, for loads and queries: disable, require, verify-ca or verify-full"""
+    """TLS mode for loads and queries: disable, require, verify-ca or verify-full"""
     sslrootcert = Key(values.authority)
-    """file with the certificate of the authority of FE and BE; not set: the system's authorities;
-    relative to this file's folder"""
+    """file with the certificate of the authority of FE and BE; not set: the system's authorities; relative to this
+    file's folder"""
     compression = Key(values.choice("none", "gzip"), "none")
-    """compression of loads: none, or gzip, which a BE accepts for JSON from 3.0.5 on"""
+    """compression of loads: none, or gzip, which a BE accepts for JSON since 3.0.5"""
 
 
 _OF_ENDPOINT = ("host", "port", "database", "user", "http_port", "backends", "compression")
-"""Keys that are fields of an `Endpoint` as they are."""
+"""Keys that are copied unchanged to the fields of an `Endpoint`."""
 
 
 def _place(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +231,7 @@ def _place(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class KindKeys:
-    """The keys of a server's address by kind of server, and their fields of an `Endpoint`."""
+    """The address keys of a kind of server, and the function that converts their values to fields of an `Endpoint`."""
 
     keys: Section
     endpoint: Callable[[Mapping[str, Any]], dict[str, Any]] = _place
@@ -246,13 +245,13 @@ DORIS = KindKeys(
     lambda given: _place(given) | {"database": f"{given['host']}:{given['http_port']}"},
 )
 SERVERS = {"server": SERVER, "mysql": MYSQL, "doris": DORIS}
-"""The address keys of a server, by the name in the traits of its kind (`server_keys`)."""
+"""The address keys by the name that the traits of a kind define (`server_keys`)."""
 
 
 class _Source:
     dialect = Key(values.one_of(sources.KINDS), REQUIRED)
-    """kind of source: dws, mysql, hologres, or hologres_slot: a Hologres whose server keeps the position of a slot, as
-    versions before 2.1 do for streams"""
+    """kind of source: dws, mysql, hologres, or hologres_slot: a Hologres server that stores the position of a slot
+    itself, as versions before 2.1 do for streams"""
 
 
 class _Label:
@@ -263,15 +262,14 @@ class _Label:
 class _Sink:
     kind = Key(values.one_of(sinks.KINDS), REQUIRED)
     """kind of sink: postgres; dws, whose statements are tested on PostgreSQL only; doris or hologres, which are tested
-    on a stand-in only"""
+    only on a stand-in"""
 
 
 class _Progress:
     progress_schema = Key(values.identifier)
-    """schema of slotkeeper_progress, slotkeeper_chunks and slotkeeper_quarantine"""
+    """schema of the tables slotkeeper_progress, slotkeeper_chunks and slotkeeper_quarantine"""
     progress_store = Key(_NAME)
-    """name of the [sinks.X] that stores the progress rows of a sink that stores none itself: doris and hologres need
-    one"""
+    """name of the [sinks.X] that stores the progress rows for a sink that cannot; required for doris and hologres"""
 
 
 SOURCE = {**section(_Source), **SERVER.keys, **section(_Label)}
@@ -279,7 +277,7 @@ SINK = {**section(_Sink), **SERVER.keys, **section(_Progress, of=defaults(JobSpe
 
 
 def at(section: Section, server: KindKeys) -> Section:
-    """The keys of a `[sources.X]` or `[sinks.X]` with these address keys."""
+    """Return the keys of a `[sources.X]` or `[sinks.X]` with these address keys."""
     if server is SERVER:
         return section
     return {name: key for name, key in section.items() if name not in SERVER.keys} | dict(server.keys)
@@ -293,38 +291,39 @@ class _Job:
     slot = Key(values.slot)
     """slot of the source table; default: the job's name"""
     start = Key(values.start)
-    """where a new job starts: `initial` (a copy), `latest`, `earliest` (for hologres), a time with its offset, or a
-    point for each DN"""
+    """where a new job starts: `initial` (a copy), `latest`, `earliest` (for hologres), a time with its UTC offset, or a
+    position for each DN"""
     on_existing = Key(values.choice("refuse", "replace", "merge"))
     """how a copy treats a target that is not empty"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE), STOP)
-    """a source table with other columns: `stop` names the statements for the target and the reset; `resnapshot` runs
-    them and copies the table again"""
+    """action if the source table's columns change: `stop` shows the statements for the target and the reset;
+    `resnapshot` runs them and copies the table again"""
     wait = Key(values.duration(0, values.DAY), "10m", "ms")
-    """limit of the wait for transactions that were open when the slot was created"""
+    """time limit for waiting for transactions that were open when the slot was created"""
 
 
 class _Channel:
     from_ = Key(values.table, REQUIRED)
-    """source table, schema.table; any name without a period or a double quote, exactly as written"""
+    """source table, schema.table; any name without periods or double quotes, exactly as written"""
     into = Key(values.target, REQUIRED)
-    """target table, schema.table; names are used exactly as written, the first dot separates them; not
-    `slotkeeper_...` or `...__slotkeeper_copy`"""
+    """target table, schema.table; names are used exactly as written and the first dot separates them; `slotkeeper_...`
+    and `...__slotkeeper_copy` are reserved"""
     create_target = Key(values.boolean)
-    """create the target table where a copy starts without one: the mirrored columns with their types (a domain's
-    base), the collations that the sink knows, NOT NULL, and the key; no identities, generated columns, defaults or
-    other constraints"""
+    """create the target table if it does not exist when a copy starts: with the mirrored columns and their types (for a
+    domain, its base type), the collations that the sink knows, NOT NULL, and the key; without identities, generated
+    columns, defaults or other constraints"""
     columns = Key(values.mapping)
-    """source column = target column; only these are mirrored, the key's among them; not set: all, by name"""
+    """source column = target column; only these are mirrored, and they must include the key columns; not set: all, by
+    name"""
     where = Key(values.row_filter)
-    """row filter: a condition over the source's columns, evaluated for each row after a change"""
+    """row filter: a condition on the source's columns, evaluated for each row after a change"""
     keys_never_change = Key(values.boolean)
-    """promise that no primary key is ever updated; `binlog_ignore_update_before` needs it"""
+    """promise that no primary key is ever updated; required by `binlog_ignore_update_before`"""
     on_schema_change = Key(values.choice(*ON_SCHEMA_CHANGE))
-    """the same as the job's, for this table; not set: the job's"""
+    """overrides the job's on_schema_change for this table; not set: the job's value"""
     cascades = Key(values.choice(*CASCADES))
-    """of a `mysql` source: a foreign key of the table with CASCADE, SET NULL or SET DEFAULT changes its rows without
-    row events; `refuse` stops there, `allow` leaves such rows wrong at the target"""
+    """only for a `mysql` source: foreign keys with CASCADE, SET NULL or SET DEFAULT change the table's rows without row
+    events; `refuse` stops the job at such a key, `allow` leaves these rows wrong at the target"""
 
 
 class _Retry:
@@ -335,7 +334,7 @@ class _Retry:
     wait_jitter = Key(values.duration(0, values.DAY), unit="ms")
     """random part added to each long wait"""
     give_up_after = Key(_TIME, unit="ms")
-    """FAILED after this time without a success; not set: never, for causes that pass by themselves"""
+    """the job becomes FAILED after this time without a success; not set: never, for causes that are temporary"""
 
 
 class _Spark:
@@ -348,11 +347,11 @@ class _Spark:
     secret_command = Key(_TEXT, private=True)
     """command that prints that secret; run without a shell, at most 10 s"""
     python = Key(_TEXT)
-    """Python on a standalone cluster's workers; not set: the path of the one that runs the job"""
+    """Python on a standalone cluster's workers; not set: the path of the Python that runs the job"""
     driver_memory = Key(values.memory(512, 1_048_576), unit="MiB")
     """memory of the Spark driver"""
     settings = Key()
-    """further Spark settings, only of the allowed names"""
+    """further Spark settings; only the allowed names"""
 
 
 JOB = section(_Job, of=defaults(JobSpec))
@@ -376,14 +375,14 @@ SPARK_SETTINGS = {
 }
 """The allowed keys of `[jobs.X.spark] settings`: location and size, never secrets, class paths or code to run.
 
-The value of a name is what its user has to know, or "". Spark 4.3 rejects a log folder that does not exist
+The value of a key is a note for users, or "". Spark 4.3 rejects a log folder that does not exist
 (`EventLogFileWriter.requireLogBaseDirAsDirectory`).
 """
 
 
 class _Logging:
     level = Key(because="the lines of a job's log have no levels, and none of them is left out")
-    """least severe logged level"""
+    """minimum severity of logged messages"""
 
 
 class _State:
@@ -393,27 +392,27 @@ class _State:
 
 class _Alerts:
     lag_warning = Key(_TIME, unit="ms")
-    """warning: the lag of a job's slowest DN"""
+    """warning: lag of the job's slowest DN"""
     lag_critical = Key(_TIME, unit="ms")
-    """critical: the same lag"""
+    """critical: lag of the job's slowest DN"""
     stuck_critical = Key(_TIME, unit="ms")
-    """critical: how long the job retries (a server, a DN, a lock)"""
+    """critical: time for which a job has been retrying (a server, a DN, a lock)"""
     silent_warning = Key(_TIME, unit="ms")
-    """warning: how long a running driver does not report"""
+    """warning: time for which a running driver has not reported"""
     silent_critical = Key(_TIME, unit="ms")
-    """critical: the same time without a report"""
+    """critical: time for which a running driver has not reported"""
     crashes = Key(_TIME, unit="ms")
     """two crashes of a driver within this time are reported as a loop"""
     disk_free = Key(values.memory(1, 16_777_216), unit="MiB")
-    """warning: less free space on the state folder's disk"""
+    """warning: minimum free space on the state folder's disk"""
     verify_age = Key(values.duration(60_000, 52 * values.WEEK), unit="ms")
-    """warning: an older last `verify` of a running job; not set: any age"""
+    """warning: maximum age of the last `verify` of a running job; not set: any age"""
     gap = Key(values.duration(1_000, values.WEEK), unit="ms")
-    """least time between two notifications of one alert"""
+    """minimum time between two notifications of one alert"""
     command = Key(values.command, private=True)
-    """command that gets each alert as JSON on its standard input ([alerts](alerts.md)); run without a shell"""
+    """command that receives each alert as JSON on its standard input ([alerts](alerts.md)); run without a shell"""
     command_timeout = Key(values.duration(1_000, values.DAY // 24), unit="ms")
-    """time limit of the command; then it and its child processes are killed"""
+    """time limit of the command, after which it and its child processes are killed"""
     metrics_file = Key(_TEXT)
     """file for metrics as OpenMetrics text ([alerts](alerts.md)); relative to this file's folder"""
 
@@ -428,4 +427,4 @@ ALERTS = section(_Alerts, of={**_MS, "disk_free": f"{LIMITS.disk_free // MIB}m"}
 NAMED = ("sources", "sinks", "jobs")
 PLAIN = ("logging", "state", "console", "alerts")
 JOB_TABLES = ("binlog", "sink_options", "sync", "retry", "spark")
-"""The tables of a file: those of which each has a name, the single ones, and those below a job's."""
+"""The tables of a file: tables whose entries have names, single tables, and subtables of a job."""

@@ -1,7 +1,7 @@
-"""The keys of `[jobs.X.sink_options]`, the vendor's sink connector's 1.x names in snake_case, and what they contradict.
+"""The keys of `[jobs.X.sink_options]`: 1.x names of the vendor's sink connector in snake_case; conflicts between them.
 
-Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for `copy_write_batch_size`'s
-meaning); `on_bad_row`, `quarantine_limit` and `optimistic_step` are ours.
+Defaults and units are the connector's ("Result table", dws-connector-flink; dws-client for the meaning of
+`copy_write_batch_size`); `on_bad_row`, `quarantine_limit` and `optimistic_step` are Slotkeeper's own.
 """
 
 from __future__ import annotations
@@ -16,64 +16,68 @@ from slotkeeper.core.domain.spec import CONFLICT_STRATEGIES, ON_BAD_ROW, UPDATE_
 
 class _SinkOptions:
     auto_flush_batch_size = vendor(values.whole(1, 10_000_000), "rows")
-    """rows after which a step commits"""
+    """number of rows after which a step commits"""
     auto_flush_max_interval = vendor(values.duration(1, values.DAY), "ms")
     """time after which a step commits"""
     max_flush_retry_times = vendor(values.whole(1, 1_000))
-    """attempts of a quick series at the sink in total; wait n is 1 s x n"""
+    """total attempts in a series of quick retries at the sink; wait n is 1 s x n"""
     write_mode = vendor(values.choice(*UPSERT_MODES, *UPDATE_MODES))
     """auto, upsert, copy_upsert, copy_merge: insert or update; update, copy_update, update_auto: only update existing
-    rows; upsert and update keep one plan, copy_* are planned for each step, copy_merge uses MERGE"""
+    rows; upsert and update reuse one plan, copy_* are planned for each step, copy_merge uses MERGE"""
     conflict_strategy = vendor(values.choice(*CONFLICT_STRATEGIES))
-    """on a key that exists: update sets the mirrored columns, replace makes all others NULL, ignore keeps the row"""
+    """if the key exists: update sets the mirrored columns, replace also sets all others to NULL, ignore keeps the
+    row"""
     copy_write_batch_size = vendor(values.whole(1, 10_000_000), "rows")
-    """rows from which a step counts as large: below, auto is upsert and update_auto is update; from it on, auto is
-    copy_upsert and update_auto is copy_update"""
+    """number of rows from which a step counts as large: below it, auto means upsert and update_auto means update; from
+    it on, auto means copy_upsert and update_auto means copy_update"""
     ignore_update_before = vendor(values.boolean)
-    """true: drop a B whose U has the same key; false: it is a delete by key; a B with another key always is"""
+    """true: drop a B row whose U row has the same key; false: apply it as a delete by key; a B row with a different key
+    is always a delete"""
     ignore_delete = vendor(values.boolean)
     """drop deletes"""
     ignore_null_when_update = vendor(values.boolean)
-    """keep columns of an existing row whose new value is NULL; only with conflict_strategy = "update" """
+    """only with conflict_strategy = "update": keep a column of an existing row if its new value is NULL"""
     connection_size = vendor(values.only(1, "a lane has one writer, or changes of one key could pass each other"))
-    """writers of one lane: 1, which keeps the order of writes; lanes write in parallel anyway"""
+    """writers per lane: 1, which preserves the order of writes; lanes write in parallel anyway"""
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
     """age at which a worker's connection to the sink is closed and reopened"""
     connection_max_use_time_threshold = vendor(values.whole(1, 31_536_000), "s")
-    """the same under its name from connector 2.1.0.2 on; set one of them"""
+    """alternative name of connection_max_use_time_seconds from connector 2.1.0.2 on; set one of them"""
     on_bad_row = Key(values.choice(*ON_BAD_ROW))
-    """Slotkeeper's own: how a row that the target rejects is treated (SQLSTATE classes 22 and 23, or a name in a value
-    that the sink lacks): stop ends the job as FAILED; quarantine stores the row apart and continues with the others"""
+    """Slotkeeper's own: treatment of a row that the target rejects (SQLSTATE classes 22 and 23, or a name in a value
+    that the sink lacks): stop ends the job as FAILED; quarantine stores the row separately and continues with the
+    others"""
     quarantine_limit = Key(values.whole(1, 100_000), unit="rows")
-    """Slotkeeper's own: the most rows of a table in quarantine; with one more the job ends FAILED, QUARANTINE FULL"""
+    """Slotkeeper's own: maximum number of quarantined rows per table; one more ends the job as FAILED, QUARANTINE
+    FULL"""
     optimistic_step = Key(values.boolean)
     """Slotkeeper's own: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts,
-    without sorting it: inserts go by COPY into the target; checks find out where that is not its net effect, and it is
-    taken again in the general way"""
+    without sorting it: inserts go by COPY into the target; checks detect a result that is not the step's net effect,
+    and the step is then repeated in the general way"""
     connection_max_idle_ms = no_meaning("a lane's session stays while its worker runs, and ends with it", 60_000, "ms")
     """idle time after which a connection is closed"""
     metadata_cache_seconds = no_meaning("the table's columns are compared in every look, not remembered", 180, "s")
-    """how long columns are remembered"""
+    """time for which columns are cached"""
     copy_mode = no_meaning("rows travel as COPY text, which carries every character", "CSV")
-    """format of COPY"""
+    """COPY format"""
     create_temp_table_mode = no_meaning("the staging table has numbered columns and no key, made in one way", "AS")
-    """how the temporary table is created"""
+    """method of creating the temporary table"""
     number_as_epoch_ms_for_datetime = no_meaning("values are mirrored as they are, never converted", False)
-    """read numbers as milliseconds of a date"""
+    """read numbers as epoch milliseconds for date columns"""
     string_to_datetime_format = no_meaning("values are mirrored as they are, never converted")
-    """format of strings that become dates"""
+    """format of strings that are converted to dates"""
     sink_parallelism = no_meaning(
         "each DN is a lane; [jobs.X.spark] master says how many at once", documented="sink.parallelism"
     )
-    """writers at once"""
+    """number of parallel writers"""
     print_data_pk = no_meaning("values of rows are never logged, but for the key of one at which a job stops", False)
     """log the keys of rows"""
     log_switch = no_meaning("no vendor's client is used; a job's own log is always written", False)
-    """log of the client"""
+    """logging of the client"""
     log_table = no_meaning("values of rows are never logged")
     """table whose rows are logged"""
     case_sensitive = no_meaning("names are taken as they are written, in quotes", False)
-    """whether case counts in names"""
+    """whether names are case-sensitive"""
     unique_keys = no_meaning("the key is the image of the source's primary key")
     """columns of the key"""
     compare_field = no_meaning("the binlog's own order says which change is newer")
@@ -84,23 +88,23 @@ SINK_OPTIONS = section(_SinkOptions, of=defaults(SinkOptions))
 
 
 class Conflict(NamedTuple):
-    """Two things that contradict each other."""
+    """A contradiction between two settings."""
 
     key: str
-    """To point at."""
+    """The key that the error points to."""
     says: str
-    """Continues the name of the table."""
+    """Text that follows the name of the table."""
     hint: str
 
 
 _Perhaps = tuple[bool, str, str, str]
-"""Whether there is a conflict, and what it is."""
+"""Whether there is a conflict, then the fields of `Conflict`."""
 
 
 def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_existing: str = "merge") -> Conflict | None:
-    """What the options say against each other, or against a target that is made or that has rows; the first of it.
+    """Return the first conflict between options, or between an option and a target that is created or contains rows.
 
-    `sets` are the keys that are written.
+    `sets` are the keys set in the file.
     """
     mode = f'write_mode = "{options.write_mode}"'
     two_ages = {"connection_max_use_time_seconds", "connection_max_use_time_threshold"} <= set(sets)
@@ -130,7 +134,7 @@ def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_exis
 
 
 def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing: str) -> Iterator[_Perhaps]:
-    """A mode that inserts nothing makes sense over rows that are there, which it may also change."""
+    """Yield the conflicts of an update-only mode: it needs existing target rows and options that can change them."""
     for wrong, what, hint in (
         (
             options.conflict_strategy == "ignore",
@@ -149,7 +153,7 @@ def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing:
 
 
 def _of_quarantine(options: SinkOptions, mode: str, sets: Collection[str]) -> Iterator[_Perhaps]:
-    """A held row is ended by any later change of its key: so each change has to carry all that becomes of the row."""
+    """Yield the conflicts of quarantine: a later change supersedes a quarantined row, so it must carry all values."""
     alone = not options.quarantines and "quarantine_limit" in sets
     what = '.quarantine_limit has no effect with on_bad_row = "stop"'
     yield alone, "quarantine_limit", what, 'set on_bad_row = "quarantine"'
@@ -164,7 +168,7 @@ def _of_quarantine(options: SinkOptions, mode: str, sets: Collection[str]) -> It
 
 
 NEWER = "dws"
-"""What the connector's names of 2.x begin with."""
+"""Prefix of the connector's 2.x names."""
 NEWER_NAMES = {
     "dws.client.jdbc.url": "host, port and database of [sinks.X]",
     "dws.client.jdbc.username": "user of [sinks.X]",
@@ -189,4 +193,4 @@ NEWER_NAMES = {
     "dws.client.timeout.task": "nothing: a step has the limits of its session at the sink",
     "dws.client.timeout.statement": "nothing: a step has the limits of its session at the sink",
 }
-"""The connector's 2.x names, read nowhere: the key that means each here, or nothing and why."""
+"""The connector's 2.x names, which are never accepted: for each, the corresponding key here, or "nothing" and why."""

@@ -1,7 +1,7 @@
-"""How a job's source is read: the keys of `[jobs.X.binlog]` and `[jobs.X.sync]`, and what they say together.
+"""The keys of `[jobs.X.binlog]` and `[jobs.X.sync]`, which control how a source is read, and the rules between them.
 
-Traits of a kind of source name its set of keys (`binlog_keys`). Parameters of a vendor have the vendor's names in
-snake_case; the table of each says where its defaults, units and meanings are from.
+The traits of a kind of source name its set of keys (`binlog_keys`). Vendor parameters have the vendor's names in
+snake_case; each class names the source of its defaults, units and meanings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIMIT = values.duration(1, values.WEEK)
 
 
 class _Binlog:
-    """The keys of DWS.
+    """The keys of DWS sources.
 
     Defaults, units and meanings: "Real-Time Binlog Consumption by Flink", table 1 (19 parameters), and the connector's
     further pool options.
@@ -32,59 +32,60 @@ class _Binlog:
     binlog = vendor(values.boolean)
     """read the binlog; false is one full copy"""
     binlog_slot_name = vendor(values.slot)
-    """slot of the source table; the same as the job's slot, set one of them"""
+    """slot of the source table; the same setting as the job's slot: set one of them"""
     binlog_batch_read_size = vendor(_ROWS, "rows")
-    """binlog rows read in a batch"""
+    """binlog rows per read batch"""
     full_sync_binlog_batch_read_size = vendor(_ROWS, "rows")
-    """rows of a chunk of the full copy"""
+    """rows per chunk of the full copy"""
     binlog_read_timeout = vendor(_LIMIT, "ms")
-    """limit of one incremental read"""
+    """time limit of one incremental read"""
     full_sync_binlog_read_timeout = vendor(_LIMIT, "ms")
-    """limit of one read of the full copy; at the sink of a chunk and of the exchange (at least 30m)"""
+    """time limit of one read of the full copy; also applies at the sink to a chunk and to the exchange (at least
+    30m)"""
     binlog_sleep_time = vendor(_WAIT, "ms")
-    """sleep after an empty read, x empty reads"""
+    """wait after an empty read, multiplied by the number of consecutive empty reads"""
     binlog_max_sleep_time = vendor(_WAIT, "ms")
-    """longest such sleep"""
+    """maximum wait after an empty read"""
     binlog_max_retry_times = vendor(values.whole(0, 1_000))
-    """quick retries after an error at the source"""
+    """number of quick retries after an error at the source"""
     binlog_retry_interval = vendor(values.duration(0, 3_600_000), "ms")
-    """quick retry n waits this x n + Random(100) ms"""
+    """quick retry n waits n times this value plus Random(100) ms"""
     new_system_value = vendor(values.boolean)
     """use the new names of the system columns; false for older kernels"""
     connection_socket_timeout = vendor(values.duration(0, values.WEEK), "ms")
-    """client limit for an answer; 0: none"""
+    """client-side time limit for a response; 0: none"""
     binlog_sync_point_size = vendor(values.whole(1, 1_000_000_000), "sync points")
-    """sync points of one incremental range (DWS 9.1.0.200 and later)"""
+    """number of sync points per incremental range (DWS 9.1.0.200 and later)"""
     binlog_parallel_num = vendor(values.whole(1, 64))
-    """lanes that one task reads at once, where there are fewer Spark slots than DNs; they share the pool"""
+    """number of lanes that one task reads at once if there are fewer Spark slots than DNs; they share the pool"""
     connection_pool_size = vendor(values.whole(2, 1_000))
-    """source connections that tasks use at once, whatever the number of Spark's slots; the driver holds [some
-    more](delivery.md), which do not grow with tables"""
+    """maximum number of source connections that tasks use at once, independent of the number of Spark slots; the driver
+    holds [some more](delivery.md), whose number does not grow with tables"""
     need_redistribution = vendor(values.boolean)
-    """adopt a changed set of DNs where that is safe; false for kernels that do not redistribute with a binlog"""
+    """adopt a changed set of DNs if that is safe; false for kernels that cannot redistribute a table with a binlog"""
     check_node_change_interval = vendor(values.duration(100, values.DAY), "ms")
-    """interval of checks for changed DNs; only with need_redistribution"""
+    """interval of the checks for changed DNs; only with need_redistribution"""
     binlog_ignore_update_before = vendor(values.boolean)
-    """leave B rows at the server, deletes carry the key only (DWS 9.1.0.200 and later); needs `keys_never_change`"""
+    """the server omits B rows and deletes carry only the key (DWS 9.1.0.200 and later); needs `keys_never_change`"""
     binlog_start_time = vendor(values.start_time)
-    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same as the job's `start`, set one
-    of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
+    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`:
+    set one of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
     binlog_queue_size = no_meaning("rows pass through a pipe of fixed size", 0, "rows")
-    """limit of the reader's queue"""
+    """size of the reader's queue"""
     connection_size = no_meaning("the tasks of Spark are the readers", 1)
-    """threads of the read pool"""
+    """number of threads in the read pool"""
     connection_pool_name = no_meaning("sessions are named slotkeeper/<job>/<epoch>")
-    """name of the pool"""
+    """name of the connection pool"""
     connection_pool_timeout = no_meaning("a task waits for a place of Spark", unit="ms")
-    """limit of the wait for a connection"""
+    """time limit for waiting for a connection"""
     connection_max_use_count = no_meaning("a session lasts as long as its job's epoch")
-    """uses of a connection"""
+    """maximum number of uses of a connection"""
     need_connection_pool_monitor = no_meaning("each task has a session of its own")
-    """monitor the pool"""
+    """monitor the connection pool"""
     connection_pool_monitor_period = no_meaning("each task has a session of its own", unit="ms")
-    """interval of that monitor"""
+    """interval of the pool monitor"""
     connection_time_out = no_meaning("it is the source's connect_timeout", unit="ms")
-    """limit of one attempt to connect"""
+    """time limit of one connection attempt"""
 
 
 _DEFAULTS = defaults(BinlogOptions)
@@ -108,53 +109,53 @@ START_MODES = ("initial", "earliest_offset", "timestamp")
 
 
 class _Own:
-    """Those of a hologres that no other source has.
+    """The keys that only a hologres source has.
 
     Defaults and meanings are those of holo-client ("HoloConfig") and of the table in "Technical Principle of Hologres
-    Binlog"; `binlogStartUpMode`, `startTime` and `cdcMode` are the Flink connector's.
+    Binlog"; `binlogStartUpMode`, `startTime` and `cdcMode` are from the Flink connector.
     """
 
     binlog_read_batch_size = vendor(values.whole(1, 1_000_000), "records")
-    """binlog records read in a page, or at most in a message of the stream"""
+    """binlog records per page, or maximum number of records per message of the stream"""
     binlog_heart_beat_interval_ms = vendor(values.whole(-1, values.DAY), "ms")
-    """interval at which an idle shard's progress row records the server time up to which it has read all; -1: eight
-    times in a binlog.ttl"""
+    """interval at which the progress row of an idle shard records the server time up to which everything has been read;
+    -1: eight times per binlog.ttl"""
     binlog_ignore_delete = vendor(values.boolean)
     """ignore deletes (event type 2)"""
     binlog_ignore_before_update = vendor(values.boolean)
-    """ignore the rows before an update (event type 3)"""
+    """ignore the old rows of updates (event type 3)"""
     retry_count = vendor(values.whole(1, 1_000), default=3)
-    """attempts after an error at the source before the long waits begin, the first one included; a success resets the
-    count"""
+    """number of attempts, including the first, after an error at the source before the long waits start; a success
+    resets the count"""
     binlog_start_up_mode = vendor(values.choice(*START_MODES))
     """where a new job starts: `initial` (a copy, then the binlog), `earliest_offset`, or `timestamp` with `start_time`;
-    the same as the job's `start`, set one of them"""
+    the same setting as the job's `start`: set one of them"""
     start_time = vendor(values.start_time)
-    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same as the job's `start`, set one
-    of them"""
+    """time from which to read, `yyyy-MM-dd hh:mm:ss` in UTC or with an offset; the same setting as the job's `start`:
+    set one of them"""
     start_lsn = vendor(values.start_lsn)
-    """LSN after which to read, of all shards (`"10516"`) or by shard (`"shard_0=10516, shard_1=99"`); not together
-    with `start_time`, where Hologres itself lets the LSN win"""
+    """LSN after which to read, for all shards (`"10516"`) or by shard (`"shard_0=10516, shard_1=99"`); cannot be
+    combined with `start_time`, although Hologres allows both and uses the LSN"""
     cdc_mode = vendor(values.only_true, default=True)
-    """each record takes effect as its own type; false, which appends every image as a row, is rejected"""
+    """each record is applied according to its type; false, which appends every image as a row, is rejected"""
     read_by = Key(values.choice(*READ_BY))
-    """how changes come: `sql`, or `stream`, the binlog's own over PostgreSQL's replication protocol (Hologres 2.1 and
-    later, without a slot), which is what the connector calls `sdkMode` `jdbc`; where a range ends is asked by SQL
-    either way"""
+    """how changes are read: `sql`, or `stream`, the binlog's own stream over PostgreSQL's replication protocol
+    (Hologres 2.1 and later, without a slot), which the connector calls `sdkMode` `jdbc`; the end of a range is queried
+    by SQL in both cases"""
     enable_compression = vendor(values.boolean)
-    """messages of the stream come compressed (LZ4; Hologres 3.2 and later); with `read_by = "stream"` only"""
+    """compress the messages of the stream (LZ4; Hologres 3.2 and later); only with `read_by = "stream"`"""
     binlog_visibility_lag = Key(values.duration(0, values.DAY), unit="ms")
-    """read only records that are older than this: for servers where one with a lower LSN might show after one with a
-    higher"""
+    """read only records older than this: for servers where a record with a lower LSN may become visible after one with
+    a higher LSN"""
 
 
 OWN = section(_Own, of=_DEFAULTS)
 HOLOGRES: Section = {name: BINLOG[name] for name in _SHARED} | dict(OWN)
-"""All keys of hologres; the common keys are as for DWS."""
+"""All keys of a hologres source; the shared keys are those of DWS."""
 
 
 def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) -> None:
-    """The job's start out of `binlog_start_up_mode`, `start_time` and `start_lsn`, which say one thing together."""
+    """Set the job's start from `binlog_start_up_mode`, `start_time` and `start_lsn`, which define one setting."""
     named = [name for name in ("binlog_start_up_mode", "start_time", "start_lsn") if name in below]
     if not named:
         return
@@ -172,7 +173,7 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
         assert reader is not None
         read[name] = str(read_value(reading, (*path, "binlog", name), reader, value))
     lsn = read.get("start_lsn")
-    if lsn == f"{EVERY_DN}=0":  # behind LSN 0 of all shards is what they still have, as the vendor's example means it
+    if lsn == f"{EVERY_DN}=0":  # the vendor's example uses LSN 0 of all shards for all retained changes
         lsn = "earliest"
     place = read.get("start_time") or lsn
     if mode == "timestamp" and "start_time" not in read:
@@ -185,7 +186,7 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
 
 
 def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions:
-    """`retry_count` counts the first try, too."""
+    """Return the options with the retries that follow from `retry_count`, which includes the first attempt."""
     tries = set_here.get("retry_count", HOLOGRES["retry_count"].default)
     assert isinstance(tries, int)
     return replace(options, binlog_max_retry_times=tries - 1)
@@ -193,8 +194,9 @@ def _tries_of_hologres(set_here: Table, options: BinlogOptions) -> BinlogOptions
 
 @dataclass(frozen=True, slots=True)
 class BinlogKeys:
-    """`start` puts what keys of the set say of a start, beside those that every set has, into the job's own table;
-    `more` does what no field takes."""
+    """One set of binlog keys. `start` moves start settings that only this set has into the job's own table;
+    `more` applies keys that do not match a field.
+    """
 
     section: Section
     start: Callable[[Reading, Path, Table, Table], None] = lambda *_: None
@@ -202,13 +204,13 @@ class BinlogKeys:
 
 
 SETS = {"dws": BinlogKeys(BINLOG), "hologres": BinlogKeys(HOLOGRES, start_of_hologres, _tries_of_hologres)}
-"""By the name that the traits of a kind of source have."""
+"""The sets of keys by the name in the traits of a kind of source."""
 UNTOLD = SETS["dws"]
-"""That of a job which names no source; the reader of `[jobs.X]` reports that."""
+"""The set for a job that names no source; the reader of `[jobs.X]` reports that error."""
 
 
 def binlog_table(reading: Reading, path: Path, raw: Table) -> Table:
-    """The table `binlog` of the job at `path` as it is written."""
+    """Return the table `binlog` of the job at `path` as written in the file."""
     return as_table(reading, (*path, "binlog"), raw.get("binlog", {}))
 
 
@@ -216,39 +218,39 @@ _BYTES = values.whole(1, 1 << 40)
 
 
 class _Sync:
-    """Parameters of Doris Binlog Load, for sources with a binlog of their own that is read in ranges of transactions.
+    """Parameters of Doris Binlog Load, for sources whose own binlog is read in ranges of transactions.
 
     Names, defaults and meanings are those of Doris, "Binlog Load", "FE configuration".
     """
 
     sync_commit_interval_second = Key(values.whole(1, 86_400), unit="s", documented=SAME)
-    """how long a step reads before it commits; set it or sink_options.auto_flush_max_interval"""
+    """time for which a step reads before it commits; set it or sink_options.auto_flush_max_interval"""
     min_sync_commit_size = Key(values.whole(1, 10_000_000), unit="rows", documented=SAME)
-    """rows after which a step commits; a step at the binlog's end never waits for more; set it or
+    """number of rows after which a step commits; a step at the end of the binlog never waits for more rows; set it or
     sink_options.auto_flush_batch_size"""
     min_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """bytes of events after which a range ends, and a step where it has enough rows"""
+    """bytes of events after which a range ends, and a step ends if it has enough rows"""
     max_bytes_sync_commit = Key(_BYTES, unit="bytes", documented=SAME)
-    """most bytes of events of a step; a transaction is never split: a larger one is its own step; at least
+    """maximum bytes of events per step; a larger transaction is not split but becomes a step of its own; at least
     min_bytes_sync_commit"""
     stream_read_timeout = Key(values.duration(5_000, 3_600_000), unit="ms")
-    """how long the binlog's stream can be silent before the source ends it and reconnects; a healthy server sends a
-    heartbeat every second"""
+    """time for which the binlog stream can be silent before the source closes it and reconnects; a healthy server sends
+    a heartbeat every second"""
     max_sync_task_threads_num = no_meaning(
         "tasks run at a time are Spark's: set master in [jobs.X.spark]", 10, documented=SAME
     )
-    """load threads of all jobs"""
+    """number of load threads of all jobs"""
 
 
 SYNC = section(_Sync, of=defaults(SyncOptions))
 _SAME = {"min_sync_commit_size": "auto_flush_batch_size", "sync_commit_interval_second": "auto_flush_max_interval"}
-"""Keys of `sync` and of `sink_options` that say one thing."""
+"""Keys of `sync`, each with the key of `sink_options` for the same setting."""
 
 
 def read_sync(
     reading: Reading, path: Path, raw: Table, dialect: str, options: SinkOptions
 ) -> tuple[SyncOptions, SinkOptions]:
-    """The table `sync` of the job at `path`, and the sink's options with what it says.
+    """Return the options of the table `sync` of the job at `path`, and the sink options updated from it.
 
     Raises ConfigError for a table that has no effect, and for limits that contradict each other.
     """
@@ -275,7 +277,7 @@ def read_sync(
 
 
 def refuse_cascades(reading: Reading, path: Path, dialect: str, channels: tuple[ChannelSpec, ...]) -> None:
-    """Only a server that carries cascades out beside its binlog has rows that may stay wrong."""
+    """Reject `cascades = "allow"` for sources that write the changes of cascades to their binlog."""
     for number, channel in enumerate(channels):
         if channel.cascades == ALLOW and not registry.traits(dialect).silent_cascades:
             here: Path = (*path, "channels", number, "cascades")

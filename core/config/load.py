@@ -1,10 +1,11 @@
-"""Find, read and check a configuration; the only importer of the TOML parser.
+"""Find, read and check a configuration. Only this module imports the TOML parser.
 
-Precedence: defaults < file < environment < typed options. Variables and options are written into the raw tree with
-their origin. A variable is `SLOTKEEPER_<TABLE>__<NAME>__<KEY>`, in upper case, `-` in a name as `_`, tables joined by
-two `_`: `SLOTKEEPER_SOURCES__DWS1__HOST`, `SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`,
-`SLOTKEEPER_STATE__DIR`. It may change or add a key of a source, sink or job that the file names, never add one of
-those: a misspelt variable is an error, not a half-made job. Channels and Spark settings are set in the file only.
+Precedence: defaults < file < environment < command-line options. Variables and options are written into the raw tree
+with their origin. A variable has the form `SLOTKEEPER_<TABLE>__<NAME>__<KEY>` in upper case, with `-` in a name written
+as `_` and tables joined by two `_`: `SLOTKEEPER_SOURCES__DWS1__HOST`,
+`SLOTKEEPER_JOBS__ORDERS_RT__BINLOG__BINLOG_SLEEP_TIME`, `SLOTKEEPER_STATE__DIR`. It can change or add a key of a
+source, sink or job that the file names, but cannot add a source, sink or job: a misspelled variable is an error, not an
+incomplete job. Channels and Spark settings are set in the file only.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from slotkeeper.core.judgement.facts import MIB, AlertOptions, Limits
 
 CONFIG_VARIABLE = "SLOTKEEPER_CONFIG"
 SIZE_MAX = 1_048_576
-"""A configuration is small; anything larger is another file given by mistake."""
+"""Maximum size of a configuration file; a larger file was probably named by mistake."""
 PREFIX = "SLOTKEEPER_"
 _RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_STATE__DIR and the like"
 _NO_OPTIONS: Mapping[str, object] = {}
@@ -40,21 +41,21 @@ WEAKER = (
     "binlog_ignore_update_before leaves out the old keys of updates: equal only as long as no primary key is ever "
     "changed"
 )
-"""The weaker promise, in the words that are shown."""
+"""The warning for a job with this weaker guarantee, as shown to users."""
 
 
 def default_path(env: Mapping[str, str]) -> Path:
-    """Where a configuration is looked for when none is named."""
+    """Return the default path of the configuration file."""
     return _folder(env, "XDG_CONFIG_HOME", platformdirs.user_config_path) / "config.toml"
 
 
 def default_state_dir(env: Mapping[str, str]) -> Path:
-    """The state folder when the file does not set one."""
+    """Return the state folder that is used if the file sets none."""
     return _folder(env, "XDG_STATE_HOME", platformdirs.user_state_path)
 
 
 def find(path: Path | None, env: Mapping[str, str]) -> Path:
-    """The file to read: the one named, else `$SLOTKEEPER_CONFIG`, else the default; raises NoConfig without one."""
+    """Return the file to read: `path`, else `$SLOTKEEPER_CONFIG`, else the default; raises NoConfig without one."""
     if path is not None:
         return path.expanduser()
     if env.get(CONFIG_VARIABLE):
@@ -70,17 +71,17 @@ def find(path: Path | None, env: Mapping[str, str]) -> Path:
 
 
 def load(path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS) -> Loaded:
-    """The checked configuration, every job of it; raises ConfigError where anything in it is wrong."""
+    """Return the checked configuration with all jobs; raises ConfigError if any part of it is wrong."""
     return load_usable(path, env, options).whole()
 
 
 def load_usable(
     path: Path | None, env: Mapping[str, str], options: Mapping[str, object] = _NO_OPTIONS, text: str | None = None
 ) -> Loaded:
-    """The checked configuration; a job with an error is refused alone. Raises ConfigError for what all jobs share.
+    """Return the checked configuration; jobs with an error are in `refused`. Raises ConfigError for shared parts.
 
-    `options` are typed values by dotted path, None where not typed; `text` stands for the file's own. No secret is
-    resolved and nothing is connected to.
+    `options` are command-line values by dotted path, None if not given; `text` replaces the content of the file. No
+    secret is resolved and no connection is opened.
     """
     file = find(path, env)
     text = text_of(file) if text is None else text
@@ -96,7 +97,7 @@ def load_usable(
     read_section(reading, ("logging",), tree.get("logging", {}), keys.LOGGING)
     state = read_section(reading, ("state",), tree.get("state", {}), keys.STATE)
     state_dir = beside(file, str(state["dir"])) if state["dir"] else default_state_dir(env)
-    last = reading.settings.pop()  # the folder that is used is shown, whatever it was spelled as
+    last = reading.settings.pop()  # the folder in use is shown, however it was written
     reading.note(("state", "dir"), str(state_dir), last.origin if last.value else Origin(Layer.DEFAULT))
     read_section(reading, ("console",), tree.get("console", {}), keys.CONSOLE)
     alerts = read_alerts(reading)
@@ -105,9 +106,9 @@ def load_usable(
 
 
 def load_alerts(file: Path, env: Mapping[str, str], text: str | None = None) -> AlertOptions:
-    """`[alerts]` alone: what is wrong elsewhere in the file keeps no supervisor from telling it. Raises ConfigError.
+    """Read `[alerts]` only: errors elsewhere in the file do not stop the supervisor's alerts. Raises ConfigError.
 
-    `text` stands for the file's own.
+    `text` replaces the content of the file.
     """
     text = text_of(file) if text is None else text
     tree = _tree(file, text)
@@ -138,7 +139,7 @@ def _warnings(
 def _with_own_secrets(
     reading: Reading, jobs: Mapping[str, JobSpec], refused: Mapping[str, ConfigError]
 ) -> tuple[dict[str, JobSpec], dict[str, ConfigError]]:
-    """The jobs whose secrets only this user or root could have written; the others are refused before they start."""
+    """Return the jobs whose secret files only this user or root can write; others are rejected before they start."""
     kept, gone = dict(jobs), dict(refused)
     for name, job in jobs.items():
         for ref in (job.source.password, job.sink.password, job.store_at[0].password, job.spark.secret):
@@ -149,7 +150,7 @@ def _with_own_secrets(
 
 
 def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]) -> Path:
-    """The XDG folder where the variable holds an absolute path (the standard ignores others), else the platform's."""
+    """Return the XDG folder if the variable holds an absolute path (the standard ignores others), else the default."""
     base = env.get(variable, "")
     if base.startswith("/"):
         return Path(base, "slotkeeper")
@@ -157,7 +158,7 @@ def _folder(env: Mapping[str, str], variable: str, fallback: Callable[..., Path]
 
 
 def text_of(file: Path) -> str:
-    """The text of a configuration file, or a ConfigError; at most 1 MiB is read."""
+    """Return the text of a configuration file, at most 1 MiB; raises ConfigError."""
     shown = safe(file)
     try:
         raw = ownership.read(file, f"configuration {shown}", SIZE_MAX + 1)
@@ -192,11 +193,11 @@ def _tree(file: Path, text: str) -> Table:
         raise ConfigError(f"{safe(file)}: is nested too deeply") from None
 
 
-# -- what stands above the file: environment variables and typed options -------------------------------------------
+# -- values that override the file: environment variables and command-line options ---------------------------------
 
 
 def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
-    """Write every `SLOTKEEPER_...__...` variable into the tree, but those that a `..._env` names."""
+    """Write every `SLOTKEEPER_...__...` variable into the tree, except those that a `..._env` key names."""
     referenced = secret_variables(reading.tree)
     for name in sorted(env):
         if name.startswith(PREFIX) and "__" in name and name not in referenced:
@@ -206,14 +207,14 @@ def apply_environment(reading: Reading, env: Mapping[str, str]) -> None:
 
 
 def apply_options(reading: Reading, options: Mapping[str, object]) -> None:
-    """Write typed options, given by dotted path; None means that the option was not typed."""
+    """Write command-line options, given by dotted path, into the tree; None means that the option was not given."""
     for name, value in options.items():
         if value is not None:
             _put(reading, tuple(name.split(".")), value, Origin(Layer.OPTION, safe(name, 120)))
 
 
 def secret_variables(tree: Table) -> set[str]:
-    """The variables that a `..._env` names."""
+    """Return the variables that `..._env` keys name."""
     found: set[str] = set()
     for kind in keys.NAMED:
         entries = tree.get(kind)
@@ -240,7 +241,7 @@ def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
 
 
 def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
-    """The name in the file that the variable's part means."""
+    """Return the name in the file that corresponds to a part of a variable's name."""
     entries = tree.get(top)
     names = (
         [name for name in entries if name.upper().replace("-", "_") == spelled.upper()]
@@ -257,7 +258,7 @@ def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
 
 
 def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> None:
-    """Write one value; the tables on the way are made where the file does not have them."""
+    """Write one value; missing tables on its path are created."""
     table: object = reading.tree
     for part in path[:-1]:
         if not isinstance(table, dict):
@@ -273,7 +274,7 @@ def _put(reading: Reading, path: model.Path, value: object, origin: Origin) -> N
 
 
 def read_alerts(reading: Reading) -> AlertOptions:
-    """`[alerts]`, or its defaults; raises ConfigError."""
+    """Read `[alerts]`, or its defaults; raises ConfigError."""
     path = ("alerts",)
     given = read_section(reading, path, reading.tree.get("alerts", {}), keys.ALERTS)
     for low, high in (("lag_warning", "lag_critical"), ("silent_warning", "silent_critical")):

@@ -1,6 +1,4 @@
-"""What a process that has a secret does about it: it masks the secret's spellings in all its texts and
-dumps no core.
-"""
+"""Protect the secrets of this process: mask their spellings in all its output, and write no core dump."""
 
 from __future__ import annotations
 
@@ -21,23 +19,23 @@ from slotkeeper.core import redaction
 from slotkeeper.core.domain.text import safe
 
 SHORTEST = 8
-"""Characters of the shortest secret that is masked."""
+"""Minimum length in characters of a secret that is masked."""
 PLAIN = 12
-"""The same where all are of one kind."""
+"""Minimum length if all characters are of one kind."""
 NEWEST = 4
-"""Secrets of one reference that are masked: the one that logins use now, the one before it, which sessions and late
-answers of servers still have, and two more, because a rotation may be seen half done or be taken back."""
+"""Number of secrets per reference that are masked: the current one, the previous one, which sessions and late responses
+of servers may still contain, and two more, because a rotation can be seen half done or be rolled back."""
 _KINDS = ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")
 _secrets: dict[object, dict[str, tuple[str, ...]]] = {}
-"""The newest secrets by their reference, the newest last, with their spellings."""
+"""The newest secrets by reference, the newest last, with their spellings."""
 _lock = threading.Lock()
 
 
 def maskable(secret: str) -> bool:
-    """Whether a secret can be taken out of texts: a short one, a plain word or number, stands in our own texts, too.
+    """Return whether a secret can be masked: a short plain word or number also occurs in Slotkeeper's own texts.
 
-    At least 8 characters of two kinds (small, capital, digit, other), or 12. DWS asks its users for 8 of three kinds
-    ("Creating a Custom Password Policy for DWS").
+    A secret needs at least 8 characters of two kinds (lowercase, uppercase, digit, other), or 12. DWS requires 8 of
+    three kinds ("Creating a Custom Password Policy for DWS").
 
     >>> [maskable(each) for each in ("Tr0ub4d&", "postgres", "12345678", "correcthorsebattery")]
     [True, False, False, True]
@@ -47,9 +45,9 @@ def maskable(secret: str) -> bool:
 
 
 def remember(secret: str, of: object = None) -> None:
-    """From here on this process has a secret `of` a reference: it masks it where it can, and writes no core dump.
+    """Register a secret `of` a reference: from now on this process masks it where possible and writes no core dump.
 
-    Older secrets of that reference than the newest few are forgotten. Without a reference none is.
+    Only the newest few secrets per reference are kept. Secrets without a reference are never dropped.
     """
     with _lock:
         newest = _secrets.setdefault(secret if of is None else of, {})
@@ -65,14 +63,14 @@ def remember(secret: str, of: object = None) -> None:
 
 
 def without_newest(text: str, of: object) -> str:
-    """The text without the newest secrets of a reference as they are, however short or plain."""
+    """Return the text with the newest secrets of a reference masked, including short and plain ones."""
     for secret in sorted(_secrets.get(of, ()), key=len, reverse=True):
         text = text.replace(secret, redaction.MASK)
     return text
 
 
 def mask_tracebacks() -> None:
-    """What ends a thread or the program unexpectedly is shown on stderr as ever, without known secrets."""
+    """Mask known secrets in the tracebacks that unexpected errors of a thread or the program write to stderr."""
 
     def show(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(redaction.masked("".join(traceback.format_exception(kind, error, trace))))
@@ -82,9 +80,10 @@ def mask_tracebacks() -> None:
 
 
 def _dump_no_core() -> None:
-    """No core dump, also of children; and where one is piped to a program, which heeds no limit (core(5)), no memory.
+    """Disable core dumps, also of children; omit memory from dumps piped to a program, which ignores limits (core(5)).
 
-    Not PR_SET_DUMPABLE: it would give /proc/<pid> to root, and with it the marks by which we know our own processes.
+    PR_SET_DUMPABLE is not used: it would give /proc/<pid> to root, including the markers by which Slotkeeper recognizes
+    its own processes.
     """
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -93,13 +92,13 @@ def _dump_no_core() -> None:
 
 
 def spellings(secret: str) -> set[str]:
-    """A secret as servers, shells, URLs, JSON and SQL write it; as a whole, never a part of it."""
+    """Return a secret as servers, shells, URLs, JSON and SQL write it; always the whole secret, never a part."""
     if not secret:
         return set()
-    import html  # who only looks has no secret, and its tables are large
+    import html  # a process without secrets does not need it, and its tables are large
 
     raw = secret.encode("utf-8", "surrogateescape")
-    wide = "\0".join(secret)  # UTF-16 that is read as text of one byte a character
+    wide = "\0".join(secret)  # UTF-16 decoded as one-byte characters
     urls = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
     found = {
         secret,
@@ -120,15 +119,15 @@ def spellings(secret: str) -> set[str]:
         safe(wide, len(wide) * 10),
         repr(wide)[1:-1],
         json.dumps(wide)[1:-1],
-        *filter(maskable, (secret.lower(), secret.upper())),  # a server folds what it takes for a name
+        *filter(maskable, (secret.lower(), secret.upper())),  # a server folds the case of a name
         *(_base64(raw) if len(raw) >= SHORTEST else ()),
     }
-    # what is known already is masked in it
+    # leave out spellings in which a known secret is already masked
     return {each for each in found if redaction.MASK not in each or redaction.MASK in secret}
 
 
 def _base64(raw: bytes) -> set[str]:
-    """As a whole, with the padding or without, and in hexadecimal as PostgreSQL writes bytes."""
+    """Return the whole secret in base64, with and without padding, and in hexadecimal as PostgreSQL writes bytea."""
     coded = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
     coded.add(base64.b64encode(raw.decode("utf-8", "replace").encode("utf-16-le")).decode())
     return coded | {each.rstrip("=") for each in coded} | {raw.hex(), raw.hex().upper()}

@@ -1,7 +1,7 @@
-"""What a loaded configuration is: endpoints and jobs as domain values, and where every value came from.
+"""A loaded configuration: endpoints and jobs as domain values, and the origin of every value.
 
-The parser does not tell on which line of a TOML text each key is, and an error without a line is a search: `find_lines`
-works on text that has parsed already, so that a small lexer is exact.
+The TOML parser does not report the line of a key, which error messages need. `find_lines` runs only on text that has
+already been parsed, so a small lexer finds the lines exactly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 
 
 def find_lines(text: str) -> dict[Path, int]:
-    """The line of every table header and key; entries of `[[x]]` carry their number: ("x", 0, "key").
+    """Return the line of every table header and key; entries of `[[x]]` are numbered: ("x", 0, "key").
 
     >>> find_lines("[a]\\nb.c = 1\\n[[d]]\\ne = 2")[("d", 0, "e")]
     4
@@ -44,7 +44,7 @@ def find_lines(text: str) -> dict[Path, int]:
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
-    """The line of a key, or of the closest thing around it that has one."""
+    """Return the line of a key, or of the closest enclosing item that has one."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -52,7 +52,7 @@ def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
 
 
 class _Scan:
-    """One pass over the tokens: headers and keys are noted, values are skipped."""
+    """One pass over the tokens: records headers and keys, skips values."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Path, int] = {}
@@ -96,7 +96,7 @@ class _Scan:
         self._note(self._table + tuple(parts), len(self._table), line)
 
     def _skip(self, depth: int) -> None:
-        """Go past a value: to the first line end outside all brackets."""
+        """Skip a value: advance to the first line end outside all brackets."""
         for kind, word, _ in self._tokens:
             if kind == "mark":
                 depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(word, 0)
@@ -104,7 +104,7 @@ class _Scan:
                 return
 
     def _numbered(self, path: Path) -> Path:
-        """The path with the number of the latest entry after every part that is an array of tables."""
+        """Return the path with the latest entry number after each part that is an array of tables."""
         numbered: Path = ()
         for part in path:
             numbered = (*numbered, part)
@@ -131,16 +131,16 @@ def _plain(kind: str, word: str) -> str:
         return word[1:-1]
     try:
         return str(json.loads(word, strict=False))
-    except ValueError:  # an escape that only TOML has: good enough for a line number
+    except ValueError:  # an escape that only TOML has: sufficient for a line number
         return word[1:-1]
 
 
 class NoConfig(ConfigError):
-    """The default configuration file does not exist; the console offers the demo then."""
+    """The default configuration file does not exist; in this case the console offers the demo."""
 
 
 class Layer(Enum):
-    """Where a value came from; later members win over earlier ones."""
+    """The layer that a value comes from; later members override earlier ones."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -150,14 +150,14 @@ class Layer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A layer and the place in it: `config.toml:12`, the variable's or the option's name, "" for a default."""
+    """A layer and the location in it: `config.toml:12`, the name of the variable or option, or "" for a default."""
 
     layer: Layer
     place: str = ""
 
     @property
     def text(self) -> str:
-        """Both in words.
+        """Return the layer and the location as text.
 
         >>> Origin(Layer.FILE, "config.toml:12").text
         'file config.toml:12'
@@ -167,18 +167,18 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One effective value as it may be shown."""
+    """One effective value as shown to users."""
 
     key: str
     """Its dotted path."""
     value: str | int | bool | None
-    """Masked where it is private."""
+    """The value, masked if it is private."""
     origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """A `[sources.X]`."""
+    """An entry `[sources.X]`."""
 
     name: str
     dialect: str
@@ -188,14 +188,14 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class SinkEntry:
-    """A `[sinks.X]`."""
+    """An entry `[sinks.X]`."""
 
     name: str
     kind: str
     endpoint: Endpoint
     progress_schema: str = "public"
     store: str = ""
-    """The sink that stores its progress rows; empty where it does so itself."""
+    """The sink that stores its progress rows; empty if it stores them itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,19 +206,19 @@ class Loaded:
     sources: dict[str, SourceEntry]
     sinks: dict[str, SinkEntry]
     jobs: dict[str, JobSpec]
-    """Those that can be used."""
+    """The usable jobs."""
     state_dir: pathlib.Path
     settings: tuple[Setting, ...]
     warnings: tuple[str, ...] = ()
-    """Sentences about what works and should not stay so."""
+    """Warnings about settings that work but should be changed."""
     refused: Mapping[str, ConfigError] = field(default_factory=dict)
     """The jobs that cannot be used, each with its error."""
     alerts: AlertOptions = field(default_factory=AlertOptions)
 
     def whole(self) -> Loaded:
-        """Itself where every job can be used; else raises the first refused one's error.
+        """Return this configuration if every job can be used; else raise the error of the first job that cannot.
 
-        For what must know all jobs: a slot that no usable job follows may be a refused job's.
+        For callers that must know all jobs: a slot without a usable job may belong to a job with an error.
         """
         for error in self.refused.values():
             raise error
@@ -226,12 +226,12 @@ class Loaded:
 
 
 def owners(loaded: Loaded, source: str, table: str) -> dict[str, str]:
-    """The configured jobs that follow a table, by their slots."""
+    """Return the configured jobs that read a table, by their slots."""
     mine = [job for job in loaded.jobs.values() if job.source.name == source and job.binlog.binlog]
     return {job.slot: job.name for job in mine if any(channel.source_table == table for channel in job.channels)}
 
 
 def tables(loaded: Loaded, source: str = "", table: str = "") -> list[tuple[str, str]]:
-    """(source, table) of every table that a configured job reads, narrowed to a source and a table where given."""
+    """Return (source, table) for every table that a configured job reads; filtered by source and table if given."""
     found = {(job.source.name, channel.source_table) for job in loaded.jobs.values() for channel in job.channels}
     return sorted((one, its) for one, its in found if source in ("", one) and table in ("", its))

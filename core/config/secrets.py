@@ -1,4 +1,4 @@
-"""From a reference to the secret, in the process that needs it; and which jobs' password files cannot be read."""
+"""Resolve references to secrets in the process that needs them; find jobs whose password files cannot be read."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from slotkeeper.core.ownership import Complaint
 COMMAND_LIMIT = 10.0
 SIZE_MAX = 65_536
 TTL = 5.0
-"""Seconds for which what a command printed serves every login of this process."""
+"""Seconds for which all logins of this process reuse the output of a command."""
 AGAIN_LEAST = 0.5
 AGAIN_MOST = 30.0
-"""The same for a refused password, doubling as long as the command prints it again: less than the wait between two
-tries of a job, so that each of them compares with what the command prints then."""
+"""Minimum and maximum of these seconds after a server rejected the password; the time doubles while the command prints
+the same password. It is shorter than the wait between two attempts of a job, so that each attempt runs the command
+again."""
 
 
 def resolve(ref: SecretRef) -> str:
-    """The secret that a reference stands for, "" for no reference; raises SecretUnread naming the reference only."""
+    """Return the secret of a reference, "" for none; raises SecretUnread, whose message names only the reference."""
     if not ref.how:
         return ""
     readers = {"file": _from_file, "env": _from_env, "command": _from_command}
@@ -46,7 +47,7 @@ def resolve(ref: SecretRef) -> str:
 
 @dataclass(slots=True)
 class _Printed:
-    """What a command printed last, which all sessions of this process share; times are monotonic seconds."""
+    """The last output of a command, shared by all sessions of this process; times are monotonic seconds."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: str = ""
@@ -54,10 +55,10 @@ class _Printed:
     again: float = 0.0
     refused: dict[str, str] = field(default_factory=dict)
     accepted: dict[str, str] = field(default_factory=dict)
-    """The password that was refused, and the one that was accepted, last by each server."""
+    """The last rejected and the last accepted password, each by server."""
 
     def now(self, read: Callable[[], str], clock: Callable[[], float]) -> str:
-        with self.lock:  # who comes meanwhile waits for this one run of the command
+        with self.lock:  # concurrent callers wait for this one run of the command
             if clock() >= self.until:
                 self.plain = read()
                 refused = self.plain in self.refused.values()
@@ -86,9 +87,9 @@ _clock = SystemClock()
 class Reference:
     """A secret by its reference; implements `slotkeeper.core.domain.endpoint.Secret`.
 
-    A file and a variable are read each time. A command runs at most once in `TTL` seconds, however many sessions log in
-    at once, and again at the first refusal of what it printed. Servers may share a reference: `server` tells them
-    apart, because one of them may still have the older password.
+    A file or a variable is read each time. A command runs at most once in `TTL` seconds, however many sessions log in
+    at the same time, and again when its output is rejected for the first time. Servers can share a reference: `server`
+    distinguishes them, because one of them may still have the older password.
     """
 
     ref: SecretRef
@@ -116,7 +117,7 @@ class Reference:
 
 
 def login(endpoint: Endpoint, name: str) -> Login:
-    """What opens sessions by this name; raises ConfigError where a secret cannot be had now."""
+    """Return the login that opens sessions with this name; raises ConfigError if a secret cannot be read now."""
     key_password, password = Reference(endpoint.sslpassword), Reference(endpoint.password, endpoint.place)
     for secret in (key_password, password):
         secret.now()
@@ -124,7 +125,7 @@ def login(endpoint: Endpoint, name: str) -> Login:
 
 
 def place(ref: SecretRef) -> str:
-    """A reference in words; of a command only its program, since its arguments may be secret themselves."""
+    """Return a reference as text; for a command only its program, because the arguments may be secret themselves."""
     if ref.how == "file":
         return f"{ref.word}_file {safe(ref.ref)}"
     if ref.how == "env":
@@ -133,7 +134,7 @@ def place(ref: SecretRef) -> str:
 
 
 def complaint(ref: SecretRef) -> str:
-    """What is unsafe or missing about a reference, as a sentence, or ""; reads and runs nothing."""
+    """Return what is unsafe or missing about a reference, as a sentence, or ""; reads no secret and runs no command."""
     if ref.how != "file":
         return ""
     try:
@@ -148,17 +149,17 @@ def complaint(ref: SecretRef) -> str:
 
 
 def foreign(ref: SecretRef) -> Complaint | None:
-    """Why a file could be somebody else's words, which `resolve` would refuse, or None; reads nothing."""
+    """Return why another user could have written a file, so that `resolve` would reject it, or None; reads nothing."""
     if ref.how != "file":
         return None
     try:
         return ownership.check(Path(ref.ref), place(ref))
-    except (OSError, ValueError):  # it is not there, which is said when it is needed
+    except (OSError, ValueError):  # the file does not exist: reported when it is needed
         return None
 
 
 def too_plain(ref: SecretRef) -> str:
-    """What a secret that cannot be masked risks, as a sentence, or ""; reads a file or a variable, runs no command."""
+    """Return the risk of a secret that cannot be masked, or ""; reads a file or a variable, but runs no command."""
     if ref.how not in ("file", "env"):
         return ""
     try:
@@ -202,13 +203,13 @@ def _from_command(ref: SecretRef) -> str:
     except OSError as error:
         raise SecretUnread(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
     if code:
-        # its own words are not repeated: they may hold the secret
+        # the command's own output is not repeated: it may contain the secret
         raise SecretUnread(f"{where} ended with status {code}", "run the command yourself to see why")
     return _line(written, where)
 
 
 def _line(raw: bytes, where: str) -> str:
-    """Text without the one newline that editors and commands put at its end."""
+    """Return the text without the one newline that editors and commands append."""
     if len(raw) > SIZE_MAX:
         raise SecretUnread(f"{where} holds more than 64 KiB, which no password does")
     try:
@@ -219,7 +220,7 @@ def _line(raw: bytes, where: str) -> str:
 
 
 def unreadable(loaded: Loaded) -> dict[str, ConfigError]:
-    """The jobs one of whose password files cannot be read, each with the error of the last of them."""
+    """Return the jobs with an unreadable password file, each with the error of the last such file."""
     found = {}
     for name, job in loaded.jobs.items():
         ends = (job.source, job.sink, job.store_at[0])

@@ -1,4 +1,4 @@
-"""The keys of TLS: what they mean together, how safe a configured line is, and what PROD has to say itself.
+"""The TLS keys: their combined meaning, the safety of a configured connection, and the keys that PROD jobs must set.
 
 libpq, "SSL Support", "Database Connection Control Functions" (`sslmode` and the keys beside it).
 """
@@ -23,15 +23,15 @@ _FILES = ("sslrootcert", "sslcert", "sslkey")
 
 
 def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the TLS keys of the table at `path` are of an `Endpoint`; raises ConfigError where they contradict."""
+    """Return the `Endpoint` fields from the TLS keys of the table at `path`; raises ConfigError if keys conflict."""
     mode = given["sslmode"] or default_mode(given["host"])
     if not given["sslmode"]:
-        key = dotted((*path, "sslmode"))  # the default depends on the host: the mode that is used is shown
+        key = dotted((*path, "sslmode"))  # the default depends on the host: the effective mode is shown
         for place, setting in enumerate(reading.settings):
             if setting.key == key:
                 reading.settings[place] = Setting(key, mode, Origin(Layer.DEFAULT))
     password = secret_ref(reading, path, given, "sslpassword")
-    for name in _FILES:  # a certificate where the line may go on without TLS gives a safety that is none
+    for name in _FILES:  # a certificate does not protect a connection that can continue without TLS
         if given[name] and mode not in INSISTING:
             what = f'{dotted(path)}.{name} protects nothing with sslmode = "{mode}"'
             raise reading.error((*path, name), what, f'set sslmode = "{SAFEST}"')
@@ -49,7 +49,7 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
 
 
 def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a kind whose lines Python opens: without a file, the system's authorities are asked."""
+    """Return the `Endpoint` fields for connections opened by Python, which default to the system's authorities."""
     mode, root = given["sslmode"], given["sslrootcert"]
     if root and mode not in VERIFYING:
         what = f'{dotted(path)}.sslrootcert protects nothing with sslmode = "{mode}"'
@@ -58,7 +58,7 @@ def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str
 
 
 def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
-    """A job of PROD is refused where a server's line is less than safe by a default: a weaker one is to be a choice."""
+    """Reject a PROD job if a server's connection is less than safe by default: a weaker mode must be set explicitly."""
     if job.environment.upper() != PROD:
         return
     for table, endpoint in (("sources", job.source), ("sinks", job.sink), ("sinks", job.store_at[0])):
@@ -69,7 +69,7 @@ def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
 
 
 def warnings(where: str, endpoint: Endpoint) -> Iterator[str]:
-    """What is unsafe or missing about an endpoint's TLS, as sentences; connects to nothing."""
+    """Yield what is unsafe or missing about an endpoint's TLS, as sentences; opens no connection."""
     weak = weakness(endpoint)
     if weak:
         yield f"{where}: {weak}"
@@ -83,7 +83,7 @@ def warnings(where: str, endpoint: Endpoint) -> Iterator[str]:
 
 
 def job_warnings(job: JobSpec) -> Iterator[str]:
-    """The same about each server of a job, for its start."""
+    """Yield the warnings for each server of a job; called when the job starts."""
     yield from warnings(f"source {job.source.name}", job.source)
     yield from warnings(f"sink {job.sink.name}", job.sink)
     if job.store is not None:
@@ -91,9 +91,9 @@ def job_warnings(job: JobSpec) -> Iterator[str]:
 
 
 def _complaint(name: str, path: str) -> str:
-    """What a file lacks, or who could change the authority's.
+    """Return what is wrong with a file, or who could change the authority's certificate; "" if nothing.
 
-    libpq refuses a key that others may read, but for one of root's that its group may.
+    libpq rejects a key that other users can read, except a key owned by root that its group can read.
     """
     if not path:
         return ""

@@ -1,6 +1,6 @@
-"""One value of a configuration at a time: readers that return the value or raise `BadValue` with the rule it breaks.
+"""Readers for single values of a configuration: return the value or raise `BadValue` with the rule that it violates.
 
-Readers never put the value itself into their message: the caller knows the key and decides whether it is shown.
+Readers never include the value in their message: the caller knows the key and decides whether the value is shown.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ IDENTIFIER_MAX = 63
 
 
 class BadValue(ValueError):
-    """What is wrong with a value, as "must be ...", without the value."""
+    """The rule that a value violates, as "must be ...", without the value."""
 
 
 def boolean(value: object) -> bool:
-    """true or false; text is read too, for the environment."""
+    """Read true or false."""
     if isinstance(value, bool):
         return value
     raise BadValue("must be true or false")
 
 
 def whole(low: int, high: int) -> Reader:
-    """A reader of whole numbers in [low, high]."""
+    """Return a reader of whole numbers in [low, high]."""
 
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -55,7 +55,7 @@ def whole(low: int, high: int) -> Reader:
 
 
 def only(allowed: int, because: str) -> Reader:
-    """A reader of the one whole number that can be kept, which says why it is the only one."""
+    """Return a reader of the only whole number that is supported; its error gives the reason."""
 
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value != allowed:
@@ -66,7 +66,7 @@ def only(allowed: int, because: str) -> Reader:
 
 
 def duration(low: int, high: int) -> Reader:
-    """A reader of durations in milliseconds: "500ms", "5s", "10m", "1h", "1d", or a bare number of milliseconds."""
+    """Return a reader of durations in milliseconds: "500ms", "5s", "10m", "1h", "1d", or a bare number."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
@@ -93,7 +93,7 @@ def _milliseconds(text: str) -> int:
 
 
 def show_duration(milliseconds: int) -> str:
-    """The shortest spelling that `duration` reads back.
+    """Return the shortest text that `duration` reads back.
 
     >>> [show_duration(n) for n in (0, 500, 5000, 600_000, 86_400_000)]
     ['0ms', '500ms', '5s', '10m', '1d']
@@ -105,7 +105,7 @@ def show_duration(milliseconds: int) -> str:
 
 
 def memory(low: int, high: int) -> Reader:
-    """A reader of memory sizes in MiB ("512m", "1g", "512MiB", or a bare number of MiB); gives Spark's spelling."""
+    """Return a reader of sizes ("512m", "1g", "512MiB", or a bare number of MiB); its result is in Spark's format."""
 
     def read(value: object) -> str:
         match = _SIZE.fullmatch(str(value).strip())
@@ -120,7 +120,7 @@ def memory(low: int, high: int) -> Reader:
 
 
 def text(limit: int = 255) -> Reader:
-    """A reader of one line of text without control characters, not empty."""
+    """Return a reader of one non-empty line of text without control characters."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):
@@ -137,12 +137,12 @@ def text(limit: int = 255) -> Reader:
 
 
 def choice(*allowed: str) -> Reader:
-    """A reader of one of `allowed`."""
+    """Return a reader of one of `allowed`."""
     return one_of(allowed)
 
 
 def one_of(allowed: Collection[str]) -> Reader:
-    """As `choice`, of what `allowed` holds when it is read."""
+    """Return a reader like that of `choice`; it uses the content of `allowed` at the time of reading."""
 
     def read(value: object) -> str:
         spelled = " or ".join(f'"{word}"' for word in allowed)
@@ -154,7 +154,7 @@ def one_of(allowed: Collection[str]) -> Reader:
 
 
 def start(value: object) -> str:
-    """Where a job starts, by the one rule of `slotkeeper.core.domain.spec`."""
+    """Read where a job starts, by the rule of `slotkeeper.core.domain.spec`."""
     written = str(text()(value)).strip()
     try:
         start_at(written)
@@ -164,7 +164,7 @@ def start(value: object) -> str:
 
 
 def start_time(value: object) -> str:
-    """The vendor's `yyyy-MM-dd hh:mm:ss`, which names no offset and counts as UTC here; an offset may be added."""
+    """Read the vendor's `yyyy-MM-dd hh:mm:ss`, which is taken as UTC; an offset can be added."""
     written = str(text()(value)).strip()
     try:
         at = datetime.fromisoformat(written)
@@ -174,7 +174,7 @@ def start_time(value: object) -> str:
 
 
 def start_lsn(value: object) -> str:
-    """LSNs after which to read, written as in the job's `start`: one for all shards, or by shard."""
+    """Read LSNs after which to read, written as in the job's `start`: one for all shards, or one per shard."""
     written = str(value) if isinstance(value, int) and not isinstance(value, bool) else str(text()(value)).strip()
     if re.fullmatch(r"\d{1,19}", written):
         return f"{EVERY_DN}={written}"
@@ -187,14 +187,14 @@ def start_lsn(value: object) -> str:
 
 
 def only_true(value: object) -> bool:
-    """A switch that can only be on here."""
+    """Read a switch that can only be true here."""
     if boolean(value):
         return True
     raise BadValue("must be true: a mirror applies each record as what it is, and appends no images")
 
 
 def host(value: object) -> str:
-    """A host name or address, or the folder of a Unix socket; never a URL, which could carry a password."""
+    """Read a host name or address, or the folder of a Unix socket; never a URL, which could contain a password."""
     name = str(text()(value))
     if name.startswith("/"):
         return name
@@ -204,10 +204,10 @@ def host(value: object) -> str:
 
 
 def authority(value: object) -> str:
-    """The path of a file with the authority's certificate.
+    """Read the path of a file with the authority's certificate.
 
-    libpq's word `system` is refused: it means the store that OpenSSL was built with, and the one inside psycopg2-binary
-    was built with a folder that no machine has.
+    libpq's value `system` is rejected: it means the certificate store that OpenSSL was built with, and the OpenSSL
+    inside psycopg2-binary was built with a folder that exists on no host.
     """
     written = str(text(4096)(value))
     if written == "system":
@@ -216,7 +216,7 @@ def authority(value: object) -> str:
 
 
 def slot(value: object) -> str:
-    """A slot name, by the one rule of `slotkeeper.core.domain.slot`."""
+    """Read a slot name, by the rule of `slotkeeper.core.domain.slot`."""
     try:
         return slot_name(str(text()(value)))
     except BadValue:
@@ -226,14 +226,14 @@ def slot(value: object) -> str:
 
 
 def section_name(value: str) -> str:
-    """The name of a source, sink or job: it appears in session names, file names and environment variables."""
+    """Check the name of a source, sink or job: it is used in session names, file names and environment variables."""
     if not _NAME.fullmatch(value) or len(value) > NAME_MAX:
         raise BadValue(f"must be letters and digits, parts joined by one _ or -, at most {NAME_MAX} characters")
     return value
 
 
 def identifier(value: object) -> str:
-    """A name of a table or schema, without quotes or dots."""
+    """Read the name of a table or schema, without quotes or dots."""
     name = str(text()(value))
     if "." in name or any(quote in name for quote in "\"'`\\"):
         raise BadValue("must be a plain name without dots or quotes")
@@ -248,10 +248,10 @@ def _refuse_long(*names: str) -> None:
 
 
 def table(value: object) -> str:
-    """A `schema.table` of the source, as it is written.
+    """Read a `schema.table` of the source, exactly as written.
 
     DWS, "Subscribing to Hybrid Data Warehouse Binlog": the name of such a table holds no special character "such as
-    periods and double quotation marks"; whatever else a server takes in quotes is sent in quotes.
+    periods and double quotation marks"; all other characters are sent inside quotes.
     """
     name = str(text()(value))
     if '"' in name:
@@ -266,7 +266,7 @@ def table(value: object) -> str:
 
 
 def target(value: object) -> str:
-    """A `schema.table` of the sink: any names that fit, as they are written; the first dot parts them."""
+    """Read a `schema.table` of the sink: any names of valid length, as written; the first dot separates them."""
     name = str(text()(value))
     schema, _, own = name.partition(".")
     if not schema.strip() or not own.strip():
@@ -281,7 +281,7 @@ def target(value: object) -> str:
 
 
 def mapping(value: object) -> tuple[tuple[str, str], ...]:
-    """Source column -> target column, in the order in which they are written; names are taken as they are."""
+    """Read pairs of source column and target column, in the order written; names are used exactly as written."""
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
         raise BadValue('must be a table such as { id = "order_id", state = "state" }')
     if not value:
@@ -294,7 +294,7 @@ def mapping(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def hosts(value: object) -> tuple[str, ...]:
-    """Host names or addresses, each with a port or without, as a list."""
+    """Read a list of host names or addresses, each with or without a port."""
     if not isinstance(value, list) or not value:
         raise BadValue('must be a list such as ["be1.example.org", "be2.example.org:18040"]')
     written = tuple(str(host(one)) for one in value)
@@ -309,7 +309,7 @@ def hosts(value: object) -> tuple[str, ...]:
 
 
 def row_filter(value: object) -> str:
-    """One SQL condition over the row's own columns, as it is sent: anything else would not stay true of a row."""
+    """Read one SQL condition on the row's own columns; any other condition could change its result for the same row."""
     from slotkeeper.core import row_filter as filters  # the parser's import takes half a second
 
     condition = str(text(4096)(value))
@@ -320,14 +320,14 @@ def row_filter(value: object) -> str:
 
 
 def env_name(value: object) -> str:
-    """The name of an environment variable."""
+    """Read the name of an environment variable."""
     if not isinstance(value, str) or not _ENV_NAME.fullmatch(value):
         raise BadValue("must be the name of an environment variable (letters, digits and _)")
     return value
 
 
 def master(value: object) -> str:
-    """A Spark master that jobs were tried on."""
+    """Read a Spark master of a kind that jobs were tested on."""
     try:
         return Master.parse(str(text()(value))).text
     except ValueError as error:
@@ -335,7 +335,7 @@ def master(value: object) -> str:
 
 
 def spark_setting(value: object) -> str:
-    """A Spark setting's value as text."""
+    """Read the value of a Spark setting as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -344,7 +344,7 @@ def spark_setting(value: object) -> str:
 
 
 def command(value: object) -> str:
-    """A command as a shell would write its words; no shell runs it."""
+    """Read a command with arguments quoted as in a shell; it runs without a shell."""
     line = str(text(4096)(value))
     try:
         words = shlex.split(line)

@@ -1,7 +1,7 @@
-"""Binlog tables as Spark DataFrames for users' programs: `register(spark)`, then `spark.readStream.format(...)`.
+"""Binlog tables as Spark DataFrames for user programs: `register(spark)`, then `spark.readStream.format(...)`.
 
-Loads nothing before it is asked: Spark begins a Python for each of a dozen small questions, and each of them is inside
-this package.
+Imports are deferred: Spark starts a Python process for each of about a dozen small calls, and each one imports this
+package.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ __all__ = ["register", "start"]
 
 
 def register(spark: Any) -> None:
-    """Make both formats known to a SparkSession.
+    """Register both formats with a SparkSession.
 
-    Raises ReadFailed for a version of Spark that was not tested, ConfigError without the extra `dataframe`.
+    Raises ReadFailed for an untested version of Spark, and ConfigError if the extra `dataframe` is not installed.
     """
     from slotkeeper.core.domain.text import install
     from slotkeeper.core.errors import ConfigError
@@ -31,7 +31,7 @@ def register(spark: Any) -> None:
 
 
 def start(writer: Any, path: str | None = None) -> Any:
-    """Start a DataStreamWriter and return the query; raises ReadFailed for asynchronous progress tracking."""
+    """Start a DataStreamWriter and return the query; raises ReadFailed if asynchronous progress tracking is on."""
     from slotkeeper.core.dataframe.reader import accounts as starting
 
     return starting.start(writer, path)

@@ -1,4 +1,4 @@
-"""`apply_changes` for `foreachBatch`: the streaming writer's two steps, called by a program of a user's."""
+"""`apply_changes` for `foreachBatch`: the two steps of the streaming writer, called by a user program."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class _Part:
 def apply_changes(
     df: DataFrame, batch: int, *, sink: str, table: str, key: str | Sequence[str] = (), query: str = "", **options: Any
 ) -> bool:
-    """Write a batch of changes (or of plain rows) to a table once, in one transaction; return False if it is there.
+    """Write a batch of changes (or plain rows) to a table once, in one transaction; return False if already written.
 
     For `foreachBatch`: `lambda df, batch: apply_changes(df, batch, config=..., sink="mart", table="dwd.orders")`. `key`
-    names the key's columns where the reader's are not to be used. `query` is the id that the fence keeps; inside
-    `foreachBatch` it is the query's own. `options` are those of `format("slotkeeper_postgres")`. Raises
+    names the key columns if those of the reader are not to be used. `query` is the id stored in the fence; inside
+    `foreachBatch` it is the query's own id. `options` are those of `format("slotkeeper_postgres")`. Raises
     `slotkeeper.core.dataframe.writer.source.QueryError`.
     """
     with source.spoken():
@@ -70,10 +70,10 @@ def apply_changes(
 
 
 class _Run:
-    """One run of a query over one table: whether this program has written a batch already, in the same run of it.
+    """One run of a query for one table: detects that this program has already written a batch in the same run.
 
-    The fence cannot tell a second DataFrame of a batch from the batch run again; without this it would be dropped in
-    silence. A query that is begun again in the same program has another run's id, as Spark's job group.
+    The fence cannot distinguish a second DataFrame of a batch from a repeated batch; without this check it would be
+    silently dropped. A query that is restarted in the same program has a new run id, in Spark's job group.
     """
 
     written: ClassVar[dict[tuple[str, str, str], tuple[str, int]]] = {}

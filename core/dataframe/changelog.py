@@ -1,7 +1,7 @@
-"""The columns of a changelog DataFrame: the reader adds them before a table's own, and writers read them. Pure.
+"""The columns that the reader adds before a table's own columns in a changelog DataFrame; writers read them. Pure.
 
-Each row is one event of a binlog: an insert or a delete is one row, an update is two (B, then U). The names have no
-leading underscore, because pandas state functions of Spark rename such columns.
+Each row is one binlog event: an insert or a delete is one row, an update is two (B, then U). The names have no leading
+underscore, because Spark's pandas state functions rename such columns.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slotkeeper.core.domain.slot import EventType
 
 PREFIX = "slotkeeper_"
-"""Prefix of the changelog's columns; a user's column cannot have it."""
+"""Prefix of the changelog columns; a user's column cannot have it."""
 CHANGE = "slotkeeper_change"
 DN = "slotkeeper_dn"
 POINT = "slotkeeper_point"
@@ -24,10 +24,10 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     (POINT, "bigint"),
     (SEQUENCE, "bigint"),
 )
-"""Name and Spark type, in their order before a table's own columns. None of them is ever NULL.
+"""Name and Spark type, in their order before the table's own columns. None of them is ever NULL.
 
-POINT and SEQUENCE are `Position.pair` of an event: they order the events of one key and of one DN, but not across
-DNs. The binlog of DWS has no time of a change, so no column has it.
+POINT and SEQUENCE are the `Position.pair` of an event: they order the events of one key on one DN, but not across DNs.
+The DWS binlog does not record the time of a change, so no column contains one.
 """
 
 INSERT = EventType.INSERT.value
@@ -37,31 +37,32 @@ DELETE = EventType.DELETE.value
 COPIED = "S"
 """A row of the table's copy (`start = "initial"`): an upsert that precedes every change of its key."""
 BEGINNING = -1
-"""POINT and SEQUENCE of a copied row: an event of a binlog has numbers from 0 on."""
+"""POINT and SEQUENCE of a copied row; those of binlog events start at 0."""
 
 WRITES = (INSERT, AFTER, COPIED)
-"""After such an event its key has the event's row. Other events (B, d) promise only the key's columns."""
+"""After such an event the table contains the event's row for its key. Other events (B, d) guarantee only the key
+columns."""
 ENDS = (BEFORE, DELETE)
-"""After such an event its key has no row, unless a U of the same key follows its B."""
+"""After such an event the table has no row for its key, unless a B is followed by a U of the same key."""
 KINDS = (*WRITES, *ENDS)
 
 KEY_PLACE = "slotkeeper.key"
-"""Metadata of a column of the table's key: its position in the key, from 1.
+"""Metadata of a key column: its position in the key, starting at 1.
 
-Spark retains a column's metadata through select, filter and renaming; a computed column has none.
+Spark keeps a column's metadata through select, filter and renaming; a computed column has none.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A DataFrame's column: its name, and its metadata."""
+    """A DataFrame column: its name and its metadata."""
 
     name: str
     metadata: Mapping[str, object]
 
 
 def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
-    """Return the key's columns in the key's order, by their metadata; empty if no column has it.
+    """Return the key columns in the key's order, from their metadata; empty if no column has it.
 
     >>> key_of([Named("b", {KEY_PLACE: 2}), Named("x", {}), Named("a", {KEY_PLACE: 1})])
     ('a', 'b')
@@ -71,7 +72,7 @@ def key_of(columns: Iterable[Named]) -> tuple[str, ...]:
 
 
 def own(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return a changelog's columns without Slotkeeper's own, in order.
+    """Return a changelog's columns without those that Slotkeeper adds, in order.
 
     >>> own(["slotkeeper_change", "slotkeeper_dn", "slotkeeper_point", "slotkeeper_sequence", "id", "amount"])
     ('id', 'amount')
@@ -81,12 +82,12 @@ def own(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_changelog(columns: Iterable[str]) -> bool:
-    """Whether rows say what kind of change they are."""
+    """Return whether the rows have the column with the kind of change."""
     return CHANGE in set(columns)
 
 
 def missing(columns: Iterable[str]) -> tuple[str, ...]:
-    """Of a changelog, the columns without which its events have no order; the DN is not needed for that.
+    """Return the missing columns without which a changelog's events have no order; the DN is not needed for that.
 
     >>> missing(["slotkeeper_change", "slotkeeper_point", "id"])
     ('slotkeeper_sequence',)

@@ -1,7 +1,7 @@
-"""The net effect of a changelog: for each key of a batch one row with the table's state.
+"""The net effect of a changelog: for each key of a batch, one row with the table's state.
 
-A filter over a changelog is not a filter over its table: `.where` drops an update after which a row no longer matches,
-so that a consumer keeps the old row. `net` therefore takes the condition itself, and such a row becomes a delete.
+A filter on a changelog is not a filter on its table: `.where` drops an update after which a row no longer matches, so a
+consumer would keep the old row. `net` therefore takes the condition itself and turns such a row into a delete.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 _NUMBER = "slotkeeper_number"
 REDUCE_ROWS = 100_000
-"""Rows gathered before a reduction: a task's memory grows with its keys and these rows, not with all rows."""
+"""Number of rows gathered before a reduction: a task's memory grows with its keys and these rows, not with all rows."""
 
 
 def net(
     changes: DataFrame, where: Column | str | None = None, key: str | Sequence[str] = (), partitions: int = 0
 ) -> DataFrame:
-    """Return one row for each key and batch: its last image (I, U or S), or d if the table has no row of the key.
+    """Return one row for each key and batch: its last image (I, U or S), or d if the table has no row for the key.
 
-    `where` is a condition on a row after a change; a row that does not meet it, NULL included, becomes a d. `key` names
-    the key's columns instead of the reader's. In a d only the key's columns are valid. The rows of a key go to one of
-    `partitions` (default: the number of parallel tasks). For batches and streams; in a stream each batch has its own
-    net effect. Raises ConfigError if the rows are not a changelog, or lack the key.
+    `where` is a condition on a row after a change; a row for which it is false or NULL becomes a d. `key` names the key
+    columns if those of the reader are not to be used. In a d, only the key columns are valid. All rows of a key go to
+    one of `partitions` (default: the number of parallel tasks). For batches and streams; in a stream each batch has its
+    own net effect. Raises ConfigError if the rows are not a changelog, or lack the key.
     """
     names = [field.name for field in changes.schema.fields]
     if missing := changelog.missing(names):
@@ -49,10 +49,10 @@ def net(
 
 
 def matching(changes: DataFrame, where: Column | str) -> DataFrame:
-    """Return the changelog of a table's rows that meet a condition: every other image becomes a delete of its key.
+    """Return the changelog with every row that does not match a condition turned into a delete of its key.
 
-    What `net` does first, without reducing: enough before the writer, which reduces itself. `where` is false where it
-    is NULL.
+    This is the first step of `net`, without the reduction. It is sufficient before the writer, which reduces the rows
+    itself. A NULL result of `where` counts as false.
     """
     from pyspark.sql import functions as f
 
@@ -83,7 +83,7 @@ class Reduce:
     key: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The last row of each key; what ends its row as d."""
+        """Yield the last row of each key, as d if the change leaves no row."""
         left: pa.Table | None = None
         gathered: list[pa.RecordBatch] = []
         rows = 0
@@ -95,7 +95,7 @@ class Reduce:
         if gathered:
             left = self._last(left, gathered)
         if left is not None:
-            # the table with each change that leaves no row as a delete
+            # changes that leave no row become deletes
             place = left.schema.get_field_index(changelog.CHANGE)
             change = left.column(place)
             writes = pc.is_in(change, value_set=pa.array(changelog.WRITES, change.type))
@@ -103,7 +103,7 @@ class Reduce:
             yield from left.set_column(place, left.schema.field(place), kinds).to_batches()
 
     def _last(self, before: pa.Table | None, batches: list[pa.RecordBatch]) -> pa.Table:
-        """Return the last row of each key of earlier and new rows; raises Refused if two rows have one position."""
+        """Return the last row of each key from earlier and new rows; raises Refused if two rows share a position."""
         table = pa.Table.from_batches(batches)
         if before is not None:
             table = pa.concat_tables([before, table])

@@ -1,9 +1,10 @@
-"""The audit: who did what to which object, why, and the observed result; each line chained to the one before. Pure.
+"""The audit log: who did what to which object, why, and the observed result, as a hash chain of lines. Pure.
 
-An action that changes something writes two lines under one `action_id`: the intent before, the outcome after. Each
-line names the hash of the one before it, so that a removed or changed line shows. A hash is SHA-256 of a line's bytes,
-which are canonical JSON (keys sorted, ASCII, no blanks). The first line of a new file names the last hash of the file
-before it. A cut line (a crash, a full disk) is not a link: the next line names the last whole one.
+An action that changes something writes two lines with one `action_id`: the intent before, the outcome after. Each line
+contains the hash of the line before it, so that a removed or changed line is detected. A hash is the SHA-256 of a
+line's bytes, which are canonical JSON (keys sorted, ASCII, no blanks). The first line of a new file contains the last
+hash of the previous file. A truncated line (a crash, a full disk) is not a link: the next line refers to the last
+complete line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from slotkeeper.core.redaction import masked_values
 
 
 class Phase(Enum):
-    """Before and after."""
+    """The phase of an action that a line records: before or after."""
 
     INTENT = "intent"
     OUTCOME = "outcome"
@@ -29,29 +30,29 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who, by the kernel, and what the environment claimed."""
+    """The user as the kernel reports it, and what the environment claims."""
 
     os_user: str
-    """The account of the uid; a claim in a line of an earlier version, which has no uid."""
+    """The account of the uid; only a claim in lines of an earlier version, which have no uid."""
     host: str
-    """The machine."""
+    """The host name."""
     pid: Positive
-    """The process."""
+    """The process id."""
     sudo_user: str = ""
-    """Claimed: who called sudo, or empty."""
+    """Claimed: the user who called sudo, or empty."""
     origin: str = ""
     """Claimed: the SSH client's address, or empty."""
     uid: int | None = None
-    """The process's own; null: a line of an earlier version."""
+    """The uid of the process; null: a line of an earlier version."""
     login_uid: int | None = None
-    """What the kernel noted at the login (`/proc/PID/loginuid`, which neither sudo nor su changes); null: it noted
-    nothing."""
+    """The login uid that the kernel records (`/proc/PID/loginuid`, which neither sudo nor su changes); null: the kernel
+    recorded none."""
     claimed: str = ""
-    """Claimed: another name, or empty."""
+    """Claimed: a different user name, or empty."""
 
     @property
     def who(self) -> str:
-        """In a few words.
+        """The actor, in short.
 
         >>> Actor("alice", "h1", 7, uid=1000).who, Actor("bob", "h1", 7, uid=1000, claimed="alice").who
         ('alice uid 1000', 'alice (claimed) uid 1000')
@@ -62,7 +63,7 @@ class Actor:
 
     @property
     def text(self) -> str:
-        """In words.
+        """The actor as text.
 
         >>> Actor("root", "h1", 7, "eva", "10.0.0.9", 0, 1000).text
         'root@h1 uid 0, login uid 1000 (claimed: sudo by eva, from 10.0.0.9)'
@@ -76,7 +77,7 @@ class Actor:
 
     @classmethod
     def parse(cls, found: object) -> Actor:
-        """The actor of a line; raises ValueError, KeyError or TypeError for anything else."""
+        """Parse the actor of a line; raises ValueError, KeyError or TypeError for invalid content."""
         if not isinstance(found, dict):
             raise TypeError("an actor is an object")
         texts = {name: found.get(name, "") for name in ("sudo_user", "origin", "claimed")}
@@ -92,43 +93,43 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """A line."""
+    """A line of the audit log."""
 
     at: datetime
     """When it was written."""
     actor: Actor
-    """Who did it."""
+    """The user who did it."""
     action: str
     """The command."""
     action_id: str
-    """What an intent and its outcome share."""
+    """The id that an intent and its outcome share."""
     phase: Phase
-    """Before or after."""
+    """Intent or outcome."""
     what: str
-    """The thing, such as "dws1 ods.orders slot orders_rt"."""
+    """The object, such as "dws1 ods.orders slot orders_rt"."""
     reason: str = ""
-    """Why, as typed, or empty."""
+    """The reason as typed, or empty."""
     plan: str = ""
-    """The plan that was carried out, or empty."""
+    """The plan that was executed, or empty."""
     outcome: str = ""
-    """How it ended; empty before."""
+    """The outcome; empty for an intent."""
     result: Mapping[str, str] = field(default_factory=dict)
-    """What was requested or observed, by DN or by name; each: as text."""
+    """Requested or observed values, by DN or by name; each: as text."""
 
     @property
     def said(self) -> str:
-        """Why before, and how it ended after."""
+        """The reason of an intent, or the outcome."""
         if self.phase is not Phase.INTENT:
             return self.outcome
         return f"because: {self.reason}" if self.reason else "asked, no reason given"
 
     @property
     def failed(self) -> bool:
-        """Whether it is the outcome of something that failed."""
+        """Whether this is the outcome of a failed action."""
         return self.phase is Phase.OUTCOME and self.outcome.startswith("failed")
 
     def as_json(self) -> dict[str, Any]:
-        """The line as JSON values, without known secrets; times are UTC."""
+        """Return the line as JSON values with known secrets masked; times are UTC."""
         found = asdict(self) | {"phase": self.phase.value}
         found["at"] = self.at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         found["result"] = dict(self.result)
@@ -136,7 +137,7 @@ class AuditLine:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> AuditLine:
-        """The line that `as_json` wrote; raises ValueError, KeyError or TypeError for anything else."""
+        """Parse a line that `as_json` wrote; raises ValueError, KeyError or TypeError for invalid content."""
         values = dict(found)
         at, actor, phase, result = (values.pop(name) for name in ("at", "actor", "phase", "result"))
         moment = datetime.fromisoformat(at)
@@ -148,16 +149,16 @@ class AuditLine:
 
 
 FIRST = "0" * 64
-"""What the very first line names."""
+"""The hash in the very first line, which has no predecessor."""
 ACCEPT = "audit accept"
-"""The action of the line that records the unlinked lines before it: `SEAL` in its result is the hash of theirs."""
+"""The action of the line that records the unlinked lines before it; `SEAL` in its result is their hash."""
 SEAL = "lines"
 _BEFORE = "before"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A line of a file, `number` from 1; `line` is None where it cannot be read, `before` where it names nothing."""
+    """A line of a file, `number` from 1; `line` is None if it cannot be parsed, `before` None if it has no hash."""
 
     file: str
     number: int
@@ -167,13 +168,13 @@ class Link:
 
     @property
     def place(self) -> str:
-        """Its file and line."""
+        """The file and line number."""
         return f"{self.file}:{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedHead:
-    """The hash of a line as a sink has it, with what that line was about."""
+    """The hash of a line as stored at a sink, with a description of the line."""
 
     head: str
     at: datetime
@@ -182,10 +183,11 @@ class CopiedHead:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What the files say of themselves.
+    """The result of verifying the hash chain of the files.
 
-    `damaged` are the places of lines that cannot be read, `broken` sentences about lines that do not follow one
-    another. `unlinked` are the lines without a hash that no `audit accept` has recorded, `accepted` counts the others.
+    `damaged` are the locations of lines that cannot be parsed, `broken` sentences about lines that do not follow each
+    other. `unlinked` are the lines without a hash that no `audit accept` has recorded; `accepted` counts those that one
+    has.
     """
 
     links: tuple[Link, ...]
@@ -197,15 +199,15 @@ class Chain:
 
     @property
     def whole(self) -> tuple[Link, ...]:
-        """The links that can be read."""
+        """The links whose lines can be parsed."""
         return tuple(link for link in self.links if link.line is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A chain against the heads of one sink: `missing` are sentences, `after` counts the lines after the newest.
+    """A chain compared with the hashes at one sink; `missing` are sentences, `after` counts lines after the newest.
 
-    `older` counts the heads of lines that are older than the first one here, where files were dropped: not compared.
+    `older` counts the hashes of lines that are older than the first line here because files were dropped: not compared.
     """
 
     heads: int
@@ -215,18 +217,18 @@ class Compared:
 
 
 def linked(line: AuditLine, before: str) -> bytes:
-    """A line as it is written, without its end."""
+    """Return a line as written, without the line end."""
     values = line.as_json() | {_BEFORE: before}
     return json.dumps(values, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
 def digest(raw: bytes) -> str:
-    """The hash by which the next line names this one."""
+    """Return the hash with which the next line refers to this one."""
     return hashlib.sha256(raw).hexdigest()
 
 
 def link_of(file: str, number: int, raw: bytes) -> Link:
-    """A line as it was read; any other content is damaged."""
+    """Parse a line as read; invalid content results in a damaged link."""
     try:
         values = json.loads(raw)
         before = values.pop(_BEFORE, None)
@@ -238,10 +240,10 @@ def link_of(file: str, number: int, raw: bytes) -> Link:
 
 
 def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
-    """Whether each line follows the one before it; `rotated_out`: earlier files were dropped by their number.
+    """Check that each line follows the one before it; `rotated_out`: files over the maximum number were dropped.
 
-    A version that linked no lines noted no uid either. So a line with a uid and without a hash has lost it, and one
-    with neither is of that version, or both were removed from it.
+    The version that wrote unlinked lines recorded no uid either. A line with a uid but without a hash has therefore
+    lost its hash; a line with neither is from that version, or both were removed.
     """
     broken: list[str] = []
     last: Link | None = None
@@ -268,7 +270,7 @@ def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
 
 
 def seal(links: Iterable[Link]) -> str:
-    """One hash of several lines, in their order."""
+    """Return one hash of several lines, in their order."""
     return digest("".join(link.digest for link in links).encode("ascii"))
 
 
@@ -282,7 +284,7 @@ def _fault(link: Link, last: Link | None, rotated_out: bool) -> str:
 
 
 def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
-    """Whether each line that a sink knows is here as it was; what is older than our first line was rotated out."""
+    """Check that each line known to a sink is here, unchanged; lines older than the first one here were rotated out."""
     place = {link.digest: number for number, link in enumerate(chain.whole)}
     first = chain.whole[0].line if chain.whole else None
     found, older, missing, newest = 0, 0, list[str](), -1
@@ -294,7 +296,7 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
         newest = max(newest, place.get(one.head, -1))
         if one.head not in place:
             missing.append(f"{one.about} of {one.at:%Y-%m-%dT%H:%M:%SZ} is missing or was changed after it was written")
-    if older and newest < 0:  # files that were dropped in order leave later lines, which have heads too
+    if older and newest < 0:  # files dropped in order leave later lines, whose hashes the sink also has
         what = f"none of {older + found} copied lines exists: the files were replaced, or no copy was made recently"
         missing.append(what)
     return Compared(found, tuple(missing), len(place) - 1 - newest, older)
@@ -302,7 +304,7 @@ def compare(chain: Chain, heads: Iterable[CopiedHead]) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """Somebody at a console: who by the kernel, why, and until when at most."""
+    """A user who has enabled actions in a console: name as reported by the kernel, reason, and latest end."""
 
     who: str
     reason: str

@@ -1,8 +1,8 @@
-"""Where a job's tasks run (the three forms of `[jobs.X.spark] master`), and when a Spark session is lost. Pure.
+"""Spark masters for a job's tasks (the three forms of `[jobs.X.spark] master`); detection of lost sessions. Pure.
 
 Spark, "Spark Standalone Mode", High Availability: `spark.deploy.recoveryMode` is NONE unless set, and a master that
-restarts without it no longer knows the applications that it had. Its workers end their executors, the application gets
-no others, and Spark reports nothing: the session is lost although its Java process is still there.
+restarts without it no longer knows its earlier applications. Its workers end their executors, the application gets no
+new ones, and Spark reports nothing: the session is lost although its Java process is still running.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 LEAST_MEMORY = 512
-"""MiB of a worker: Spark refuses an executor with a heap below 450 MiB."""
+"""Minimum MiB per worker: Spark rejects an executor with a heap below 450 MiB."""
 WORKERS_NEED = "psycopg2"
-"""What the Python of a cluster's workers has to import; our own code is sent to them."""
+"""The package that the Python of a cluster's workers must provide; Slotkeeper's own code is sent to them."""
 REST_PORT = 6_066
-"""Where a standalone master takes submissions by default: Spark, "Spark Standalone Mode", `spark.master.rest.port`."""
+"""The default port for submissions to a standalone master: Spark, "Spark Standalone Mode", `spark.master.rest.port`."""
 REST_OFF = "set `spark.master.rest.enabled false` in conf/spark-defaults.conf on the master, and restart it"
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,(\d+))?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[(\d+),(\d+),(\d+)\]")
@@ -26,7 +26,7 @@ _FORMS = "local[4], local-cluster[2,1,1024] or spark://host:7077"
 
 
 class MasterKind(Enum):
-    """Who gives a job its places."""
+    """The kind of master that provides a job's task slots."""
 
     LOCAL = "local"
     LOCAL_CLUSTER = "local-cluster"
@@ -35,10 +35,10 @@ class MasterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A Spark master: `capacity` are the places that its text names, None where this host or the cluster says it.
+    """A Spark master; `capacity`: the number of task slots in its text, None if this host or the cluster sets it.
 
-    A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) of a standalone cluster's
-    masters, of which one leads.
+    A local cluster has `workers`, of `memory` MiB each; `places` are the (host, port) pairs of a standalone cluster's
+    masters, one of which leads.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Master:
 
     @classmethod
     def parse(cls, text: str) -> Master:
-        """Read a master; raises ValueError with half a sentence that follows the key's name.
+        """Parse a master; raises ValueError with the rest of a sentence that starts with the key's name.
 
         >>> Master.parse("local[4]").capacity, Master.parse("local-cluster[2,1,1024]").capacity
         (4, 2)
@@ -80,7 +80,7 @@ class Master:
 
     @property
     def ships(self) -> bool:
-        """Whether tasks run in processes that do not find our package by themselves."""
+        """Whether tasks run in processes that cannot import the Slotkeeper package without receiving it."""
         return self.kind is not MasterKind.LOCAL
 
 
@@ -95,20 +95,21 @@ def _places(text: str) -> tuple[tuple[str, int], ...]:
 
 
 LOST_AFTER = 60.0
-"""Seconds. As long as a start waits for its first executor; a lost executor is replaced within seconds. The question
-costs the Java process a millisecond, so that one on an overloaded host answers within a few seconds as well."""
+"""Seconds, equal to the time for which a start waits for its first executor; a lost executor is replaced within
+seconds. The check takes the Java process a millisecond, so that it responds within a few seconds even on an overloaded
+host."""
 NO_EXECUTOR = f"the Spark cluster has had no executor for {LOST_AFTER:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLife:
-    """For how many seconds the Java process has been `silent`, and the cluster `empty`: without an executor."""
+    """Seconds for which the Java process has been `silent`, and the cluster `empty` (without an executor)."""
 
     silent: float = 0.0
     empty: float = 0.0
 
     def after(self, seconds: float, executors: int | None) -> SessionLife:
-        """Return the state some seconds later; `executors`: registered ones, None without an answer.
+        """Return the state some seconds later; `executors`: number of registered executors, None without a response.
 
         >>> SessionLife(silent=9.0).after(2.0, 3), SessionLife(empty=9.0).after(2.0, 0)
         (SessionLife(silent=0.0, empty=0.0), SessionLife(silent=0.0, empty=11.0))
@@ -119,7 +120,7 @@ class SessionLife:
 
     @property
     def lost(self) -> str:
-        """Why the session is lost; "" while it is not."""
+        """The reason why the session is lost; "" if it is not."""
         if self.silent >= LOST_AFTER:
             return f"Spark's Java process has not answered for {LOST_AFTER:.0f} s"
         return NO_EXECUTOR if self.empty >= LOST_AFTER else ""

@@ -1,7 +1,7 @@
-"""The consent to a copy that replaces rows: one plan, the name that was typed, who, why, for a day. Pure.
+"""The consent to a copy that replaces rows: one plan, the typed name, the user and the reason; valid for a day. Pure.
 
-A reset to a snapshot empties the progress rows; the target's rows are replaced by the copy that the next start begins.
-So a person agrees to that copy, not to a start.
+A reset to a snapshot clears the progress rows; the copy of the next start then replaces the target's rows. The consent
+is therefore given for that copy, not for a start.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NEXT, _PLAN = "next ", "plan "
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """What the emptied progress rows say of the copy that begins next, where they will have the way of that copy.
+    """The instructions for the next copy in cleared progress rows, in the column for the method of that copy.
 
-    `way` is what it does with the target's rows, "" what the job's configuration says. `plan` is the reset that has
-    emptied them, "" where no reset did (a changed table), or one of an earlier version.
+    `way` is how the copy treats the target's rows, "" for the job's configuration. `plan` is the reset that cleared the
+    rows, "" if no reset did (a changed table), or if a reset of an earlier version did.
 
     >>> Ordered.parse("plan 4f2c replace"), Ordered.parse("next merge").plan, Ordered("4f2c").text
     (Ordered(plan='4f2c', way='replace'), '', 'plan 4f2c')
@@ -36,14 +36,14 @@ class Ordered:
 
     @property
     def text(self) -> str | None:
-        """As the progress rows keep it; None where nothing is ordered."""
+        """The form stored in the progress rows; None without an instruction."""
         if self.plan:
             return f"{_PLAN}{self.plan} {self.way}".rstrip()
         return f"{_NEXT}{self.way}" if self.way else None
 
     @classmethod
     def parse(cls, text: str) -> Ordered:
-        """Parse from the rows; any other text (the method of a started copy) orders nothing."""
+        """Parse the stored text; any other text (the method of a started copy) gives no instruction."""
         if text.startswith(_NEXT):
             return cls(way=text.removeprefix(_NEXT))
         if text.startswith(_PLAN):
@@ -53,7 +53,7 @@ class Ordered:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Ordered:
-        """What several rows say; where they differ, one that a reset has emptied is enough to ask for a consent.
+        """Return the instruction of several rows; if they differ, one cleared by a reset is enough to require consent.
 
         >>> Ordered.of(["plan 4f2c replace", "None"]), Ordered.of(["None", "next merge"])
         (Ordered(plan='4f2c', way=''), Ordered(plan='', way=''))
@@ -64,9 +64,9 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A copy that replaces rows, and the user who consented; `name` is "" before that, `at` is since 1970.
+    """A copy that replaces rows, and the user who consented; `name` is "" before that, `at` is in seconds since 1970.
 
-    `replaces` describes what is replaced. `alone`: the job has no other table, so that it cannot start without.
+    `replaces` describes what is replaced. `alone`: the job has no other table, so it cannot start without the consent.
     """
 
     plan: str
@@ -81,7 +81,7 @@ class Consent:
     at: float = 0.0
 
     def valid(self, now: float) -> bool:
-        """Whether it was given, by the name of the job or of its slot, less than a day ago.
+        """Return whether consent was given, by the name of the job or of its slot, less than a day ago.
 
         >>> one = Consent("4f2c", "orders", "ods.orders", "s", "7 rows", True, "s", "dba@h1", "INC-1", 1_000.0)
         >>> one.valid(1_000.0 + 86_400), one.valid(1_001.0 + 86_400), one.valid(900.0)
@@ -93,19 +93,19 @@ class Consent:
 
     @property
     def missing(self) -> AwaitsCopy:
-        """What is raised where it does not hold."""
+        """The error to raise if the consent is not valid."""
         what = f"{self.table}: the copy would replace {self.replaces}, and no consent to it is stored"
         name = typed(self.job)
         return AwaitsCopy(what, f"`slotkeeper jobs start {name} --confirm {name} --reason TEXT`")
 
     @property
     def text(self) -> str:
-        """As a file keeps it."""
+        """The form stored in a file."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> Consent | None:
-        """From a file; None where that is damaged."""
+        """Parse a consent from a file; None if the file is damaged."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):
@@ -116,13 +116,13 @@ class Consents(Protocol):
     """The consents of one job on this host."""
 
     def known(self) -> Iterable[Consent]:
-        """Those that are given or asked for."""
+        """Return the consents that are given or requested."""
 
     def given(self, plan: str) -> bool:
-        """Whether the copy after that reset may replace rows now."""
+        """Return whether the copy after the reset with this plan can replace rows now."""
 
     def keep(self, one: Consent) -> None:
-        """Store one that is given, or asked for."""
+        """Store a consent that is given or requested."""
 
     def drop(self, table: str, but: str = "") -> None:
-        """Forget those of a table, but that of the plan `but`."""
+        """Delete the consents for a table, except the one for the plan `but`."""

@@ -1,9 +1,10 @@
-"""How long ago something was by a clock that people set, and how long a wait continues while it sees progress. Pure.
+"""Elapsed time by a clock that users can set, and the end of a wait that makes no progress. Pure.
 
-docs/clocks.md has which clock decides what: durations that decide go by a monotonic clock wherever one process
-sees both ends. The rest is computed from times that another process wrote, on the same host; unknown where the clock
-was set back since. A clock alone ends starts on a busy host that need nothing but time, so a wait lasts while it sees
-progress, and ten minutes without any; `slotkeeper.core.launch.view` samples.
+docs/clocks.md describes which clock is used for what: durations that decide something use a monotonic clock if one
+process measures both ends. Other durations are computed from times that another process wrote on the same host; they
+are unknown if the clock has been set back since. A fixed time limit would end starts on a busy host that only need more
+time, so a wait lasts while there is progress, and ten minutes without any; `slotkeeper.core.launch.view` takes the
+samples.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from datetime import datetime, timedelta
 from typing import overload
 
 AHEAD_SECONDS = 5.0
-"""What is ahead by more was written before a clock was set back; less may be the time that reading it took."""
+"""A time further ahead was written before a clock was set back; a smaller difference may be the time that reading it
+took."""
 
 
 @overload
@@ -22,7 +24,7 @@ def elapsed(at: float, now: float) -> float | None: ...
 @overload
 def elapsed(at: datetime, now: datetime) -> float | None: ...
 def elapsed(at: float | datetime, now: float | datetime) -> float | None:
-    """Seconds from `at` to `now`, at least 0; None where `at` is in the future: then it is unknown.
+    """Return the seconds from `at` to `now`, at least 0; None, for unknown, if `at` is in the future.
 
     >>> elapsed(100.0, 160.0), elapsed(100.0, 99.0), elapsed(3_600.0, 0.0)
     (60.0, 0.0, None)
@@ -33,23 +35,23 @@ def elapsed(at: float | datetime, now: float | datetime) -> float | None:
 
 
 def is_older(at: datetime, now: datetime, seconds: float) -> bool:
-    """Whether it was longer ago than that, or that is unknown."""
+    """Return whether more than `seconds` have passed since `at`, or the elapsed time is unknown."""
     past = elapsed(at, now)
     return past is None or past > seconds
 
 
 STALLED_SECONDS = 600.0
-"""How long a start may show no progress before its wait ends."""
+"""Seconds without progress after which the wait for a start ends."""
 CPU_STEP = 5.0
-"""CPU seconds that count as progress: an idle JVM uses less than that within the limit (0.8 % of a core)."""
+"""CPU seconds that count as progress: an idle JVM uses less within the limit (0.8 % of a core)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
     """One sample of a wait.
 
-    `step` names what is waited for; `marks` differ after any piece of work; `cpu` is the CPU time in seconds that the
-    driver's processes have used so far, None where CPU time proves nothing.
+    `step` is the step being waited for; `marks` change with any piece of work; `cpu` is the CPU time in seconds used so
+    far by the driver's processes, None if CPU time is not a sign of progress.
     """
 
     step: str
@@ -58,7 +60,7 @@ class Signs:
 
 
 class Progress:
-    """One wait: when it saw progress last, by the caller's clock (monotonic seconds)."""
+    """One wait, with the time of its last progress by the caller's clock (monotonic seconds)."""
 
     def __init__(self, now: float, limit: float = STALLED_SECONDS) -> None:
         self.began, self.limit = now, limit
@@ -67,20 +69,20 @@ class Progress:
         self._last: Signs | None = None
 
     def see(self, signs: Signs, now: float) -> None:
-        """Take a sample into account."""
+        """Add a sample."""
         self.step = signs.step
         before = self._last.cpu if self._last is not None else None
-        # enough CPU time was used since; less of it than before belongs to other processes
+        # enough CPU time was used since; a lower value than before belongs to other processes
         worked = before is not None and signs.cpu is not None and not 0 <= signs.cpu - before < CPU_STEP
         if self._last is None or signs.marks != self._last.marks or worked:
             self._moved_at, self._last = now, signs
 
     def quiet(self, now: float) -> float:
-        """Seconds since the last progress."""
+        """Return the seconds since the last progress."""
         return now - self._moved_at
 
     def stalled(self, now: float) -> str:
-        """Why the wait ends; empty while it continues.
+        """Return why the wait ends; empty while it continues.
 
         >>> wait = Progress(0.0)
         >>> wait.see(Signs("the JVM", 1), 0.0)

@@ -1,8 +1,8 @@
-"""Ending a session that blocks jobs: which one may be ended, by whom, and what is said where it may not. Pure.
+"""Rules for ending a session that blocks jobs: which session can be ended, by which login, and the errors. Pure.
 
-PostgreSQL, "Server Signaling Functions" (pg_terminate_backend): allowed to a member of the session's role, and to one
-with the privileges of pg_signal_backend, which reaches no session of a superuser; a superuser may end any. MySQL and
-MariaDB, "KILL": a login ends its own sessions, and with CONNECTION_ADMIN (CONNECTION ADMIN) or SUPER any.
+PostgreSQL, "Server Signaling Functions" (pg_terminate_backend): allowed to members of the session's role and to roles
+with the privileges of pg_signal_backend, except for sessions of superusers; a superuser can end any session. MySQL and
+MariaDB, "KILL": a login can end its own sessions, and with CONNECTION_ADMIN (CONNECTION ADMIN) or SUPER any.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import Refused
 
 SAME_MOMENT = 0.001
-"""Seconds by which one login's time may differ from itself: it is carried as a number of seconds since 1970."""
+"""Tolerance in seconds for comparing a login time, which is passed as seconds since 1970."""
 NOTHING = "nothing was ended"
 
 
 @dataclass(frozen=True, slots=True)
 class InFront:
-    """A session that was in front of a job's when the server was asked, and whether this login may end it.
+    """A session that blocked a job's session when the server was queried, and whether this login can end it.
 
-    `client` is false for a process of the server's own; `right` names what allows it, "" where nothing does; `guarded`
-    is true for a superuser's session; `sent` says whether the server has told it to end. `kills` is the statement of a
-    server other than PostgreSQL, and `same` the seconds by which one moment of `began` may differ from itself.
+    `client` is false for a background process of the server; `right` names the privilege that allows it, "" if there is
+    none; `guarded` is true for a superuser's session; `sent` is whether the server has signaled the session to end.
+    `kills` is the statement for a server other than PostgreSQL, and `same` the tolerance in seconds for comparing
+    `began`.
     """
 
     blocker: Blocker
@@ -39,7 +40,7 @@ class InFront:
 
 
 def moment(began: float) -> str:
-    """When a session began, to the microsecond, as it is typed.
+    """Return the start time of a session, to the microsecond, in the form in which it is typed.
 
     >>> moment(90.5)
     '1970-01-01T00:01:30.500000Z'
@@ -48,7 +49,7 @@ def moment(began: float) -> str:
 
 
 def moment_from(text: str) -> float:
-    """The moment that was typed; raises ValueError for anything else.
+    """Parse a typed start time; raises ValueError for any other text.
 
     >>> moment_from("1970-01-01T00:01:30.500000Z")
     90.5
@@ -60,7 +61,7 @@ def moment_from(text: str) -> float:
 
 
 def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> InFront:
-    """The session where it may be ended; raises Refused with who can end it where it may not. `where` is the server."""
+    """Return the session if this login can end it; else raise Refused, naming who can. `where` is the server."""
     if found is None:
         again = "`slotkeeper locks` shows who is in front now"
         raise Refused(f"pid {pid} is not in front of a session of a job at {where}: {NOTHING}", again)
@@ -88,7 +89,7 @@ def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> 
 
 
 def who_can(found: InFront) -> str:
-    """Who can end it instead of us, with the line to type.
+    """Describe who else can end the session, with the statement to run.
 
     >>> eve = Blocker(7, "eve", "psql", began=90.5)
     >>> print(who_can(InFront(eve, "etl", True, "", True)))

@@ -1,6 +1,6 @@
-"""Where a server is, how to log in, and how safe the session is: TLS, and one server session per connection. Pure.
+"""A server's address, login and connection security: TLS, and one server session per connection. Pure.
 
-The values may travel to a Spark worker: the password is a reference (`SecretRef`), which each process resolves on its
+The values can be sent to a Spark worker: the password is a reference (`SecretRef`), which each process resolves on its
 own host at each login. TLS: libpq, "SSL Support" (Protection Provided in Different Modes).
 """
 
@@ -17,9 +17,9 @@ from slotkeeper.core.redaction import MASK
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` its path, name or command.
+    """A reference to a secret: `how` is "file", "env", "command" or "" (none); `ref` is its path, name or command.
 
-    `word` is how its keys begin: `password_file`, `sslpassword_file`, `secret_file`.
+    `word` is the prefix of its keys: `password_file`, `sslpassword_file`, `secret_file`.
     """
 
     how: str = ""
@@ -28,11 +28,11 @@ class SecretRef:
 
 
 Place = tuple[str, int]
-"""A host and a port; 0 is any port that is known for it."""
+"""A host and a port; 0 means the host's known ports."""
 
 
 def place_of(written: str) -> Place:
-    """A host with a port, or with none: an IPv6 address that has a port stands in brackets.
+    """Parse a host with or without a port; an IPv6 address with a port is in brackets.
 
     >>> place_of("be1:8040"), place_of("be1"), place_of("::1"), place_of("[::1]:8040")
     (('be1', 8040), ('be1', 0), ('::1', 0), ('::1', 8040))
@@ -45,12 +45,12 @@ def place_of(written: str) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server: `name` is its name in the configuration, times are in milliseconds.
+    """A server: `name` is its name in the configuration; times are in milliseconds.
 
-    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`: 0 means no client limit. `sslrootcert`, `sslcert` and
-    `sslkey` are paths on the host that connects, empty where there is none; `sslpassword` opens an encrypted `sslkey`.
-    `http_port`, `backends` and `compression` are of a Doris: the port of its FE for loads, further hosts that may be
-    sent the password (with a port or without, see `place_of`), and how the bodies of loads are packed.
+    `socket_timeout_ms` is the vendor's `connectionSocketTimeout`; 0 means no client limit. `sslrootcert`, `sslcert` and
+    `sslkey` are paths on the connecting host, empty if not set; `sslpassword` decrypts an encrypted `sslkey`.
+    `http_port`, `backends` and `compression` are for Doris: the FE's port for loads, further hosts that can receive the
+    password (with or without a port, see `place_of`), and the compression of the bodies of loads.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Endpoint:
     backends: tuple[str, ...] = ()
     compression: str = "none"
     key_password: Secret | str = field(default="", repr=False, compare=False)
-    """What `sslpassword` stands for: in the endpoint of a `Login` only, which never travels."""
+    """The secret of `sslpassword`; set only in the endpoint of a `Login`, which is never sent to another process."""
 
     @property
     def place(self) -> str:
@@ -84,9 +84,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What opens one session: a server, the secret that each connect asks for its text, and the session's own name.
+    """The data for opening one session: a server, the secret that is read at each connect, and the session's name.
 
-    A plain text as `password` is that of a server which this process started itself.
+    A plain text as `password` belongs to a server that this process started itself.
     """
 
     endpoint: Endpoint
@@ -95,27 +95,27 @@ class Login:
 
 
 class Secret(Protocol):
-    """A password that can be exchanged while a job runs; its text is asked for at each login and retained nowhere."""
+    """A password that can be rotated while a job runs; its text is read at each login and not kept."""
 
     def now(self) -> str:
-        """The password as its reference says it, at most a few seconds old. Raises SecretUnread."""
+        """Return the password from its reference, at most a few seconds old. Raises SecretUnread."""
 
     def refused(self, plain: str) -> None:
-        """A server refused this password: the next `now` reads the reference again, at once after the first refusal."""
+        """Record a rejected password: the next `now` reads the reference again, immediately the first time."""
 
     def taken(self, plain: str) -> None:
-        """A server accepted this password."""
+        """Record that a server accepted this password."""
 
     def accepted(self) -> str:
-        """The password that a server accepted last in this process; "" where none was."""
+        """Return the password that a server last accepted in this process; "" if none was."""
 
     def hidden_in(self, text: str) -> str:
-        """The text without the newest passwords of this reference, also those that are too short to mask elsewhere."""
+        """Return the text with this reference's newest passwords masked, also those too short to mask elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A password that has no reference: of a server that this process started itself.
+    """A password without a reference, for a server that this process started itself.
 
     >>> Fixed("pw").hidden_in("refused: pw"), repr(Fixed("pw"))
     ('refused: ***', 'Fixed()')
@@ -127,10 +127,10 @@ class Fixed:
         return self.plain
 
     def refused(self, plain: str) -> None:
-        """Another one will never come."""
+        """Do nothing: there will be no other password."""
 
     def taken(self, plain: str) -> None:
-        """It stays as it is."""
+        """Do nothing: the password does not change."""
 
     def accepted(self) -> str:
         return ""
@@ -140,16 +140,16 @@ class Fixed:
 
 
 def secret_of(password: Secret | str) -> Secret:
-    """The same for a plain text and for a reference."""
+    """Return a `Secret` for a plain text or a reference."""
     return Fixed(password) if isinstance(password, str) else password
 
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-"""libpq's `sslmode`, the weakest first."""
+"""The values of libpq's `sslmode`, weakest first."""
 INSISTING = frozenset(MODES[3:])
-"""The modes that never go on without TLS."""
+"""The modes that never continue without TLS."""
 VERIFYING = frozenset(MODES[4:])
-"""The modes that look at the server's certificate, for which they need an authority's."""
+"""The modes that verify the server's certificate, which requires an authority's certificate."""
 SAFEST = MODES[-1]
 _OPEN = "password hashes and rows can travel unencrypted"
 _LEFT_OPEN = {
@@ -164,19 +164,19 @@ _CURE = 'cure: sslmode = "verify-full", with the authority\'s certificate as ssl
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a session's line was found to be: protocol and cipher of its TLS, both empty where it has none."""
+    """The TLS protocol and cipher of a session's connection, both empty without TLS."""
 
     protocol: str = ""
     cipher: str = ""
 
 
 def socket_folder(host: str) -> bool:
-    """Whether a host is the folder of a Unix socket, over which libpq never speaks TLS."""
+    """Return whether a host is the folder of a Unix socket, over which libpq never uses TLS."""
     return host.startswith("/")
 
 
 def loopback(host: str) -> bool:
-    """Whether a host as it is written is this host; a name other than localhost may lead anywhere.
+    """Return whether a host as written is this host; a name other than localhost can resolve to any address.
 
     >>> [loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost", "/run/postgresql")]
     [True, True, True, True, True]
@@ -193,7 +193,7 @@ def loopback(host: str) -> bool:
 
 
 def default_mode(host: str) -> str:
-    """The sslmode of an endpoint that says none.
+    """Return the sslmode of an endpoint that sets none.
 
     >>> default_mode("dws.example.com"), default_mode("localhost")
     ('require', 'prefer')
@@ -202,7 +202,7 @@ def default_mode(host: str) -> str:
 
 
 def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
-    """The endpoint at an address that its server names: what was good enough on this host is not on the way there.
+    """Return the endpoint at an address that its server reports; a mode that is safe only on this host is raised.
 
     >>> moved(Endpoint("m", "localhost", 1, "d", "u"), "10.0.0.7", 8000).sslmode
     'require'
@@ -214,7 +214,7 @@ def moved(endpoint: Endpoint, host: str, port: int) -> Endpoint:
 
 
 def weakness(endpoint: Endpoint) -> str:
-    """Describe the risk of an endpoint's sslmode, with its fix; "" without one, and on this host.
+    """Describe the risk of an endpoint's sslmode, with its fix; "" if there is none, or if the server is on this host.
 
     >>> weakness(Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"))
     ''
@@ -228,7 +228,7 @@ def weakness(endpoint: Endpoint) -> str:
 
 
 def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
-    """What `doctor` says about a session's line.
+    """Return the finding of `doctor` about the TLS of a session's connection.
 
     >>> line_finding("sink m", Endpoint("m", "h", 1, "d", "u", sslmode="verify-full"), Line("TLSv1.3", "AES")).text
     'the connection uses TLSv1.3 with AES; sslmode = "verify-full": the certificate is verified, and names h'
@@ -249,22 +249,22 @@ def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
 CURE = "connect to the server directly, or set the pooler to session mode (PgBouncer: pool_mode = session)"
 NOT_KEPT = "a pooler in transaction or statement mode answers here"
 REFUSALS = ("unsupported startup parameter", "unsupported options startup parameter", "statement pooling mode")
-"""PgBouncer's words for a login parameter that it does not pass on, and for a transaction in statement mode."""
+"""PgBouncer's messages for a login parameter that it does not pass on, and for a transaction in statement mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one transaction saw: the server process that ran it, and the value of the setting that carries the mark."""
+    """The result of one transaction: its server process, and the value of the setting that holds the marker."""
 
     pid: int
     mark: str
 
 
 def breach(first: Sequence[Seen], second: Sequence[Seen], mark: str) -> str:
-    """Why the two connections do not each keep a server session of their own; "" where they do.
+    """Return why the two connections do not each have a server session of their own; "" if they do.
 
-    `first` has set `mark` in its first transaction; empty where the server does not let it. Equal process numbers alone
-    prove nothing where there is a mark: a cluster's coordinators have numbers of their own.
+    `first` has set `mark` in its first transaction; `mark` is empty if the server does not allow that. With a marker,
+    equal process numbers alone prove nothing: a cluster's coordinators have separate numbers.
 
     >>> breach([Seen(7, "0.5"), Seen(7, "0.5")], [Seen(9, "0"), Seen(9, "0")], "0.5")
     ''

@@ -1,7 +1,7 @@
-"""A fault: what is wrong now. Whose it is, in whose words, since when, how bad, what it delays or loses. Pure.
+"""A fault, which is a current problem: its party, cause, start, severity, and what it delays or loses. Pure.
 
-Every screen, command, exit code and alert shows faults, and nothing judges beside them. An `Ack` is a person's answer
-to one: seen, or silent until a time.
+Every screen, command, exit code and alert shows these faults, and no other code judges a job's condition. An `Ack` is a
+user's answer to a fault: acknowledged, or silenced until a time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotkeeper.core.domain.field import TextOrNull
 
 
 class Severity(Enum):
-    """How bad it is; unknown is what prevents a judgement, and is never fine."""
+    """The severity; unknown means that an assessment is not possible, and never counts as healthy."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -24,32 +24,32 @@ class Severity(Enum):
 
 
 class Party(Enum):
-    """Whose fault it is; the values are the words of `--json`."""
+    """The party that causes a fault; the values are those in `--json`."""
 
     SOURCE = "source"
     DN = "dn"
     SINK = "sink"
     LOCK = "lock"
-    """A lock and who holds it."""
+    """A lock and its holder."""
     SLOT = "slot"
     TABLE = "table"
     PROCESS = "process"
     """A process of Slotkeeper."""
     MACHINE = "machine"
-    """This machine: its disk, its clock, our files on it."""
+    """This host: its disk, its clock, Slotkeeper's files on it."""
     PERSON = "person"
-    """Somebody who asked for it."""
+    """A user who requested the condition."""
 
 
 class Urgency(IntEnum):
-    """What a fault does to its job, in the order in which faults of one severity are shown."""
+    """The effect of a fault on its job, in the order in which faults of one severity are shown."""
 
     BLOCKS = 0
-    """Rows wait for it now."""
+    """Rows are waiting for its end now."""
     DELAYS = 1
-    """Rows are applied, late; or what is known of them is."""
+    """Rows are applied late, or information about them is late."""
     THREATENS = 2
-    """Nothing waits for it yet."""
+    """Nothing is waiting yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Rule:
     """A kind of fault."""
 
     code: str
-    """SK- and four digits, never given to another kind; a server's refusal has a narrower one."""
+    """SK- and four digits, never reused for another kind; a server's rejection has a more specific code."""
     urgency: Urgency
     root: int
-    """Of kinds of one urgency, the lower causes the higher."""
+    """Among kinds of one urgency, kinds with a lower number cause kinds with a higher number."""
 
 
 RULES = {
@@ -105,11 +105,11 @@ RULES = {
     "alerts_stuck": Rule("SK-2007", Urgency.THREATENS, 1),
     "alert_command_fails": Rule("SK-2008", Urgency.THREATENS, 1),
 }
-"""All rules; `docs/alerts.md` describes when each begins and ends."""
+"""All rules; `docs/alerts.md` describes when each starts and ends."""
 _COUNTED = ("rows_quarantined",)
 """Rules whose acknowledgement covers only that number of rows."""
 FEW = 40
-"""The most characters of an effect beside its cause on 80 columns."""
+"""Maximum number of characters of an effect shown beside its cause on 80 columns."""
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.UNKNOWN)
 
 
@@ -124,19 +124,19 @@ class Fault:
     name: str
     """The party's name ("sink mart", "dn_2")."""
     severity: Severity
-    """Its severity; unknown: a judgement is not possible."""
+    """Its severity; unknown: an assessment is not possible."""
     cause: str
-    """The problem, with the server's own text where it gave one."""
+    """The problem, with the server's own text if it gave one."""
     effect: str = ""
-    """The impact: what it delays or loses, and when; empty where unknown."""
+    """The impact: what it delays or loses, and when; empty if unknown."""
     do: str = ""
-    """The safe action, empty where no action is needed."""
+    """The safe action, empty if no action is needed."""
     since: datetime | None = None
-    """Since when; null: not recorded."""
+    """Since when it has existed; null: not recorded."""
     job: TextOrNull = ""
-    """The job's name; null: of this host, or of a whole source."""
+    """The job's name; null: it concerns this host or a whole source."""
     table: TextOrNull = ""
-    """The schema.table at the source; null: not of a table."""
+    """The schema.table at the source; null: it does not concern a table."""
     thing: TextOrNull = ""
     """A DN, a slot or another object that distinguishes faults of one rule and job; null: none."""
     value: TextOrNull = ""
@@ -144,21 +144,21 @@ class Fault:
     limit: TextOrNull = ""
     """The limit of that value; null: none."""
     source: TextOrNull = ""
-    """The source of a slot that no configured job reads; null: not of such a slot."""
+    """The source of a slot that no configured job reads; null: it does not concern such a slot."""
     code: str = ""
     """SK- and four digits, as in `slotkeeper docs messages` and the runbook."""
 
     @property
     def key(self) -> str:
-        """Identifies it among all current faults; the same as long as it lasts."""
+        """An identifier that is unique among all current faults and does not change while the fault lasts."""
         named = (self.rule, self.job, self.table, self.thing)
         return "\x1f".join((*named, self.source) if self.source else named)
 
     @property
     def ack_keys(self) -> tuple[str, ...]:
-        """The keys under which it can be acknowledged; the first is for a new acknowledgement.
+        """The keys under which the fault can be acknowledged; the first is for a new acknowledgement.
 
-        An acknowledged warning does not cover a critical fault, and three rows do not cover four.
+        The acknowledgement of a warning does not cover a critical fault, and that of three rows does not cover four.
         """
         number = self.value if self.rule in _COUNTED else ""
         as_bad = reversed(_ORDER[: _ORDER.index(self.severity) + 1])
@@ -167,12 +167,12 @@ class Fault:
     @property
     def id(self) -> str:
         """Its key as a short identifier that can be typed."""
-        import hashlib  # loads OpenSSL, which a console that only starts does not need
+        import hashlib  # loads OpenSSL, which starting a console does not need
 
         return hashlib.sha256(self.key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
     def said(self, now: datetime) -> str:
-        """One line: name, cause, duration, and the effect where it is short; `effect` has the rest.
+        """Return one line: name, cause, duration, and the effect if it is short; `effect` has the full text.
 
         >>> from datetime import timedelta, timezone
         >>> now = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -187,7 +187,7 @@ class Fault:
 
 
 def in_brief(seconds: float) -> str:
-    """Format a duration in its largest unit that is not 1.
+    """Return a duration as text in its largest unit that is not 1.
 
     >>> in_brief(0.4), in_brief(119), in_brief(7_300), in_brief(200_000)
     ('0 s', '119 s', '121 min', '55 h')
@@ -198,13 +198,15 @@ def in_brief(seconds: float) -> str:
 
 
 def coded(fault: Fault) -> Fault:
-    """Return the fault with its rule's code, where it has no narrower one."""
+    """Return the fault with its rule's code, unless it has a more specific one."""
     return fault if fault.code else replace(fault, code=RULES[fault.rule].code)
 
 
 def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Sort: the worst first; of one severity faults that block a job before those that delay it, causes before their
-    consequences, then the newest, because an older fault is known already.
+    """Sort by severity, the worst first.
+
+    Within a severity, faults that block a job come before those that delay it, causes before their consequences, and
+    newer faults before older ones, which are already known.
     """
 
     def place(one: Fault) -> tuple[int, int, int, float, str]:
@@ -216,7 +218,7 @@ def ranked(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def is_worse(one: Severity, other: Severity) -> bool:
-    """Whether the first severity is worse."""
+    """Return whether the first severity is worse."""
     return _ORDER.index(one) < _ORDER.index(other)
 
 
@@ -227,7 +229,7 @@ def worst(faults: Iterable[Fault]) -> Severity | None:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Who acknowledged, when and why; `until` is None for an acknowledgement that lasts as long as its alert."""
+    """An acknowledgement: by whom, when and why; `until` is None if it lasts as long as its alert."""
 
     by: str
     at: datetime
@@ -241,9 +243,9 @@ def ack_in(acks: Mapping[str, Ack], keys: Iterable[str]) -> Ack | None:
 
 
 def is_quiet(ack: Ack | None, now: datetime, since: datetime | None = None) -> bool:
-    """Whether this acknowledgement mutes its alert now; a clock that was set back ends a silence.
+    """Return whether this acknowledgement mutes its alert now; a clock that is set back ends a silence.
 
-    `since` is when the alert began, where that is known: an alert that began after the acknowledgement is another one.
+    `since` is the start of the alert, if known: an alert that started after the acknowledgement is a different one.
     """
     if ack is None:
         return False

@@ -1,4 +1,4 @@
-"""What a check finds at a server or a table: findings of `doctor`, objections with the statement that resolves them."""
+"""Results of checks of servers and tables: findings of `doctor`, and objections with the resolving statement."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import Enum
 from slotkeeper.core.errors import Refused
 
 CLOCK_SECONDS = 2.0
-"""A clock further away than this makes ages between machines misleading."""
+"""A larger clock difference makes ages that compare two hosts misleading."""
 
 
 class Level(Enum):
-    """How a finding counts."""
+    """The level of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -23,22 +23,22 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """One result of a check."""
 
     place: str
-    """What was looked at."""
+    """The object that was checked."""
     level: Level
-    """How it counts."""
+    """The level of the finding."""
     text: str
-    """In words."""
+    """The finding as text."""
     unreachable: bool = False
-    """Whether it is a server that did not answer."""
+    """Whether a server did not respond."""
 
 
 def clock_apart(clock: float, before: float, after: float) -> float:
-    """Return by how many seconds a server's clock is at least ahead of this host's (below 0: behind); times since 1970.
+    """Return the minimum seconds by which a server's clock is ahead of this host's (below 0: behind); times since 1970.
 
-    What the question itself took is doubt, and counts for equal clocks.
+    Half of the query's duration is uncertainty; a difference within it counts as 0.
 
     >>> clock_apart(190.0, 99.0, 101.0), clock_apart(90.0, 99.0, 101.0), clock_apart(100.5, 99.0, 101.0)
     (89.0, -9.0, 0.0)
@@ -48,7 +48,7 @@ def clock_apart(clock: float, before: float, after: float) -> float:
 
 
 def clock_finding(place: str, clock: float, before: float, after: float) -> Finding:
-    """A server's clock against ours at the middle of the question; certain only to half of its duration."""
+    """Return the finding for a server's clock against this host's at mid-query, to within half the duration."""
     offset, doubt = clock - (before + after) / 2, (after - before) / 2
     text = f"clock {offset:+.3f} s from here (to within {doubt:.3f} s)"
     return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
@@ -56,23 +56,23 @@ def clock_finding(place: str, clock: float, before: float, after: float) -> Find
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """`what` is a sentence that names the object; `cure` is a statement, or an act where no statement does it."""
+    """`what` is a sentence that names the object; `cure` is a statement, or an action if no statement resolves it."""
 
     what: str
     cure: str
 
     @property
     def text(self) -> str:
-        """Both, on one line."""
+        """The sentence and the statement on one line."""
         return f"{self.what}; cure: {self.cure}"
 
 
 INHERITED = "has child tables: their rows are read as its own, and can have its keys"
-"""What is said of a table that is not partitioned and has children all the same, at either end."""
+"""The objection to a table that is not partitioned but has child tables, at either end."""
 
 
 def refuse(found: Sequence[Objection], where: str) -> None:
-    """Raise Refused with the first objection; nothing where there is none."""
+    """Raise Refused with the first objection; do nothing if there is none."""
     if found:
         more = f" (and {len(found) - 1} more: `slotkeeper doctor`)" if len(found) > 1 else ""
         raise Refused(f"{found[0].what}{more}", found[0].cure, where=where)

@@ -1,7 +1,7 @@
-"""What this host gave a job: samples of counters that only grow, and what they come to over a window. Pure.
+"""Host resources available to a job: samples of monotonic counters, and their rates over a window. Pure.
 
-A figure that the system does not give is None, never 0: a kernel without PSI (`psi=0` is the default of RHEL), a
-container, another system than Linux. Sources: Linux kernel documentation, "PSI - Pressure Stall Information" (system
+A value that the system does not provide is None, never 0: a kernel without PSI (`psi=0` is the default of RHEL), a
+container, a system other than Linux. Sources: Linux kernel documentation, "PSI - Pressure Stall Information" (system
 level), "Scheduler Statistics" (`/proc/<pid>/schedstat`), "Control Group v2" (`cpu.stat`, `memory.events`), "CFS
 Bandwidth Control" (v1), and proc(5).
 """
@@ -14,39 +14,39 @@ from dataclasses import dataclass, replace
 from slotkeeper.core.domain.field import Moment
 
 SHORT, LONG, STEPS = 10.0, 60.0, 300.0
-"""Seconds of the windows over which shares are given, as PSI's own averages have them."""
+"""Window lengths in seconds over which shares are computed, the same as those of PSI's averages."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """One reading; seconds and counts since the boot, or since the process or the control group began."""
+    """One sample; seconds and counts since boot, or since the start of the process or control group."""
 
     at: float
     """Monotonic seconds."""
     cpu_stalled: float | None = None
-    """For how long at least one task waited for a CPU (PSI, cpu, some)."""
+    """Time for which at least one task waited for a CPU (PSI, cpu, some)."""
     memory_stalled: float | None = None
-    """For how long all tasks that were not idle waited for memory (PSI, memory, full)."""
+    """Time for which all non-idle tasks waited for memory (PSI, memory, full)."""
     io_stalled: float | None = None
-    """For how long all tasks that were not idle waited for a disk (PSI, io, full)."""
+    """Time for which all non-idle tasks waited for a disk (PSI, io, full)."""
     periods: float | None = None
     """Periods of the control group's CPU limit; None without a limit."""
     throttled: float | None = None
-    """Periods in which that limit stopped it."""
+    """Periods in which that limit throttled the group."""
     driver_cpu: float | None = None
     """CPU seconds of the driver's process."""
     java_cpu: float | None = None
     """CPU seconds of its Java process."""
     ran: float | None = None
-    """CPU seconds of all threads of the driver and of the processes below it."""
+    """CPU seconds of all threads of the driver and its child processes."""
     waited: float | None = None
-    """For how long these threads were ready to run and had no CPU."""
+    """Time for which these threads were ready to run but had no CPU."""
     read: float | None = None
     """Seconds that the job's steps spent reading from its source."""
     write: float | None = None
-    """Seconds that they spent writing to its sink."""
+    """Seconds that the job's steps spent writing to its sink."""
     register: float | None = None
-    """Seconds that they spent registering."""
+    """Seconds that the job's steps spent registering."""
 
 
 _COUNTERS = (
@@ -57,36 +57,36 @@ _COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """What the counters grew by in a window, for each of its seconds."""
+    """The growth of the counters in a window, per second."""
 
     seconds: float
-    """How long the window was."""
+    """The length of the window, seconds."""
     cpu_stalled: float | None = None
-    """Part of the time in which a task waited for a CPU."""
+    """Share of the time in which a task waited for a CPU."""
     memory_stalled: float | None = None
-    """Part of the time in which all tasks that were not idle waited for memory."""
+    """Share of the time in which all non-idle tasks waited for memory."""
     io_stalled: float | None = None
-    """Part of the time in which all tasks that were not idle waited for a disk."""
+    """Share of the time in which all non-idle tasks waited for a disk."""
     throttled: float | None = None
-    """Part of its periods in which the CPU limit of the driver's control group stopped it; null: no limit known."""
+    """Share of its periods in which the CPU limit of the driver's control group throttled it; null: no limit known."""
     driver_cpu: float | None = None
-    """CPUs that the driver's process had."""
+    """CPUs used by the driver's process."""
     java_cpu: float | None = None
-    """CPUs that its Java process had; null: none, or it is not known."""
+    """CPUs used by its Java process; null: none, or unknown."""
     ran: float | None = None
-    """CPUs that all threads of the job had."""
+    """CPUs used by all threads of the job."""
     waited: float | None = None
-    """Threads of the job that were ready to run and waited for a CPU."""
+    """Average number of the job's threads that were ready to run and waited for a CPU."""
     read: float | None = None
-    """Steps that read from the source."""
+    """Average number of steps that read from the source."""
     write: float | None = None
-    """Steps that wrote to the sink."""
+    """Average number of steps that wrote to the sink."""
     register: float | None = None
-    """Steps that registered."""
+    """Average number of steps that registered."""
 
     @property
     def got(self) -> float | None:
-        """The part that the job's threads had of the CPU time that they were ready for; None where that is unknown.
+        """The share of CPU time that the job's threads got while ready to run; None if unknown.
 
         >>> HostShare(10.0, ran=0.25, waited=0.75).got
         0.25
@@ -98,42 +98,42 @@ class HostShare:
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """What a job's supervisor measured of this host and of the job's processes."""
+    """Measurements of this host and of the job's processes by the job's supervisor."""
 
     at: Moment
-    """When."""
+    """Time of the measurement."""
     cpus: int | None = None
-    """CPUs that the driver may run on."""
+    """Number of CPUs that the driver can use."""
     load: float | None = None
-    """Load over a minute: tasks that run, are ready to, or wait for a disk."""
+    """Load average over a minute: tasks that run, are ready to run, or wait for a disk."""
     available: int | None = None
-    """Memory that programs can still get, bytes (MemAvailable)."""
+    """Memory that is available to programs, bytes (MemAvailable)."""
     free: int | None = None
     """Free space of the state folder's disk, bytes."""
     driver_memory: int | None = None
     """Resident memory of the driver's process, bytes."""
     java_memory: int | None = None
-    """Resident memory of its Java process, bytes; null: none, or it is not known."""
+    """Resident memory of its Java process, bytes; null: none, or unknown."""
     oom_kills: int | None = None
-    """Processes of the driver's control group that the kernel has killed for lack of memory."""
+    """Processes of the driver's control group that the kernel has killed because memory ran out."""
     oom_kills_new: int | None = None
-    """How many of these came since the driver was started."""
+    """Number of these killed since the driver started."""
     sink_here: bool | None = None
-    """Whether the sink runs on this host, and lacks what the host lacks."""
+    """Whether the sink runs on this host, and so is affected by the same shortages."""
     short: HostShare | None = None
-    """The last 10 s; null: two readings are needed."""
+    """The last 10 s; null: fewer than two samples."""
     long: HostShare | None = None
-    """The last 60 s; null: two readings are needed."""
+    """The last 60 s; null: fewer than two samples."""
     steps: HostShare | None = None
-    """The last 300 s: a step counts where it was committed, and may take longer than a minute; null: two readings are
-    needed."""
+    """The last 300 s, because a step counts when it is committed, and can take longer than a minute; null: fewer than
+    two samples."""
 
 
 def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
-    """Return the shares over the last seconds, the oldest sample first; None without two samples.
+    """Return the shares over the last seconds; the oldest sample is first. None without two samples.
 
-    The window begins with the newest sample that is old enough, else with the oldest, and for a counter that was not
-    known then with the first that has it. A counter that became smaller is of another process than before: unknown.
+    The window starts with the newest sample that is old enough, else with the oldest; for a counter that was unknown
+    then, with the first sample that has it. A counter that decreased belongs to a different process: unknown.
     """
     if len(samples) < 2:
         return None
@@ -150,7 +150,7 @@ def over(samples: Sequence[HostSample], seconds: float) -> HostShare | None:
 
 
 def _rate(samples: Sequence[HostSample], name: str) -> float | None:
-    """By how much a counter grew in a second, from the first sample that has it to the last."""
+    """Return the growth of a counter per second, from the first sample that has it to the last."""
     first, last = next((one for one in samples if getattr(one, name) is not None), samples[-1]), samples[-1]
     before, after = getattr(first, name), getattr(last, name)
     if before is None or after is None or after < before or first.at >= last.at:

@@ -1,4 +1,4 @@
-"""Queries at a source outside any job, and their results: a peek at binlog rows, a probe. Values."""
+"""Queries at a source outside any job, and their results: a peek at binlog rows, a probe. Plain values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotkeeper.core.domain.position import Position
 from slotkeeper.core.domain.slot import TableIdentity
 
 ROWS = 200
-"""The default number of rows of a peek."""
+"""The default number of rows in a peek."""
 
 MOST_ROWS = 10_000
 
@@ -27,14 +27,14 @@ class ChangeRow:
 
     @property
     def key(self) -> str:
-        """Identifies it among all rows of its DN: several can end at one position."""
+        """An identifier that is unique among all rows of its DN: several rows can end at one position."""
         first, second = self.position.pair
         return f"{first}/{second}"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The selected rows: event types, and key values as the server writes them; empty selects all."""
+    """A selection of rows: event types, and key values as the server writes them; empty selects all."""
 
     kinds: tuple[str, ...] = ()
     key: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows after a position (None: from the first on) up to a position, at most `most`; `late`: the time is up."""
+    """Rows after a position (None: from the first row) up to a position, at most `most`; `late`: whether time is up."""
 
     after: Position | None
     up_to: Position | None
@@ -52,9 +52,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The rows found, the position up to which was searched (None: nothing), and whether that is the whole range.
+    """The rows found, the position up to which the search got (None: nowhere), and whether it covered the whole range.
 
-    `stopped` is the position of a search that ran out of time.
+    `stopped` is the position at which a search ran out of time.
     """
 
     rows: tuple[ChangeRow, ...]
@@ -65,9 +65,10 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A requested peek: rows of a DN after a position, or its newest ones where `after` is None.
+    """A requested peek: the rows of a DN after a position, or its newest rows if `after` is None.
 
-    `slot` and `time` are other ways to name the start; `dn` is empty for the DN with the slot's oldest position.
+    `slot` and `time` are alternative ways to specify the start; `dn` is empty for the DN with the slot's oldest
+    position.
     """
 
     dn: str = ""
@@ -83,9 +84,9 @@ class Ask:
 class Page:
     """The rows of one DN, in the order of the stream.
 
-    `begun` is the position after which rows were asked for (None: the newest), `searched` the place up to which all
-    was looked at, `on` where the next peek continues. `whole` is whether the range was searched to its end; `notes` say
-    what is not as asked for.
+    `begun` is the position after which rows were requested (None: the newest), `searched` the position up to which
+    everything was searched, `on` the position at which the next peek continues. `whole` is whether the range was
+    searched to its end; `notes` describe deviations from the request.
     """
 
     source: str
@@ -104,7 +105,7 @@ class Page:
 
 
 class Reader(Enum):
-    """Whether Slotkeeper's reader is correct under an answer."""
+    """Whether Slotkeeper's reader is correct, given an answer."""
 
     RIGHT = "right"
     WRONG = "WRONG"
@@ -113,9 +114,9 @@ class Reader(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`asks` is the question, `rule` why the reader is correct under any answer, or what it needs.
+    """A question of a probe: `asks` is its text, `rule` why the reader is correct for any answer, or what it requires.
 
-    `documented` is the answer of the vendor's pages, by text or example; "" where they give none.
+    `documented` is the answer in the vendor's documentation, by text or example; "" if there is none.
     """
 
     name: str
@@ -127,7 +128,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """A decision: `answer` None is unknown; `because`: why it is unknown, or why the reader is not correct."""
+    """A result: `answer` is None if unknown; `because` is why it is unknown, or why the reader is not correct."""
 
     answer: str | None
     right: bool = True
@@ -135,7 +136,7 @@ class ProbeFinding:
 
     @property
     def reader(self) -> Reader:
-        """Whether the reader is correct under the answer."""
+        """Whether the reader is correct, given the answer."""
         if self.answer is None:
             return Reader.UNKNOWN
         return Reader.RIGHT if self.right else Reader.WRONG
@@ -143,14 +144,14 @@ class ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with its answer and the calls that showed it, in short."""
+    """A question with its answer and a short form of the calls that showed it."""
 
     question: Question
     finding: ProbeFinding
     evidence: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         return {
             "name": self.question.name,
             "topic": self.question.topic,
@@ -171,7 +172,7 @@ class Left:
     table: str
     """Its name."""
     why: str
-    """Why it exists."""
+    """The reason why it exists."""
     cure: str
     """The statement that drops it."""
 
@@ -187,7 +188,7 @@ class ProbePlan:
     server: str
     """The server's version."""
     stand_in: bool
-    """Whether it is the stand-in of the tests and the demo."""
+    """Whether it is the stand-in used in tests and the demo."""
     schema: str
     """The schema of the scratch tables."""
     table: str
@@ -195,11 +196,11 @@ class ProbePlan:
     prod: bool
     """Whether the source is PROD, which requires typed consent."""
     statements: tuple[str, ...]
-    """The statements that it sends; each: a statement."""
+    """The statements that the probe sends; each: a statement."""
     others: tuple[Left, ...] = ()
     """Tables of other probes."""
     points: str = ""
-    """How the server creates sync points, by its gtm_option, or empty."""
+    """The server's method of creating sync points, according to its gtm_option, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +217,16 @@ class Report:
 
     @property
     def wrong(self) -> list[Answer]:
-        """The answers under which the reader is not correct."""
+        """The answers for which the reader is not correct."""
         return [one for one in self.answers if one.finding.reader is Reader.WRONG]
 
     @property
     def sentence(self) -> str:
-        """The report as the audit has it."""
+        """The report as recorded in the audit log."""
         return f"{len(self.answers)} questions, reader right: {not self.wrong}"
 
     def as_json(self) -> dict[str, object]:
-        """The report as it is printed and stored; times are UTC, it has no secret."""
+        """Return the report as printed and stored; times are UTC; it contains no secret."""
         plan = self.plan
         return {
             "format": 1,

@@ -1,8 +1,8 @@
-"""The states of a job and of its tables, and their transitions; `docs/states.md` draws them. Pure.
+"""The states of a job and of its tables, and their transitions; see the diagrams in `docs/states.md`. Pure.
 
-The driver and its supervisor bring the state to the desired state, which a person sets. An error that passes by itself
-changes no state: the reason shows "retrying n, next in s". A table that stops alone has its own state; the job is
-RUNNING as long as one of its tables is.
+The driver and its supervisor bring the state to the desired state, which a user sets. A transient error does not change
+the state: the reason shows "retrying n, next in s". A table that stops on its own has its own state; the job is RUNNING
+as long as one of its tables is.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class JobState(Enum):
     FINISHED = "FINISHED"
     CANCELLED = "CANCELLED"
     AWAITS_COPY = "AWAITS COPY"
-    """A reset has emptied its progress rows: its next start copies, and needs a consent where it replaces rows."""
+    """A reset has cleared its progress rows: its next start copies, and needs a consent if the copy replaces rows."""
     DEAD = "DEAD"
-    """Observed, never stored: it should have a driver, but neither a driver nor a supervisor is running."""
+    """Observed, never stored: the job should have a driver, but neither a driver nor a supervisor is running."""
 
     @property
     def has_process(self) -> bool:
@@ -43,12 +43,12 @@ class JobState(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether no end of the job's newest run is recorded, though its processes may have exited."""
+        """Whether no end of the job's newest run is recorded; its processes may have exited nevertheless."""
         return self in WITH_PROCESS or self is JobState.DEAD
 
 
 class JobEvent(Enum):
-    """What can happen to a job; the values are the words of `docs/states.md` and of the event list."""
+    """The events of a job; the values appear in `docs/states.md` and in the event list."""
 
     START = "start"
     BEGAN = "driver began"
@@ -79,7 +79,7 @@ class WantedState(Enum):
 _S = JobState
 _STREAMING = (_S.PENDING, _S.SNAPSHOT, _S.CATCHING_UP, _S.RUNNING)
 WITH_PROCESS = frozenset({*_STREAMING, _S.PAUSED})
-"""States in which a driver should be running; only a person ends the other states."""
+"""States in which a driver should be running; only a user can end the other states."""
 _ENDED = (_S.STOPPED, _S.FAILED, _S.FINISHED, _S.AWAITS_COPY)
 
 RESETTABLE = (_S.STOPPED, _S.FAILED, _S.AWAITS_COPY)
@@ -134,7 +134,7 @@ _WHY: dict[JobEvent, str] = {
 
 
 def transition(state: JobState, event: JobEvent) -> JobState:
-    """Return the state after an event; raises Refused with one sentence where that state does not allow the event.
+    """Return the state after an event; raises Refused with one sentence if the state does not allow the event.
 
     >>> transition(JobState.SNAPSHOT, JobEvent.COPY_DONE)
     <JobState.CATCHING_UP: 'CATCHING UP'>
@@ -155,12 +155,12 @@ class TableWanted:
 
 
 AS_THE_JOB = TableWanted()
-"""Of a table without its own desired state: it follows the job."""
+"""The desired state of a table without its own: it follows the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """One table of a job of several."""
+    """One table of a job that has several tables."""
 
     source_table: str
     """The schema.table at the source."""
@@ -169,17 +169,17 @@ class TableReport:
     state: Annotated[str, JobState]
     """Its state (`slotkeeper docs states`)."""
     reason: str = ""
-    """The reason, as text; empty where there is none."""
+    """The reason, as text; empty if there is none."""
     trouble: str = ""
-    """A name of trouble (`slotkeeper docs states`), empty where there is none."""
+    """A name of trouble (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
-    """The safe act, empty where no action is needed."""
+    """The safe action, empty if no action is needed."""
     since: MomentOrNone = None
     """Since when it is in this state; null: not recorded."""
 
     @property
     def rests(self) -> bool:
-        """Whether it has stopped and only a person starts it again."""
+        """Whether it has stopped and only a user can start it."""
         return self.state in RESTING
 
 
@@ -189,14 +189,14 @@ _AMISS = (JobState.FAILED, JobState.AWAITS_COPY, JobState.STOPPED, JobState.PAUS
 
 
 def amiss(tables: Iterable[TableReport]) -> list[TableReport]:
-    """Return the tables that have stopped, the worst first; none where all are paused: then their job is."""
+    """Return the stopped tables, the worst first; none if all are paused, because then the job itself is paused."""
     known = list(tables)
     found = [one for state in _AMISS for one in known if one.state == state.value]
     return [] if all(one.state == JobState.PAUSED.value for one in known) else found
 
 
 def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterable[TableReport], table: str) -> bool:
-    """Whether a table, or its whole job, has FAILED because the source dropped changes that its slot had not read.
+    """Return whether a table, or its whole job, is FAILED because the source dropped changes its slot had not read.
 
     >>> failed = TableReport("ods.b", "m.b", "FAILED", trouble="SLOT LOST")
     >>> [slot_lost(JobState.RUNNING, "", "", (failed,), one) for one in ("ods.a", "ods.b")]
@@ -212,7 +212,7 @@ def slot_lost(state: JobState | None, trouble: str, reason: str, tables: Iterabl
 
 
 def to_do(job: str, table: TableReport) -> str:
-    """Return the safe act for a stopped table, with the command that starts it alone.
+    """Return the safe action for a stopped table, with the command that starts only this table.
 
     >>> to_do("orders", TableReport("ods.a", "m.a", "FAILED", safe="fix it, then `slotkeeper jobs start orders`"))
     'fix it, then `slotkeeper jobs start orders --table ods.a`'
@@ -230,7 +230,7 @@ def to_do(job: str, table: TableReport) -> str:
 
 
 def started_alone(text: str, job: str, source_table: str) -> str:
-    """Return a text in which commands that start a job start one table of it instead.
+    """Return a text in which commands that start a job are replaced by commands that start one of its tables.
 
     >>> started_alone("slotkeeper jobs start orders", "orders", "ods.a")
     'slotkeeper jobs start orders --table ods.a'
@@ -241,7 +241,7 @@ def started_alone(text: str, job: str, source_table: str) -> str:
 
 
 def said_of(tables: Iterable[TableReport]) -> str:
-    """Describe the stopped tables, the worst first; "" where none has stopped.
+    """Describe the stopped tables, the worst first; "" if none has stopped.
 
     >>> said_of([TableReport("ods.a", "m.a", "RUNNING"), TableReport("ods.b", "m.b", "FAILED", "SLOT LOST")])
     '1 of 2 tables FAILED: ods.b: SLOT LOST'

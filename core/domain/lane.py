@@ -1,8 +1,8 @@
-"""The lanes of a job in the driver: the assignment of due lanes to tasks, and the lag of each. Pure.
+"""The lanes of a job in the driver: the assignment of due lanes to tasks, and the lag of each lane. Pure.
 
-Each lane is a frozen record; the loop replaces it. A lane that has applied everything up to P has applied all that was
-there when the source's latest was P: that moment is its lag ago. Between two statuses the latest position is taken to
-have grown evenly; where no status found it at P or below, the lag is unknown.
+Each lane is an immutable record that the loop replaces. The lag of a lane that has applied everything up to P is the
+time since the source's latest position was P. Between two statuses, the latest position is assumed to have grown
+linearly; if no status reported it at or below P, the lag is unknown.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Activity(Enum):
     REGISTERING = "registering"
     WAITING = "waiting"
     STOPPED = "stopped"
-    """Its table has ended alone."""
+    """Its table has stopped on its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of a lane's work since its driver started, by the side that it waited for."""
+    """Seconds of a lane's work since its driver started, by the kind of work."""
 
     read: float = 0.0
     write: float = 0.0
     register: float = 0.0
 
     def more(self, read: float = 0.0, write: float = 0.0, register: float = 0.0) -> Spent:
-        """Return the sums with these added."""
+        """Return the sums with these values added."""
         return Spent(self.read + read, self.write + write, self.register + register)
 
 
@@ -51,18 +51,19 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One lane: times are monotonic seconds.
+    """The state of one lane; times are monotonic seconds.
 
-    `checked` is the newest latest up to which no row was found; `since` when the lane became due; `ready_at` when it
-    may be tried again; `not_before` when no call of it can be on its way any more, whatever requests a retry; `changes`
-    and `repeats` are those of its progress row, as it was last read; `alone` after a failure or an overrun; `task` the
-    number of the task that it is in; `cancelled` counts its own tasks that were, less one for each that ended in the
-    time that every task has: a step of it takes longer; `has_more` where rows still came when its last task reached its
-    deadline; `polled_at` when the source last told `latest`; `poll_by` asks for the table's next round no later than
-    that; `side` whose trouble `error` is and `code` its SQLSTATE, if any; `silent_since` is since when its DN answers
-    no question while a task or a registration is under way, `silent` why; `spent` the seconds of its work; `waited` is
-    the longest time from due to the first step of a task; `state` is how far the lane's channel is; `label` is what the
-    lane is called in a job of several channels.
+    `checked` is the newest latest position up to which no row was found; `since` is when the lane became due;
+    `ready_at` is when it can be retried; `not_before` is when no earlier call of it can still be in progress,
+    regardless of who requests a retry; `changes` and `repeats` are those of its progress row, as last read; `alone` is
+    set after a failure or an overrun; `task` is the number of its current task; `cancelled` counts its own cancelled
+    tasks, minus one for each task that ended within the regular time: one of its steps takes longer; `has_more` is set
+    if rows were still arriving when its last task reached its deadline; `polled_at` is when the source last reported
+    `latest`; `poll_by` is the latest time for the table's next round; `side` is the side that caused `error`, and
+    `code` its SQLSTATE, if any; `silent_since` is the time since which its DN has not responded while a task or a
+    registration is in progress, `silent` the reason; `spent` are the seconds of its work; `waited` is the longest time
+    from due to the first step of a task; `state` is the state of the lane's channel; `label` is the lane's name in a
+    job with several channels.
     """
 
     key: LaneKey
@@ -106,27 +107,27 @@ class Lane:
 
     @property
     def unregistered(self) -> bool:
-        """Whether its position is not confirmed at the source yet."""
+        """Whether its position has not been confirmed at the source yet."""
         return self.registered.at(self.position) != self.registered
 
     @property
     def nothing_waits(self) -> bool:
-        """Whether no row follows up to the source's newest reported position."""
+        """Whether no row follows its position, up to the source's newest reported position."""
         return self.latest is not None and self.checked is not None and self.checked >= self.latest
 
     @property
     def has_later(self) -> bool:
-        """Whether the source has reported a position beyond its own."""
+        """Whether the source has reported a position after its own."""
         return self.latest is not None and self.latest > self.position
 
     @property
     def answered(self) -> Lane:
-        """Return the lane without errors: its DN has answered, or one of its steps has succeeded."""
+        """The lane without errors: its DN has responded, or one of its steps has succeeded."""
         return replace(self, history=NO_HISTORY, error="", side="", code="", silent_since=None, silent="")
 
     @property
     def retry(self) -> str:
-        """The retry as text, without the seconds left; it stays until one has succeeded."""
+        """The retry as text, without the seconds left; it remains until an attempt succeeds."""
         return f"retrying {self.history.failures}" if self.error and self.history.failures else ""
 
 
@@ -144,11 +145,11 @@ class Assignment:
 
     @property
     def group(self) -> str:
-        """The name under which its task can be cancelled."""
+        """The name with which its task can be cancelled."""
         return f"task-{self.number}"
 
     def session(self, prefix: str) -> str:
-        """The name of its sessions at the store; "" without a prefix.
+        """Return the name of the task's sessions at the store; "" without a prefix.
 
         >>> Assignment(31, ("dn_1",), 3.0, False).session("slotkeeper/orders/7.3f9a2c.")
         'slotkeeper/orders/7.3f9a2c.1f'
@@ -157,12 +158,12 @@ class Assignment:
 
 
 def due(lane: Lane, now: float) -> Lane:
-    """Return the lane, due from now on."""
+    """Return the lane as due from now on."""
     return replace(lane, activity=Activity.DUE, since=now)
 
 
 def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
-    """The names of lanes by their source table."""
+    """Return the names of lanes by their source table."""
     found: dict[str, list[str]] = {}
     for name, lane in lanes.items():
         found.setdefault(lane.key.source_table, []).append(name)
@@ -170,14 +171,15 @@ def names_by_table(lanes: Mapping[str, Lane]) -> dict[str, tuple[str, ...]]:
 
 
 MOST_DOUBLINGS = 6
-"""The most times its time limit of an overrun task: beyond it, its sessions' own limits have ended a hang."""
+"""Maximum number of doublings of an overrun task's time limit; within the resulting limit, session timeouts end a
+hang."""
 
 
 def times(cancelled: int) -> int:
-    """The factor of an overrun task's time limit, after a number of cancelled tasks.
+    """Return the factor of an overrun task's time limit, after a number of cancelled tasks.
 
-    A step that takes longer than one is given would be cancelled again and again: it cannot be told from one that
-    hangs, but each try finds out about twice as much.
+    A step that takes longer than its limit would be cancelled again and again: it cannot be distinguished from one that
+    hangs, but each attempt gets about twice as much time.
 
     >>> [times(cancelled) for cancelled in (0, 1, 3, 99)]
     [1, 2, 8, 64]
@@ -186,7 +188,7 @@ def times(cancelled: int) -> int:
 
 
 FEWEST = 16
-"""The most lanes of a task where that many are due: as if no other task could run."""
+"""Number of lanes that a task can always get, even if its share is smaller: as if no other task could run."""
 
 
 def assign(
@@ -198,11 +200,11 @@ def assign(
     seconds: float,
     most: int = 1_000_000,
 ) -> list[Assignment]:
-    """Assign due lanes to as many tasks as can start, the lane that has waited longest first.
+    """Assign due lanes to as many tasks as can start, starting with the lane that has waited longest.
 
-    No more tasks than the capacity; a lane that failed or overran gets one of its own, and such lanes take at most all
-    of the capacity but one. An overrun task counts until it has ended. A task gets no more than its share of many
-    lanes, and no more than `most`: what it cannot reach in time would miss the next task.
+    The number of tasks does not exceed the capacity. A lane that failed or overran gets a task of its own, and such
+    lanes use at most all of the capacity but one. An overrun task counts until it has ended. A task gets at most its
+    share of many lanes, and at most `most`: lanes that it cannot reach in time would miss the next task.
     """
     waiting = sorted((lane for lane in lanes if lane.activity is Activity.DUE), key=lambda lane: lane.since)
     busy = list(running)
@@ -224,7 +226,8 @@ def assign(
 
 
 FRESH_SECONDS = 15.0
-"""Seconds within which a lane at its reported latest position lags by 0: idle lanes query no more often."""
+"""Seconds within which a lane at its reported latest position has a lag of 0: idle lanes do not query the source more
+often."""
 _CLOSE, _HOUR = 600.0, 3_600.0
 _GAPS = ((_CLOSE, 0.0), (_HOUR, 30.0), (float("inf"), 300.0))
 _THIN_EVERY = 60
@@ -232,10 +235,10 @@ _THIN_EVERY = 60
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """The lags of a job's lanes at one moment, in seconds: `known` by lane, None where unknown.
+    """The lags of a job's lanes at one time, in seconds: `known` by lane, None if unknown.
 
-    `least`: the least lag of a lane of unknown lag, the time for which it has not reached its source's first observed
-    position.
+    `least`: the minimum lag of a lane whose lag is unknown, which is the time for which it has not reached its source's
+    first observed position.
     """
 
     known: Mapping[str, float | None] = field(default_factory=dict)
@@ -243,7 +246,7 @@ class Lags:
 
 
 class Curve:
-    """What was latest when, for one lane: all of the last ten minutes, less and less of what lies before."""
+    """The history of latest positions of one lane: complete for the last ten minutes, thinned out before that."""
 
     def __init__(self, kept: float = 86_400.0) -> None:
         self._kept = kept
@@ -255,9 +258,10 @@ class Curve:
         return len(self._times)
 
     def see(self, at: float, latest: int) -> None:
-        """Add the latest position at a moment (seconds of any clock).
+        """Add the latest position at a time (seconds of any clock).
 
-        A latest that falls begins a new curve, and so does a clock that was set back: no lag is computed across it.
+        A latest position that decreases starts a new curve, and so does a clock that was set back: no lag is computed
+        across it.
         """
         if self._times and elapsed(self._times[-1], at) is None:
             self._times, self._latest = [], []
@@ -292,7 +296,7 @@ class Curve:
         return max(0.0, now - self._times[place] - grown * (self._times[place + 1] - self._times[place]))
 
     def at_least(self, point: int, now: float) -> float:
-        """The lag, or all the time since the first status where no status found it at `point` or below; 0 without any.
+        """Return the lag, or the time since the first status if none was at or below `point`; 0 without any.
 
         >>> curve = Curve()
         >>> for at, latest in ((0.0, 100), (5.0, 140)): curve.see(at, latest)
@@ -305,7 +309,7 @@ class Curve:
         return max(0.0, now - self._times[0]) if self._times else 0.0
 
     def _thin(self, now: float) -> None:
-        """Drop pairs: the rest has the same meaning, less precisely."""
+        """Drop entries: the curve keeps its meaning, with less precision."""
         times: list[float] = []
         latest: list[int] = []
         for at, point in zip(reversed(self._times), reversed(self._latest), strict=True):
@@ -318,16 +322,17 @@ class Curve:
 
 
 MARGIN = 60.0
-"""A safety margin in seconds before the TTL, at most a tenth of it: a checked change is read a little later."""
+"""A safety margin in seconds before the TTL, at most a tenth of it, because a checked change is read a little later."""
 
 
 class RecordTtls:
-    """What was latest when for each lane of a table that deletes records by their own age, read or not.
+    """The history of latest positions for each lane of a table that deletes records by age, whether read or not.
 
-    DWS: with enable_binlog_timestamp a record goes once it is older than binlog_ttl, and no point of the slot tells. A
-    lane that has applied everything up to P may miss one only where P was latest longer than that ago.
+    DWS: with enable_binlog_timestamp, a record is deleted once it is older than binlog_ttl, and the slot's points do
+    not show that. A lane that has applied everything up to P can have missed a record only if P was latest longer than
+    that ago.
 
-    `ttls` are in seconds by source table; `curves` by lane outlive this: a resumed job continues with them.
+    `ttls` are in seconds by source table; `curves` by lane outlive this object: a resumed job continues with them.
     """
 
     def __init__(self, ttls: Mapping[str, int], curves: dict[str, Curve]) -> None:
@@ -335,17 +340,17 @@ class RecordTtls:
 
     @property
     def any(self) -> bool:
-        """Whether there is such a table at all."""
+        """Whether there is such a table."""
         return bool(self._ttls)
 
     def see(self, table: str, shard: str, latest: Position, now: float) -> None:
-        """The status of a table on a DN had this latest."""
+        """Record the latest position in the status of a table on a DN."""
         ttl = self._ttls.get(table)
         if ttl is not None:
             self._curves.setdefault(f"{table} {shard}", Curve(2.0 * ttl)).see(now, latest.pair[0])
 
     def late(self, lane: Lane, now: float) -> Trouble | None:
-        """For a lane that is not at its latest: SLOT LOST where what it reads first may be deleted already."""
+        """Return SLOT LOST for a lane behind its latest position if its next record may already be deleted."""
         table = lane.key.source_table
         ttl, curve = self._ttls.get(table), self._curves.get(f"{table} {lane.shard.name}")
         if ttl is None or curve is None:

@@ -1,4 +1,4 @@
-"""The last known report of a job without a process, which no text puts in the present tense. Pure."""
+"""The last known report of a job without a process; texts show it in the past tense. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from slotkeeper.core.domain.lane import Activity
 from slotkeeper.core.domain.report import JobReport, LaneReport
 
 ENDED = "ended"
-"""The activity of a lane whose job has no process."""
+"""The activity of a lane of a job without a process."""
 WAS = "was "
 
 
 def past(report: JobReport, seconds: float) -> JobReport:
-    """The report of a job without a process, `seconds` after it was made: nothing waits, and nothing is retried.
+    """Return the report of a job without a process, `seconds` after it was made: no waits and no retries.
 
     >>> lane = LaneReport("dn_1", 1, "running", "applying", None, None, None, 0, 4.0, retry="retrying 2, next in 4 s")
     >>> one = past(JobReport("orders", "r1", "RUNNING", lanes=(lane,)), 60.0).lanes[0]
@@ -38,7 +38,7 @@ def _past(lane: LaneReport, seconds: float) -> LaneReport:
 
 
 def state_text(state: JobState, last_known: bool) -> str:
-    """A job's state as text: "was RUNNING" where a process should run and none is seen.
+    """Return a job's state as text: "was RUNNING" if a process should be running but none is found.
 
     >>> state_text(JobState.RUNNING, True), state_text(JobState.FAILED, True)
     ('was RUNNING', 'FAILED')

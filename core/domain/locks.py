@@ -1,10 +1,11 @@
 """Lock waits of a job's sessions at the sink: holders, waiters, completeness of a session list, and their texts. Pure.
 
-PostgreSQL, "pg_stat_activity": a login outside pg_read_all_stats sees user and application name of another login's
-session, and NULL or '<insufficient privilege>' for the rest; None stands for a value that the login cannot see. DWS,
-PG_STAT_ACTIVITY: an ordinary login sees only its own sessions, and PG_LOCKS those of one coordinator (CN). A list
-counts as complete only where that is proven. No view has the time at which a lock was granted: texts name the start
-of its session. Times of a wait are seconds since 1970 by this host's clock, computed from ages by the server's.
+PostgreSQL, "pg_stat_activity": a login outside pg_read_all_stats sees the user and application name of another login's
+session, and NULL or '<insufficient privilege>' for the other columns; None represents a value that the login cannot
+see. DWS, PG_STAT_ACTIVITY: an ordinary login sees only its own sessions, and PG_LOCKS shows those of one coordinator
+(CN). A list counts as complete only if that is proven. No view contains the time at which a lock was granted: texts
+give the start of its session. Times of a wait are seconds since 1970 by this host's clock, computed from ages by the
+server's clock.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from slotkeeper.core.domain.text import many, safe, typed
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a login can see.
+    """The sessions that a login can see.
 
-    `coordinators`: their number by the cluster's catalog (None: unknown). `everyone`: the login has a proven right to
-    all users' sessions. `across`: the list of all coordinators' sessions was readable.
+    `coordinators`: their number according to the cluster's catalog (None: unknown). `everyone`: the login has a proven
+    right to see all users' sessions. `across`: the list of all coordinators' sessions was readable.
     """
 
     coordinators: int | None
@@ -35,17 +36,17 @@ class Sight:
 
     @property
     def all_coordinators(self) -> bool:
-        """Whether the list has the sessions of all coordinators; enough for the sessions of the same login."""
+        """Whether the list contains the sessions of all coordinators; sufficient for the sessions of the same login."""
         return self.across or self.coordinators == 1
 
     @property
     def whole(self) -> bool:
-        """Whether the list has every session of the cluster."""
+        """Whether the list contains every session of the cluster."""
         return self.everyone and self.all_coordinators
 
     @property
     def lacks(self) -> str:
-        """Describe the sessions that this login cannot see; "" where the list is complete.
+        """A description of the sessions that this login cannot see; "" if the list is complete.
 
         >>> Sight(2, False, False).lacks
         'cannot see all sessions of other logins and of 2 coordinators'
@@ -62,9 +63,9 @@ PREFIX = "slotkeeper/"
 UNSEEN = "a session that this login cannot see: it has just ended, or it is on another coordinator"
 _SHORT = 80
 _COMMENT = r"/\*(?:[^*/]+|\*(?!/)|/(?!\*))*(?:\*/|.*)|--[^\n]*"
-"""A comment inside a comment extends to the statement's end: PostgreSQL nests comments, MySQL does not."""
+"""A nested comment extends to the end of the statement: PostgreSQL nests comments, MySQL does not."""
 _TEXT = r"{0}(?:[^{0}\\]+|{0}{0}|\\[^{0}])*(?:{0}|\\.*|\Z)"
-"""A backslash before a quote likewise: whether the quote ends the literal depends on the server's settings."""
+"""A backslash before a quote does so, too: whether the quote ends the literal depends on the server's settings."""
 _SINGLE = _TEXT.format("'")
 _LITERALS = re.compile(
     rf'(?P<name>"(?:[^"]|"")*(?:"|\Z))|(?P<no>{_COMMENT})|\$(\w*)\$.*?(?:\$\3\$|\Z)|{_SINGLE}', re.DOTALL
@@ -79,7 +80,7 @@ class LockOwner:
     """A session that holds a lock; None for a value that the login cannot see.
 
     `pid` is None for a prepared transaction. `since` is the session's start by the server's clock, `seconds` its age by
-    the same clock. `rows`: it also holds the lock of the progress rows, which only their job takes.
+    the same clock. `rows`: it also holds the lock on the progress rows, which only their job takes.
     """
 
     pid: int | None
@@ -97,7 +98,7 @@ class LockOwner:
 
     @property
     def text(self) -> str:
-        """Describe the session; a part that the login cannot see is `hidden`.
+        """A description of the session; a part that the login cannot see is `hidden`.
 
         >>> LockOwner(4711, "eve", "psql", None, None, "SELECT pg_advisory_lock(7)").text
         'session psql, user eve, pid 4711, connected since hidden, last statement SELECT pg_advisory_lock(7)'
@@ -117,7 +118,7 @@ class LockOwner:
 def without_literals(statement: str, of_mysql: bool = False) -> str:
     """Return a statement on one line of at most 80 characters, without comments and literals.
 
-    A literal may be a secret. A quote within a comment or a name opens no literal; MySQL allows double quotes.
+    A literal may be a secret. A quote within a comment or a name does not start a literal; MySQL allows double quotes.
 
     >>> without_literals("ALTER ROLE eve\\n  PASSWORD 'it''s me' VALID UNTIL $$x$$")
     "ALTER ROLE eve PASSWORD '...' VALID UNTIL '...'"
@@ -132,7 +133,7 @@ def without_literals(statement: str, of_mysql: bool = False) -> str:
 
 
 def explain_lease(place: str, owners: Sequence[LockOwner], by_rows: str) -> str:
-    """Explain who holds a lease: `place` names the slot, `by_rows` the last run of its job by the progress rows.
+    """Describe the holder of a lease: `place` names the slot, `by_rows` the last run of its job in the progress rows.
 
     >>> explain_lease("ods.orders slot s", [LockOwner(7, "eve", "psql", None, None, None)], "")
     'the lease of ods.orders slot s is held: by no job, but session psql, user eve, pid 7, connected since \
@@ -149,19 +150,19 @@ hidden, last statement hidden'
 
 
 def explain_writer(owner: LockOwner, other_schema: bool) -> str:
-    """Explain who owns a target by its lock; `other_schema`: these progress rows have no job of it."""
+    """Describe the owner of a target by its lock; `other_schema`: these progress rows contain no such job."""
     if not owner.job:
         return f"no job: its lock is held by {owner.text}"
     return f"job {safe(owner.job, _SHORT)}{' of another progress schema' if other_schema else ''} ({owner.text})"
 
 
 def is_stranger(owners: Sequence[LockOwner]) -> bool:
-    """Whether a lock is held, but by no session with a job's name or locks."""
+    """Return whether a lock is held, but by no session with a job's name or locks."""
     return not any(one.rows or one.job for one in owners)
 
 
 def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> str:
-    """Return the act for a job that waits for a lease; `passed_by`: how a command other than a start takes it over."""
+    """Return the action for a job that waits for a lease; `passed_by`: how commands other than start take it over."""
     passes = passed_by or f"`slotkeeper jobs start {safe(job, _SHORT)} --take-over`"
     if any(one.rows for one in owners):
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"
@@ -171,14 +172,14 @@ def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> st
 
 
 def target_cure(owners: Sequence[LockOwner]) -> str:
-    """Return the act for a target's lock; no option passes this lock, because no fence protects the target."""
+    """Return the action for a target's lock; no option bypasses this lock, because no fence protects the target."""
     if not is_stranger(owners):
         return "choose another target, or stop that job: one target takes one job"
     return f"{end_it(owners)}; --take-over does not pass this lock: no fence protects the target"
 
 
 def end_it(owners: Sequence[LockOwner]) -> str:
-    """Return the act that ends a session which belongs to no job."""
+    """Return the action that ends a session that belongs to no job."""
     if not owners or owners[0].pid is None:
         return "ask its owner to release the lock"
     since = None if owners[0].since is None else owners[0].since.timestamp()
@@ -186,7 +187,7 @@ def end_it(owners: Sequence[LockOwner]) -> str:
 
 
 def ending(pid: int, began: float | None) -> str:
-    """Return the statement that ends a session, but no later session with its pid: it may be run hours later.
+    """Return the statement that ends a session, but not a later session with its pid: it may be run hours later.
 
     >>> ending(7, 90.5), ending(7, None)
     ("SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < '1970-01-01 00:01:31Z'", \
@@ -202,9 +203,9 @@ def ending(pid: int, began: float | None) -> str:
 AGES_DIFFER = 1.0
 """Seconds by which two measurements of one time may differ."""
 SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
-"""The form of a job's name of more than 19 characters in `slotkeeper.core.wiring.worker.session_name`."""
+"""The form of job names longer than 19 characters in `slotkeeper.core.wiring.worker.session_name`."""
 _NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
-"""Any session can take such a name, and acts repeat the part before the second slash: only a job's name matches."""
+"""Any session can have such a name, and actions repeat the part before the second slash: only a job's name matches."""
 NEVER = "Slotkeeper ends no other user's session by itself"
 
 
@@ -215,17 +216,17 @@ class Blocker:
     pid: Annotated[int | None, 1]
     """Its pid at the server; null: a prepared transaction."""
     user: str | None = None
-    """Its login, empty for a process of the server (an autovacuum); null: not shown to the job's login."""
+    """Its login, empty for a process of the server (an autovacuum); null: hidden from the job's login."""
     application: str | None = None
-    """Its name; null: not shown to the job's login."""
+    """Its name; null: hidden from the job's login."""
     state: str | None = None
-    """Its state as the server reports it; null: not shown to the job's login."""
+    """Its state as the server reports it; null: hidden from the job's login."""
     since: MomentOrNone = None
-    """When its transaction began; null: not shown to the job's login."""
+    """When its transaction started; null: hidden from the job's login."""
     statement: str | None = None
-    """Its statement; null: not shown to the job's login."""
+    """Its statement; null: hidden from the job's login."""
     waits: bool = False
-    """Whether it waits for a lock itself, and blocks the job only by its position in the queue, or waits elsewhere."""
+    """Whether it waits itself, for a lock (it then blocks the job only by its position in the queue) or elsewhere."""
     transaction: str = ""
     """Distinguishes it from a later transaction of its session."""
     gid: str = ""
@@ -233,22 +234,22 @@ class Blocker:
     node: str = ""
     """The DWS node of its lock, or empty."""
     query: SignedOrNone = None
-    """The number of its query, where the server (DWS) numbers queries; null: unknown."""
+    """The number of its query, if the server (DWS) numbers queries; null: unknown."""
     began: MomentOrNone = None
-    """When its session began, by its server's clock; null: not shown to the job's login."""
+    """When its session started, by its server's clock; null: hidden from the job's login."""
 
     def is_session_of(self, other: Blocker) -> bool:
-        """Whether both are one session: on DWS it has one query, and a pid on each node."""
+        """Return whether both are one session: on DWS a session has one query number, and one pid per node."""
         return self.query == other.query if self.query and other.query else self.pid == other.pid
 
     @property
     def job(self) -> str:
-        """The job in the session's name, else ""; any session can take such a name."""
+        """The job in the session's name, else ""; any session can have such a name."""
         return job_named(self.application or "")
 
     @property
     def name(self) -> str:
-        """Describe the session.
+        """A description of the session.
 
         >>> Blocker(4711, "eve", "psql").name, Blocker(8, "", "").name, Blocker(None, "eve", gid="left").name
         ('pid 4711, user eve, psql', 'pid 8, a process of the server', "prepared transaction 'left' of user eve")
@@ -263,7 +264,7 @@ class Blocker:
         return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
 
     def doing(self, now: float | None) -> str:
-        """Describe its state, for how long unless `now` is None, and its statement without literals.
+        """Return its state, with the duration unless `now` is None, and its statement without literals.
 
         >>> Blocker(1, "eve", "psql", "idle in transaction", 42.0, "LOCK TABLE mart.orders").doing(100.0)
         'idle in transaction for 58 s: LOCK TABLE mart.orders'
@@ -288,19 +289,19 @@ class LockWait:
     session: str
     """The job session's name at the server."""
     thing: str
-    """What it waits for ("mart.orders", "a row of mart.orders")."""
+    """The locked object ("mart.orders", "a row of mart.orders")."""
     mode: str
-    """The lock mode that it requests, as the server names it."""
+    """The requested lock mode, as the server names it."""
     since: Moment
     """When it was first seen waiting for the same blocker, over all its attempts."""
     statement: str | None = None
-    """Its statement; null: not shown to the job's login."""
+    """Its statement; null: hidden from the job's login."""
     blockers: tuple[Blocker, ...] = ()
-    """The sessions that block it, first those that do not wait themselves."""
+    """The sessions that block it; first those that are not waiting themselves."""
     waits: bool = True
-    """Whether it waits now; false: it is between two attempts, and its blocker is still there."""
+    """Whether it waits now; false: it is between two attempts, and its blocker is still present."""
     more: int = 0
-    """How many more sessions block it, which `blockers` does not list."""
+    """The number of further sessions that block it, not listed in `blockers`."""
 
     @property
     def job(self) -> str:
@@ -309,19 +310,19 @@ class LockWait:
 
     @property
     def root(self) -> Blocker | None:
-        """The blocker that has to finish before all others can continue; None where none is visible."""
+        """The blocker that has to finish before all others can continue; None if none is visible."""
         return self.blockers[0] if self.blockers else None
 
     @property
     def key(self) -> tuple[str, int | None, str]:
-        """Equal as long as the same session blocks the job at the same object."""
+        """A key that stays the same while the same session blocks the job at the same object."""
         root = self.root
         return (self.thing, root.pid if root else None, root.transaction or root.gid if root else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One locked object and its blocker; `cause` and `do` are texts, `since` seconds, `sessions` the waiters."""
+    """One locked object and its blocker; `cause` and `do` are texts, `since` seconds, `sessions` counts the waiters."""
 
     thing: str
     pid: int | None
@@ -332,7 +333,7 @@ class Locked:
 
 
 def job_named(session: str) -> str:
-    """Return the job in a session's name; "" where it is not a job session's name.
+    """Return the job in a session's name; "" if it is not a job session's name.
 
     >>> job_named("slotkeeper/orders/7"), job_named("slotkeeper/orders/7/copy"), job_named("slotkeeper/`x`/7")
     ('orders', 'orders', '')
@@ -342,7 +343,7 @@ def job_named(session: str) -> str:
 
 
 def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[LockWait, ...]:
-    """Return the current waits, each with the time when it was first seen: a new attempt does not restart it.
+    """Return the current waits, each with the time when it was first seen: a new attempt does not reset it.
 
     >>> first = LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 10.0, blockers=(Blocker(7),))
     >>> [one.since for one in continued([first], [replace(first, pid=2, since=40.0)])]
@@ -353,7 +354,7 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
         began[one.key] = min(one.since, began.get(one.key, one.since))
     found = []
     for one in seen:
-        # the same number for the same time: two measured ages differ by the network's latency
+        # the same value for the same time: two measured ages differ by the network's latency
         since = began.get(one.key, one.since)
         found.append(replace(one, since=one.since if since > one.since + AGES_DIFFER else since))
     return tuple(found)
@@ -362,7 +363,7 @@ def continued(before: Iterable[LockWait], seen: Iterable[LockWait]) -> tuple[Loc
 def locked(waits: Iterable[LockWait], now: float | None = None) -> tuple[Locked, ...]:
     """Return one entry per locked object and first blocker, the longest wait first.
 
-    The cause has the blocker's duration only with `now`: a reader confuses two durations in one line.
+    The cause includes the blocker's duration only if `now` is given: readers confuse two durations in one line.
     """
     grouped: dict[tuple[str, int | None, str], list[LockWait]] = {}
     for one in waits:
@@ -396,7 +397,7 @@ def cause(wait: LockWait, now: float | None) -> str:
 
 
 def to_do(wait: LockWait) -> str:
-    """Return the act that ends the wait, with its actor and its SQL.
+    """Return the action that ends the wait, with its actor and its SQL.
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
     "Ask user eve to commit or roll back; or as an administrator of the sink, run \
@@ -414,7 +415,7 @@ def _end(one: Blocker, own: str) -> str:
         ends = f"in this database of the sink, run `ROLLBACK PREPARED {_text(one.gid)}`"
         return f"Ask user {user} to commit it, if it is still needed{OR}{ends}"
     if one.job and one.job == own:
-        # usually an abandoned step that took too long: the server still runs its statement
+        # usually an abandoned step that took too long: the server is still running its statement
         return f"Wait: it is this job's own session, and its statement is running{OR}find what makes it slow"
     if one.job:
         named = typed(one.job)
@@ -427,11 +428,11 @@ def _end(one: Blocker, own: str) -> str:
 
 
 def ended_at(one: Blocker) -> str:
-    """Return what an administrator runs to end a session. On DWS the pid at a node is not the coordinator's pid."""
+    """Return the command to end a session as an administrator; on DWS, a node's pid is not the coordinator's."""
     if not (one.node or one.query):
         return f"`{ending(one.pid or 0, one.began)}`"
     columns, by, which = "coorname, pid", f"query_id = {one.query}", ""
-    if not one.query:  # a session between two queries has number 0, as all others there have
+    if not one.query:  # between two queries, a session has number 0, as all others there have
         by = f"usename = {_text(one.user)}" if one.user else "state <> 'idle'"
         columns, which = "coorname, pid, state, xact_start", ", whose xact_start tells which it is,"
     found = f"`SELECT {columns} FROM pgxc_stat_activity WHERE {by}`"
@@ -439,7 +440,7 @@ def ended_at(one: Blocker) -> str:
 
 
 def _text(text: str) -> str:
-    """Return an SQL literal for an act; a character that cannot be typed, or ends the act, as a Unicode escape.
+    """Return an SQL literal for an action; characters that cannot be typed or end the action get Unicode escapes.
 
     Source: PostgreSQL, "Lexical Structure".
 
@@ -453,7 +454,7 @@ def _text(text: str) -> str:
 
 
 def named_in_act(name: str) -> str:
-    """Escape a name that another user chose: in an act, backquotes mark commands and ";" divides parts.
+    """Escape a name that another user chose: in an action, backquotes mark commands and ";" separates parts.
 
     >>> print(named_in_act("eve`; or `DROP TABLE x"))
     eve\\x60\\x3b or \\x60DROP TABLE x
@@ -462,7 +463,7 @@ def named_in_act(name: str) -> str:
 
 
 def ordered(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """Sort: first those that do not wait, other users' sessions before job sessions, the oldest first."""
+    """Sort blockers: those that do not wait first, other users' sessions before job sessions, the oldest first."""
     return tuple(sorted(blockers, key=_place))
 
 

@@ -1,4 +1,4 @@
-"""What a job, or a table of it, waits for while it is PENDING, and since when. Pure."""
+"""The reason and duration of the PENDING state of a job or table. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slotkeeper.core.domain.ttl import in_words
 
 COPIES = "waits for the copy of "
 APART = "starts once the tables of the job that are copied already stream"
-"""What a table waits for that has to be copied beside others."""
+"""The text for a table that must be copied while other tables stream."""
 ITS_LANES = "waits for its first positions at the source and the sink"
 
 
 def waits_for(view: JobStatus) -> str:
-    """What a job that is PENDING waits for; in its driver's words where it has said so."""
+    """Return what a PENDING job waits for; in its driver's text if it has reported one."""
     report = view.report if view.reported else None
     if view.driver is None or not view.driver_alive:
         return "waits for its driver's process"
@@ -26,24 +26,24 @@ def waits_for(view: JobStatus) -> str:
 
 
 def pending_tables(view: JobStatus) -> list[TableReport]:
-    """The tables that are PENDING while their job is not."""
+    """Return the PENDING tables of a job that is not PENDING itself."""
     if view.state is JobState.PENDING:
         return []
     return [one for one in view.living_tables if one.state == JobState.PENDING.value]
 
 
 def waits_for_others(table: TableReport) -> bool:
-    """Whether a table waits for other tables of its job, as it may for hours, and not for a server."""
+    """Return whether a table waits for other tables of its job, which can take hours, rather than for a server."""
     return table.reason.startswith((COPIES, APART))
 
 
 def since_of(table: TableReport) -> datetime | None:
-    """Return since when a table is in its state; None where not recorded."""
+    """Return the time since when a table is in its state; None if not recorded."""
     return None if table.since is None else datetime.fromtimestamp(table.since, timezone.utc)
 
 
 def so_far(since: datetime | None, now: datetime) -> str:
-    """How long it has been PENDING, as text.
+    """Return how long it has been PENDING, as text.
 
     >>> so_far(datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 12)), so_far(None, datetime(2026, 1, 1))
     ('PENDING for 12s', 'PENDING')
@@ -53,7 +53,7 @@ def so_far(since: datetime | None, now: datetime) -> str:
 
 
 def said_pending(view: JobStatus, now: datetime) -> str:
-    """A job that is PENDING, or its tables that are: for how long, and what they wait for; "" where none is."""
+    """Describe a PENDING job or PENDING tables: for how long, and what they wait for; "" if there are none."""
     if view.state is JobState.PENDING:
         return f"{so_far(view.changed_at, now)}, {waits_for(view)}"
     return "; ".join(

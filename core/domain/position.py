@@ -1,7 +1,7 @@
-"""Positions in a lane's stream, and what a server retains for a slot on one DN: texts with an order. Pure.
+"""Positions in a lane's stream, and those that a server retains for a slot on one DN: texts with an order. Pure.
 
-Each dialect has positions of its own. A server may keep one position for a slot (`OnePlace`), two (DWS), or none
-(`NothingKept`); `confirmable` is for one that keeps one position for the stream of all channels.
+Each dialect defines its own positions. A server may keep one position per slot (`OnePlace`), two (DWS), or none
+(`NothingKept`); `confirmable` is for servers that keep one position for the stream of all channels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotkeeper.core.errors import Defect, Trouble, TroubleName
 
 
 class Order(Enum):
-    """The order of two positions; UNKNOWN where it is not defined."""
+    """The order of two positions; UNKNOWN if it is not defined."""
 
     BEFORE = -1
     SAME = 0
@@ -25,12 +25,12 @@ class Order(Enum):
 
 
 class Position(ABC):
-    """Everything before it has been applied; which events that are is the dialect's to say.
+    """A point in a lane's stream: all events before it have been applied; the dialect defines which events these are.
 
-    The order is partial: two positions that name a place less closely than each other are neither before nor after,
-    and are not equal by `==` for that. Comparing two without a known order raises Trouble (POSITIONS DIFFER).
-    A position may carry what its dialect needs to confirm it; that is not part of its text or its order. One that a
-    server calls its newest may name its place less closely than those of a lane do.
+    The order is partial: two positions of different precision may be neither before nor after each other, without being
+    equal by `==`. Comparing two positions without a defined order raises Trouble (POSITIONS DIFFER). A position can
+    contain data that its dialect needs to confirm it; this data is not part of its text or order. A position that a
+    server reports as its newest may be less precise than a lane's position.
     """
 
     __slots__ = ()
@@ -38,7 +38,7 @@ class Position(ABC):
     @property
     @abstractmethod
     def text(self) -> str:
-        """The form that is stored; the dialect's `Positions` reads it back as an equal position."""
+        """The stored form; the dialect's `Positions` parses it to an equal position."""
 
     @property
     @abstractmethod
@@ -48,46 +48,46 @@ class Position(ABC):
     @property
     @abstractmethod
     def pair(self) -> tuple[int, int]:
-        """The two numbers with which a batch orders the last event before it; the first grows along the lane."""
+        """Two numbers by which a batch orders the last event before the position; the first grows along the lane."""
 
     @property
     @abstractmethod
     def from_here(self) -> Position:
-        """The position from which what lies at this place is read, or read again."""
+        """The position at which to start reading so that the events at this position are read, or read again."""
 
     @property
     @abstractmethod
     def place(self) -> Position:
-        """The same place, named no more closely than a server names it."""
+        """The same position, with no more precision than a server's positions have."""
 
     @property
     def committed_at(self) -> float | None:
-        """When what lies just before it was committed, by the source's clock, in seconds since 1970.
+        """The commit time of the last event before the position, by the source's clock, in seconds since 1970.
 
-        None where it does not tell; no part of its text.
+        None if the position does not contain it; not part of its text.
         """
         return None
 
     @property
     def plain(self) -> str:
-        """The full displayed form: its text, without what only the core needs."""
+        """The full displayed form: the text without data that only the core needs."""
         return self.text
 
     @property
     def gtids_text(self) -> str:
-        """The transactions applied there, as the server names them; "" where positions of its kind name none."""
+        """The transactions applied at this position, as the server names them; "" if this kind of position has none."""
         return ""
 
     @property
     def called(self) -> str:
-        """What such a place is called where one is shown, in one word."""
+        """The term for such a position on screens, one word."""
         return "point"
 
     @property
     def seen_at(self) -> float | None:
-        """Up to when everything that its server wrote has been applied, by the server's clock, in seconds since 1970.
+        """The time up to which all changes of the server have been applied, in seconds since 1970 by its clock.
 
-        None where that is not known. Where records go by their age, what came later is kept for a TTL from here on.
+        None if unknown. If records are deleted by age, later records are retained for a TTL from this time on.
         """
         return None
 
@@ -97,7 +97,7 @@ class Position(ABC):
 
     @abstractmethod
     def ahead_of(self, other: Position) -> int | None:
-        """Return how far this is beyond another, in the dialect's unit, at least 0; None where unknown."""
+        """Return how far this position is after another, in the dialect's unit, at least 0; None if unknown."""
 
     def __lt__(self, other: Position) -> bool:
         return _compared(self, other) is Order.BEFORE
@@ -128,88 +128,88 @@ def further(one: Position | None, other: Position | None) -> Position | None:
 
 
 class Kept(ABC):
-    """A slot's points on one DN. Two are equal where a server would show the same for them."""
+    """A slot's points on one DN. Two are equal if a server would show the same values for them."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The form that is stored; the dialect's `Positions` reads it back as an equal value."""
+        """The stored form; the dialect's `Positions` parses it to an equal value."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The displayed form: as the server shows it."""
+        """The displayed form, as the server shows it."""
 
     @property
     @abstractmethod
     def marks(self) -> tuple[str, ...]:
-        """The values for the columns of the dialect, "" where there is none."""
+        """The values for the dialect's columns, "" for a missing value."""
 
     @property
     @abstractmethod
     def missing(self) -> bool:
-        """Whether a point of a slot in use is missing: then changes may be lost."""
+        """Whether a point of a slot in use is missing, in which case changes may be lost."""
 
     @property
     @abstractmethod
     def furthest(self) -> Position | None:
-        """The furthest confirmed position; None without one."""
+        """The furthest confirmed position; None if there is none."""
 
     @property
     @abstractmethod
     def oldest(self) -> Position | None:
-        """The position from which on the server retains its binlog; None where it does not."""
+        """The position from which the server retains its binlog; None if it does not retain it for a slot."""
 
     @property
     def shared(self) -> bool:
-        """Whether it is one for the stream of all channels: then lanes of other channels move it, too, on and on."""
+        """Whether this is one position for the stream of all channels, which lanes of other channels also move."""
         return False
 
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether it is all at one place, as behind a confirmation that was not broken off."""
+        """Whether all points are at one position, as after a completed confirmation."""
 
     @property
     @abstractmethod
     def blank(self) -> Kept:
-        """What is kept for a slot that nothing was ever confirmed for."""
+        """The value for a slot for which nothing was ever confirmed."""
 
     @property
     @abstractmethod
     def known(self) -> Kept:
-        """The same as a progress row remembers it: what is absent is as if never confirmed."""
+        """The value as a progress row stores it: a missing point is stored as never confirmed."""
 
     @abstractmethod
     def at(self, position: Position) -> Kept:
-        """What is kept once a position is confirmed behind this."""
+        """Return the value after a later position is confirmed."""
 
     @abstractmethod
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """What may be seen while it is not known how much of a confirmation of `to` has landed, `to` among it."""
+        """Return the values, including `to`, that a server may show until the outcome of a confirmation is known."""
 
     @abstractmethod
     def behind(self, other: Kept) -> bool:
-        """Whether a part of this is before the same part of another."""
+        """Return whether one of its points is before the corresponding point of another value."""
 
     @abstractmethod
     def found(self, there: Kept) -> Kept:
-        """What is remembered here, moved to what a server shows now."""
+        """Return this stored value, updated to the points that a server shows now."""
 
     @abstractmethod
     def no_newer(self, others: Iterable[Kept]) -> Kept:
-        """The same, with what is handed back beside it no newer than that of `others`."""
+        """Return this value, with the data that is confirmed with a position (DWS: xmin) no newer than in `others`."""
 
     @property
     @abstractmethod
     def again(self) -> Position:
-        """The position that confirms once more what is kept, for nothing but its time."""
+        """The position that confirms the current value again, only to renew its time to live."""
 
 
 class OnePlace(Kept):
-    """At most one position per slot, which cannot be half moved; the server retains no binlog for it."""
+    """At most one position per slot, which moves atomically; the server retains no binlog for it."""
 
     __slots__ = ()
     settled = True
@@ -231,7 +231,7 @@ class OnePlace(Kept):
 
 @dataclass(frozen=True, slots=True)
 class NothingKept(OnePlace):
-    """For a server that keeps no positions: they are in the progress rows only."""
+    """For a server that keeps no positions: they are stored in the progress rows only."""
 
     text = "nothing"
     marks = ()
@@ -264,43 +264,43 @@ NOTHING_KEPT = NothingKept()
 
 
 def nothing_of(text: str) -> NothingKept:
-    """Parse the stored form of no points; raises ValueError for any other text."""
+    """Parse the stored form of `NothingKept`; raises ValueError for any other text."""
     if text != NOTHING_KEPT.text:
         raise ValueError(f"the server keeps no position, not {text!r}")
     return NOTHING_KEPT
 
 
 class Positions(Protocol):
-    """A dialect's texts; parsing raises ValueError for a damaged one, and never guesses."""
+    """The text forms of a dialect's positions; parsing raises ValueError for a damaged text."""
 
     unit: str
-    """What `Position.ahead_of` counts, in the plural: "commits"."""
+    """The unit of `Position.ahead_of`, in the plural: "commits"."""
 
     name: str
     """The dialect's term for a position: "sync point"."""
 
     part: str
-    """What a lane of a table reads, one of several or the only one: "DN"."""
+    """The term for the part of a table that a lane reads, one of several or the only one: "DN"."""
 
     marks: tuple[str, ...]
     """The names of `Kept.marks`, as columns: "live", "durable"."""
 
     def position(self, text: str) -> Position:
-        """The position of a lane that has this text; one that is named less closely is damaged."""
+        """Return the position of a lane with this text; raises ValueError if the text is not precise enough."""
 
     def place(self, text: str) -> Position:
-        """The position, or the place as a server or a person names it, that has this text."""
+        """Return the position with this text, as written by a lane, a server or a user."""
 
     def kept(self, text: str) -> Kept:
-        """What has this text."""
+        """Return the slot's points with this text."""
 
 
 def confirmable(wanted: Position, others: Iterable[Position | None], stands: Position | None) -> Position:
-    """The place that may be confirmed for a channel that wants `wanted`: the least of all channels' positions.
+    """Return the position to confirm for a channel that requests `wanted`: the lowest position of all channels.
 
-    `others` are the positions of the other channels' rows, None for one that has not begun: it begins at the newest
-    place, behind what is confirmed before. `stands` is what is confirmed already, to which the server is never set
-    back.
+    `others` are the positions in the rows of the other channels, None for a channel that has not started: it will start
+    at the newest position, after any position confirmed before. `stands` is the position already confirmed; the result
+    is never before it.
     """
     least = min([wanted, *(one for one in others if one is not None)])
     return further(least, stands) or least

@@ -1,4 +1,4 @@
-"""The progress row of a lane, as values: the only memory of a position (design 4.1)."""
+"""The progress row of a lane, as plain values: the only record of a position (design 4.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotkeeper.core.domain.position import Kept, Position
 
 
 class LaneState(Enum):
-    """How far a lane has come; stored in the progress row."""
+    """The progress of a lane; stored in the progress row."""
 
     CREATING = "creating"
     COPYING = "copying"
@@ -18,7 +18,7 @@ class LaneState(Enum):
 
 
 STREAMING = frozenset({LaneState.CATCHING_UP, LaneState.RUNNING})
-"""The states in which a step may commit: its copy, where it has one, has ended."""
+"""The states in which a step may commit: the copy, if any, has ended."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,17 +32,17 @@ class LaneKey:
 
 
 QUERY_TARGET = "dataframe "
-"""How the target of a query's rows begins, in the place of a table's name."""
+"""Prefix of the target in a query's rows, in place of a table's name."""
 _LABEL = "label:"
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decided, unsettled range: from the row's position to `end`, with its number of rows.
+    """A range that was decided but not settled: from the row's position to `end`, with its number of rows.
 
-    `token` is what the sink gave for it when it was prepared; empty where the sink keeps nothing. Where `label` is
-    there, the range was planned under it before it was sent, and `token` is the load that may be committed, empty where
-    none may (ADR 41).
+    `token` is the sink's token from the preparation; empty if the sink stores nothing. If `label` is set, the range was
+    planned with this label before it was sent, and `token` is the load that can be committed, empty if none can (ADR
+    41).
     """
 
     end: Position
@@ -52,7 +52,7 @@ class Decided:
 
     @property
     def text(self) -> str:
-        """Label and token as one text; neither has a blank.
+        """Label and token as one text; neither contains a blank.
 
         >>> from typing import Any
         >>> end: Any = None
@@ -63,7 +63,7 @@ class Decided:
 
     @classmethod
     def read(cls, end: Position, text: str, rows: int) -> Decided:
-        """What `text` says.
+        """Parse `text`.
 
         >>> from typing import Any
         >>> end: Any = None
@@ -78,12 +78,12 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """A lane's row: `position` is None until the copy's first point is known; `changes` counts events read, ever.
+    """A lane's row: `position` is None until the copy's first point is known; `changes` counts all events ever read.
 
-    `noted_end` is the place that the lane must pass before CATCHING UP ends; `registered` what we last registered at
-    the source for the lane; `fingerprint` names the server, table and columns that the row was made for; `channel` is
-    the hash of mapping, filter and key. `decided` is what a sink beside its store is to have next, `repeats` are the
-    rows that it may have got once more, ever.
+    `noted_end` is the position that the lane must pass before CATCHING UP ends; `registered` is the last value that
+    Slotkeeper registered at the source for the lane; `fingerprint` identifies the server, table and columns for which
+    the row was created; `channel` is the hash of mapping, filter and key. `decided` is the next range for a sink that
+    is separate from its store; `repeats` counts all rows that such a sink may have received twice.
     """
 
     key: LaneKey
@@ -103,5 +103,5 @@ class ProgressRow:
 
     @property
     def of_query(self) -> bool:
-        """Whether it follows the checkpoint of a DataFrame query, which has no target."""
+        """Whether the row follows the checkpoint of a DataFrame query, which has no target."""
         return self.target.partition(".")[2].startswith(QUERY_TARGET)

@@ -1,4 +1,4 @@
-"""A row that the target rejected, as the quarantine stores it, and its possible states. Pure values."""
+"""A row that the target rejected, as stored in the quarantine, and its possible states. Pure values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from slotkeeper.core.domain.field import Positive, Signed
 from slotkeeper.core.domain.text import safe
 
 STOP, QUARANTINE = "stop", "quarantine"
-"""How a job handles a bad row, `on_bad_row`: fail with its error, or quarantine it and continue."""
+"""The values of `on_bad_row`: fail with the row's error, or quarantine the row and continue."""
 
 COPIED = "c"
-"""The kind of a row that a copy read; the others are the binlog's: I, U, and B for the old half of a changed key."""
+"""The kind of a row read by a copy; the other kinds are those of the binlog: I, U, and B for the old half of a changed
+key."""
 EVERYWHERE = "*"
-"""The shard of a row whose DN is unknown: a copy reads the table, not its DNs."""
+"""The shard of a row whose DN is unknown, because a copy reads the table, not its DNs."""
 
 
 DAMAGED = "22021"
-"""SQLSTATE (character_not_in_repertoire) of a text that is stored with escaped bytes, and cannot be replayed."""
+"""SQLSTATE (character_not_in_repertoire) of a text that is stored with escaped bytes and cannot be replayed."""
 
 
 class EntryState(Enum):
-    """The state of an entry; only a held one can be replayed or discarded."""
+    """The state of an entry; only a quarantined one can be replayed or discarded."""
 
     QUARANTINED = "quarantined"
     SUPERSEDED = "superseded"
@@ -46,7 +47,7 @@ class QuarantineEntry:
     slot: str
     """The slot's name."""
     shard: str
-    """The DN's name; * where a copy read it."""
+    """The DN's name; * if a copy read the row."""
     target: str
     """The schema.table at the sink."""
     point: Signed
@@ -56,9 +57,9 @@ class QuarantineEntry:
     kind: str
     """One of I, U, B for the old half of a changed key, c copied."""
     key: tuple[str, ...]
-    """Its key, one form per equal key; each: a value."""
+    """Its key, in one form for all equal keys; each: a value."""
     sqlstate: str
-    """The server's SQLSTATE, or Slotkeeper's own code where no server gave one."""
+    """The server's SQLSTATE, or Slotkeeper's own code if no server gave one."""
     column: str
     """The column that the server named, or empty."""
     constraint: str
@@ -72,26 +73,25 @@ class QuarantineEntry:
     run: str
     """That job's run."""
     epoch: int
-    """That run's epoch."""
+    """The epoch of that run."""
     quarantined_at: datetime
     """When it was quarantined."""
     state: EntryState
     """Its state."""
     ended_at: datetime | None = None
-    """When it ended; null: it has not."""
+    """When it left the quarantine; null: it has not."""
     ended_by: str = ""
-    """Who or what ended it, or empty: an actor, the position that superseded it, the reset or "copy" that archived
-    it."""
+    """What ended it, or empty: an actor, the position that superseded it, or the reset or "copy" that archived it."""
     reason: str = ""
-    """Why it was ended, or empty."""
+    """The reason given for ending it, or empty."""
     pair: str = ""
     """The position of its U, shared by the two halves of a changed key, or empty."""
     values: tuple[tuple[str, str | None], ...] = ()
-    """The row as the source wrote it, by target column; empty in a list, of an old half its key alone."""
+    """The row as the source wrote it, by target column; empty in a list; for an old half, only its key."""
 
     @property
     def position(self) -> str:
-        """Where it was read: `point/sequence`; a copied row has no sequence.
+        """The position at which it was read: `point/sequence`; a copied row has no sequence.
 
         >>> at(7, 3).position, at(7, -1).position
         ('7/3', '7')
@@ -100,12 +100,12 @@ class QuarantineEntry:
 
     @property
     def where(self) -> str:
-        """The column or constraint that the server named, or nothing."""
+        """The column or constraint that the server named, or ""."""
         return self.constraint or self.column
 
 
 def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
-    """Format a row's key for a search, long values cut; values alone where no name is known.
+    """Format a row's key for a search, with long values cut; only values if no names are known.
 
     >>> key_in_words(("cust", "order_no"), ("3", "90001"))
     'cust = 3, order_no = 90001'
@@ -116,7 +116,7 @@ def key_in_words(names: Sequence[str], key: Sequence[str | None]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a server rejects a row, without its values; `column` where it names one."""
+    """A server's reason for rejecting a row, without the row's values; `column` is set if the server names one."""
 
     sqlstate: str
     column: str
@@ -125,7 +125,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RowLeftOut:
-    """A row to quarantine: its position and type, its key, and its texts as the source wrote them.
+    """A row to quarantine: its position and type, its key, and its values as the source wrote them.
 
     A copied row has kind COPIED; its point and sequence have no meaning.
     """
@@ -140,10 +140,10 @@ class RowLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a range or chunk changes in the quarantine: rows that it adds, entries that it ends.
+    """The changes that a range or chunk makes to the quarantine: rows to add, and entries to end.
 
-    `columns` are the target's, in the order of the texts; `touched` are the keys that the range changes: entries of
-    these are superseded. `limit` is the most that a table may have.
+    `columns` are the target's columns, in the order of the values; `touched` are the keys that the range changes: their
+    entries become superseded. `limit` is the maximum number of entries per table.
     """
 
     columns: tuple[str, ...] = ()
@@ -152,13 +152,13 @@ class LeftOut:
     limit: int = 0
 
     def __bool__(self) -> bool:
-        """Whether it does anything."""
+        """Return whether there is any change."""
         return bool(self.rows or self.touched)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries to list; an empty field selects all. Newest first: the next page is `before` its smallest id."""
+    """The entries to list; an empty field selects all. Newest first: `before` of the next page is the smallest id."""
 
     states: tuple[EntryState, ...] = (EntryState.QUARANTINED,)
     source: str = ""
@@ -173,9 +173,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineCount:
-    """How many rows of one slot's table are held, the two halves of a changed key as one, and since when the oldest is.
+    """The number of quarantined rows of one slot's table, and since when the oldest is quarantined.
 
-    `entries` counts each half.
+    `quarantined` counts the two halves of a changed key as one, `entries` counts each half.
     """
 
     source: str
@@ -189,10 +189,10 @@ class QuarantineCount:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of an entry that was to be replayed or discarded: `state` is how it is now.
+    """The result of replaying or discarding an entry; `state` is its current state.
 
-    `ids` are the entries that ended with it (both halves of a changed key), or that stay held with a new error; empty
-    where it was not held any more, and then nothing was done.
+    `ids` are the entries that ended together (both halves of a changed key), or that remain quarantined with a new
+    error; empty if the entry was no longer quarantined, in which case nothing was done.
     """
 
     id: int
@@ -204,12 +204,12 @@ class Replayed:
 
     @property
     def nothing_done(self) -> bool:
-        """Whether it was over already."""
+        """Whether the entry had already ended."""
         return not self.ids
 
 
 def at(point: int, sequence: int) -> QuarantineEntry:
-    """An entry at a position, for examples."""
+    """Return an entry at a position, for examples."""
     moment = datetime(2026, 1, 1)
     names = ("dws1", "ods.t", "slot", "dn_1", "mart.t")
     return QuarantineEntry(
@@ -218,11 +218,11 @@ def at(point: int, sequence: int) -> QuarantineEntry:
 
 
 NEARLY_FULL = 0.9
-"""The part of `quarantine_limit` from which on it is critical: a job that reaches the limit stops."""
+"""The share of `quarantine_limit` at which the number becomes critical: a job that exceeds the limit stops."""
 
 
 def nearly_full(number: int, limit: int | None) -> bool:
-    """Whether this number of quarantined rows is near the limit; False without a limit.
+    """Return whether this number of quarantined rows is near the limit; False without a limit.
 
     >>> nearly_full(89, 100), nearly_full(90, 100), nearly_full(90, None)
     (False, True, False)

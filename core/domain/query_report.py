@@ -1,4 +1,4 @@
-"""What is known of a DataFrame query from outside its Spark: its own account in the store, and what is seen of it.
+"""A DataFrame query as seen from outside its Spark program: its own report in the store, and the state of its lease.
 
 Pure.
 """
@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from slotkeeper.core.domain.ttl import in_words
 
 WHERE_TO_ACT = "stop and start it in its Spark program"
-"""How to act on a query: its process is not Slotkeeper's."""
+"""The instruction for acting on a query, whose process is not managed by Slotkeeper."""
 WHERE_TO_START = "start it in its Spark program"
-"""The same for a query that is not running."""
+"""The instruction for a query that is not running."""
 AFTER_A_MOVE = (
     "a DataFrame query reads this slot: afterwards it cannot continue from its checkpoint, and starts over"
     " with a slot and a checkpoint of its own"
 )
-"""What it means for a query that its slot is moved or dropped: nothing moves its checkpoint, which is Spark's."""
+"""The effect on a query of moving or dropping its slot: nothing moves its checkpoint, which belongs to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryReport:
-    """A query's account of itself: `query` is the id that its checkpoint keeps, `name` what its program calls it.
+    """A query's report about itself: `query` is the id in its checkpoint, `name` the name given by its program.
 
-    `batch` is the newest that has ended, None before the first; `newest` is by DN where the source stood when it was
-    asked for that batch. `epoch` is that of the query's rows: one that was superseded has an older one.
-    `age` is by the store's clock, in seconds.
+    `batch` is the newest completed batch, None before the first; `newest` is the source's newest position by DN when
+    that batch was requested. `epoch` is the epoch of the query's rows: a superseded query has an older one. `age` is in
+    seconds by the store's clock.
     """
 
     epoch: int
@@ -41,41 +41,41 @@ class QueryReport:
 
 @dataclass(frozen=True, slots=True)
 class QuerySeen:
-    """A DataFrame query as it is seen from elsewhere: its rows, and its own account where there is one."""
+    """A DataFrame query as seen from outside its program: its rows, and its own report if there is one."""
 
     lives: bool
-    """Whether its lease is taken."""
+    """Whether its lease is held."""
     who: str
-    """Its job, run, user, host and pid, and when it was last heard of."""
+    """Its job, run, user, host and pid, and the time since its last report."""
     positions: Mapping[str, str]
     """By DN, the end of its newest committed batch; each: a position."""
     id: str = ""
-    """The id that its checkpoint keeps; empty where it has said nothing of itself."""
+    """The id in its checkpoint; empty if it has not reported one."""
     name: str = ""
-    """What its program calls it; empty where it does not."""
+    """The name given by its program; empty if there is none."""
     batch: int | None = None
-    """The newest batch that has ended; null: it has not said."""
+    """The newest completed batch; null: not reported."""
     checkpoint: str = ""
-    """Where its checkpoint is; empty where it has not said."""
+    """The path of its checkpoint; empty if not reported."""
     newest: Mapping[str, str] = field(default_factory=dict)
-    """By DN, up to where something was unread when it was asked for that batch; each: a position."""
+    """By DN, the last unread position when that batch was requested; each: a position."""
     behind: Mapping[str, int | None] = field(default_factory=dict)
-    """By DN, the distance from its position to that; each: in its unit; null: unknown."""
+    """By DN, the distance from its position to the last unread one; each: in its unit; null: unknown."""
     unit: str = ""
-    """What behind counts, by the source's dialect."""
+    """The unit of behind, by the source's dialect."""
     age: float | None = None
-    """How old that is, seconds by the store's clock; null: it has not said."""
+    """Age of the report, seconds by the store's clock; null: not reported."""
 
     @property
     def worst(self) -> int | None:
-        """What it is behind on the DN where that is most; None where one of them is not known."""
+        """The largest distance of its DNs; None if one of them is unknown."""
         known = [self.behind.get(name) for name in self.positions]
         numbers = [one for one in known if one is not None]
         return max(numbers) if numbers and len(numbers) == len(known) else None
 
     @property
     def called(self) -> str:
-        """The query in a few words.
+        """A short description of the query.
 
         >>> QuerySeen(True, "job o run query-1", {}, id="9d1c", name="orders to lake").called
         'DataFrame query orders to lake (9d1c)'
@@ -86,12 +86,12 @@ class QuerySeen:
 
     @property
     def named(self) -> str:
-        """Its name and its id, as far as they are known."""
+        """Its name and id, as far as known."""
         return f"{self.name} ({self.id})" if self.name and self.id else self.id or "?"
 
     @property
     def to_do(self) -> str:
-        """Where one acts on it.
+        """The instruction for acting on the query.
 
         >>> QuerySeen(False, "", {}).to_do
         'start it in its Spark program'
@@ -100,7 +100,7 @@ class QuerySeen:
 
     @property
     def unsaid(self) -> str:
-        """Why its batch is not known; "" where it is.
+        """The reason why its batch is unknown; "" if it is known.
 
         >>> QuerySeen(True, "", {}, batch=0).unsaid
         ''
@@ -111,7 +111,7 @@ class QuerySeen:
 
     @property
     def refusal(self) -> str:
-        """Why nothing is done to it from here.
+        """The reason why Slotkeeper does not act on the query.
 
         >>> QuerySeen(True, "job o run query-1 by me@h pid 7, last heard of 2 s ago", {}, id="9d1c").refusal
         'DataFrame query 9d1c reads its slot (job o run query-1 by me@h pid 7, last heard of 2 s ago)'
@@ -121,7 +121,7 @@ class QuerySeen:
 
     @property
     def text(self) -> str:
-        """In words.
+        """A description of the query.
 
         >>> seen = QuerySeen(True, "job o run query-1", {"dn_1": "10145/-1"})
         >>> seen.text
@@ -134,7 +134,7 @@ class QuerySeen:
 
     @property
     def brief(self) -> str:
-        """The same in a line, what matters first: a terminal of 80 columns has room for some 40 of it in `jobs list`.
+        """The description in one line, important parts first: `jobs list` shows about 40 characters on 80 columns.
 
         >>> QuerySeen(False, "", {}, id="9d1c").brief
         'DataFrame query is not running, behind ?, batch ?: 9d1c'
@@ -144,7 +144,7 @@ class QuerySeen:
 
     @property
     def progress(self) -> str:
-        """Its newest batch, and when it said so.
+        """Its newest batch, and the age of the report.
 
         >>> QuerySeen(True, "", {}, batch=12, age=3.0).progress, QuerySeen(True, "", {}).progress
         ('batch 12, 3s ago', 'batch ?')
@@ -155,7 +155,7 @@ class QuerySeen:
 
     @property
     def lag(self) -> str:
-        """How far it was behind then.
+        """Its lag at the time of the report.
 
         >>> QuerySeen(True, "", {"dn_1": "7/0"}, behind={"dn_1": 40}, unit="points").lag
         'behind by 40 points then'

@@ -1,7 +1,6 @@
-"""What a server's refusal means: SQLSTATEs of any server, the words by which a login is refused, what to do. Pure.
+"""The meaning of a server's rejections: SQLSTATEs of any server, messages of rejected logins, and what to do. Pure.
 
-The SQL standard's codes with those that PostgreSQL adds; DWS, "Setting Account Security Policies"; libpq, "SSL
-Support".
+The SQL standard's codes and those that PostgreSQL adds; DWS, "Setting Account Security Policies"; libpq, "SSL Support".
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from slotkeeper.core.errors import AccessRefused, LoginRefused
 
 NO_RIGHT = "42501"
-"""insufficient_privilege: about one object, where the codes of a login that is refused are about all."""
+"""insufficient_privilege: concerns one object, whereas the codes of a rejected login concern all objects."""
 UNDEFINED_COLUMN, UNDEFINED_TABLE = "42703", "42P01"
 PASSWORDS = (
     "password authentication failed",
@@ -20,8 +19,8 @@ PASSWORDS = (
     "(using password: yes)",
     "account is blocked",
 )
-"""Words of a server that counts the refusal against the account. DWS: "Invalid username/password,login denied", "The
-account has been locked"; MySQL, errors 1045 and 3955."""
+"""Messages for a rejection that counts as a failed login of the account. DWS: "Invalid username/password,login denied",
+"The account has been locked"; MySQL, errors 1045 and 3955."""
 LOCKED = PASSWORDS[2]
 CLOSED = "permission denied for database"
 _TLS = (
@@ -55,7 +54,8 @@ _TLS = (
         "Upgrade TLS of {server}, or allow it a cipher that this host has: TLS 1.2 is the least.",
     ),
 )
-"""Words by which libpq and OpenSSL refuse a line, and what to do. What they say of a line that was lost is not here."""
+"""Messages of libpq and OpenSSL for a rejected connection, and what to do. Messages for lost connections are not
+included."""
 REFUSED = (
     *PASSWORDS,
     *(word for words, _ in _TLS for word in words),
@@ -67,14 +67,14 @@ REFUSED = (
     "is not permitted to log in",
     CLOSED,
 )
-"""Words of any refused login; psycopg2 brings no SQLSTATE with an error at login."""
+"""Messages of any rejected login; psycopg2 provides no SQLSTATE for an error at login."""
 
 
 REFERENCE = "check user and password reference (password_file, password_env or password_command of that server)"
 
 
 def said(text: str, words: tuple[str, ...]) -> bool:
-    """Whether a server's sentence holds one of these words, in any case.
+    """Return whether a server's message contains one of these texts, ignoring case.
 
     >>> said("FATAL:  Invalid username/password,login denied.", REFUSED)
     True
@@ -84,7 +84,7 @@ def said(text: str, words: tuple[str, ...]) -> bool:
 
 
 def refusal(code: str, text: str) -> bool:
-    """Whether an error is a refused login; a sentence about a row may hold the same words, so its class counts, too.
+    """Return whether an error is a rejected login, by text and error class: other errors can contain the text.
 
     >>> refusal("22P02", 'invalid input: "the account has been locked"'), refusal("08006", "login denied.")
     (False, True)
@@ -93,7 +93,7 @@ def refusal(code: str, text: str) -> bool:
 
 
 def error_of(text: str) -> type[AccessRefused]:
-    """The class of a refused login: by its password, for which another one may come, or by anything else.
+    """Return the class of a rejected login: caused by its password, which may be rotated, or by anything else.
 
     >>> error_of("FATAL:  password authentication failed").__name__, error_of("no pg_hba.conf entry").__name__
     ('LoginRefused', 'AccessRefused')
@@ -102,12 +102,12 @@ def error_of(text: str) -> type[AccessRefused]:
 
 
 def of_line(text: str) -> bool:
-    """Whether it is the line that was refused, by us or by the server, before any password."""
+    """Return whether the connection itself was rejected, by client or server, before any password was checked."""
     return any(said(text, words) for words, _ in _TLS)
 
 
 def tls_act(text: str, server: str = "the server") -> str:
-    """What to do about a line that `server` refused; "" where no entry matches."""
+    """Return what to do about a connection that `server` rejected; "" if no entry matches."""
     return next((act.replace("{server}", server) for words, act in _TLS if said(text, words)), "")
 
 
@@ -115,7 +115,7 @@ _COLUMN = re.compile(r"column \"?(?:\w+\.)?(?P<name>[^\"]+?)\"?(?: of relation \
 
 
 def column_of(text: str) -> str:
-    """The column that a server does not find; "" where the sentence is another.
+    """Return the column that a server does not find; "" if the message is a different one.
 
     >>> column_of('column "status" of relation "orders" does not exist'), column_of("column t.paid does not exist")
     ('status', 'paid')
@@ -127,11 +127,12 @@ def column_of(text: str) -> str:
 _OF_TABLE = re.compile(r"(?P<right>[A-Z, ]+) command denied to user .* for table [`'](?P<name>.+)[`']\s*$")
 _OF_SERVER = re.compile(r"at least one of\) the (?P<rights>.+?) privilege")
 REPLICA = "REPLICATION SLAVE, REPLICATION CLIENT"
-"""What a login needs to read a binlog; MariaDB takes these names for REPLICATION SLAVE and BINLOG MONITOR."""
+"""The privileges that a login needs to read a binlog; MariaDB accepts these names for REPLICATION SLAVE and BINLOG
+MONITOR."""
 
 
 def mysql_right(text: str) -> tuple[str, str]:
-    """(the right that a MySQL or MariaDB misses, on what), for a GRANT.
+    """Return (privilege, object) for the GRANT that a MySQL or MariaDB login lacks.
 
     >>> mysql_right("SELECT command denied to user 'etl'@'h' for table `ods`.`t`")
     ('SELECT', 'ods.t')
@@ -142,12 +143,12 @@ def mysql_right(text: str) -> tuple[str, str]:
         return found["right"].strip(), found["name"].replace("`", "")
     found = _OF_SERVER.search(text)
     rights = found["rights"] if found else REPLICA
-    replica = "REPLICA" in rights or "BINLOG" in rights  # SUPER, which is named first, would do, and far more
+    replica = "REPLICA" in rights or "BINLOG" in rights  # SUPER, which is named first, also suffices but allows more
     return REPLICA if replica else rights.split(",")[0].strip(), "*.*"
 
 
 def cure(text: str) -> str:
-    """What to do about a refused login.
+    """Return what to do about a rejected login.
 
     >>> cure("FATAL:  The account has been locked.")
     'ask an administrator to unlock it (ALTER USER <user> ACCOUNT UNLOCK); then check the password'

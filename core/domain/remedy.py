@@ -1,9 +1,9 @@
-"""The text of an act: imperative parts in the order in which they are done. Pure.
+"""The text of an action: imperative parts in the order of execution. Pure.
 
-Parts are divided by "; then ", and by "; or " where the next part is for a reader who cannot do the one before it. A
-part with backquotes is typed exactly as shown: a command that begins with `slotkeeper` in a shell, any other in a
-session of an administrator at the server that the part names. TEXT in it stands for a reason; no other word is a
-placeholder. A part without backquotes is an act that no command of Slotkeeper does: a person does it.
+Parts are separated by "; then ", or by "; or " if the next part is for a reader who cannot do the previous one. The
+text in backquotes is typed exactly as shown: a command that starts with `slotkeeper` in a shell, any other in an
+administrator's session at the server that the part names. TEXT in it is a placeholder for a reason, the only
+placeholder. A part without backquotes describes something that no Slotkeeper command does: a user does it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NOTHING = "No action needed"
 THEN, OR = "; then ", "; or "
 _DIVIDED = re.compile(f"{THEN}|{OR}")
 _JOB = re.compile(r"(?<=\[jobs\.)JOB(?=[\].])|(?<![\w.\"'-])JOB(?![\w\"'-]|\.\w)")
-"""The placeholder of a job's name, and no part of the name of a table or a login ("ods"."JOB")."""
+"""The placeholder for a job's name; does not match a part of the name of a table or a login ("ods"."JOB")."""
 _START = "`slotkeeper jobs start"
 
 
 def first_act(text: str) -> str:
-    """The first part that a person does without a command, where a start comes only after it; else "".
+    """Return the first part that a user does without a command, if a start comes only after it; else "".
 
     >>> first_act("Drop the constraint, or wait; then `slotkeeper jobs start a`"), first_act("`slotkeeper x`")
     ('Drop the constraint, or wait', '')
@@ -38,7 +38,7 @@ def first_act(text: str) -> str:
 
 
 def is_nothing(text: str) -> bool:
-    """Whether a text says that no action is needed."""
+    """Return whether a text says that no action is needed."""
     return text.lower().startswith((NOTHING.lower(), "nothing"))
 
 
@@ -48,12 +48,12 @@ def start(job: str) -> str:
 
 
 def resume(job: str) -> str:
-    """Return the command that starts a job which needs nothing else first."""
+    """Return the command that starts a job for which no other action is needed first."""
     return f"{start(job)} resumes from the sink's progress rows"
 
 
 def for_job(text: str, job: str) -> str:
-    """Return the text with the job's name for each JOB.
+    """Return the text with each JOB replaced by the job's name.
 
     >>> for_job("read `slotkeeper jobs logs JOB`", "my job")
     "read `slotkeeper jobs logs 'my job'`"
@@ -64,9 +64,10 @@ def for_job(text: str, job: str) -> str:
 
 
 def until_started(text: str, job: str) -> str:
-    """Return the act for a job that has ended: the act that its end named, then its start.
+    """Return the action for a job that has ended: the action named when it ended, then its start.
 
-    The start comes last: the same cause would end the job again. That a retry needs nothing is of no use to it.
+    The start comes last, because the same cause would end the job again. The text that a retry needs no action is
+    ignored, because an ended job does not retry.
 
     >>> until_started("check user and password", "a")
     'check user and password; then `slotkeeper jobs start a`'
@@ -84,9 +85,9 @@ def until_started(text: str, job: str) -> str:
 
 
 def new_snapshot(job: JobSpec) -> str:
-    """Return the commands that copy a target from its source again, for a stopped job of one channel.
+    """Return the commands that copy a target from its source again, for a stopped job with one channel.
 
-    The first is a dry run: it shows what is lost, and prints the command that does it.
+    The first command is a dry run: it shows what is lost, and prints the command that executes the reset.
     """
     how = " --on-existing replace" if job.on_existing == "refuse" else ""
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
@@ -95,12 +96,12 @@ def new_snapshot(job: JobSpec) -> str:
 
 
 class ManualSql(Protocol):
-    """SQL that passes no guard: no lease, no plan, no backup, no audit. Text only."""
+    """SQL that no guard checks: no lease, no plan, no backup, no audit. Text only."""
 
     def status(self, table: str) -> str:
-        """Every registered point of a table; names no slot."""
+        """Return the SQL that shows every registered point of a table; contains no slot name."""
 
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """Registers on one DN the points that are registered there already."""
+        """Return the SQL that registers on one DN the points that are already registered there."""

@@ -1,6 +1,6 @@
 """A job's report and status: its driver's report and conditions, and its processes as seen from one host.
 
-Screens and `--json` show these values only. Unknown is None, never 0.
+Screens and `--json` show only these values. Unknown values are None, never 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotkeeper.core.domain.text import many, safe
 
 _SERVER = re.compile(r"(?:^|: )((source|sink) (\S+?))(?: \([^()]*\):?|:) ", re.DOTALL)
 GIVEN_UP = "a step did not end in time and was cancelled"
-"""The error text of a step that waited longer than its task's time limit."""
+"""The error text for a step that exceeded its task's time limit."""
 _CONNECTING = re.compile(r"connection to server .*? failed: ", re.DOTALL)
 _ADVICE = re.compile(r"\s*Is the server running .*", re.DOTALL)
 
@@ -37,27 +37,27 @@ class Condition:
     cause: str
     """The party's own error text."""
     since: Moment
-    """Since when."""
+    """Since when it has existed."""
     lanes: tuple[str, ...] = ()
-    """The lanes that wait for it; each: a lane."""
+    """The lanes that wait because of it; each: a lane."""
     of: int = 0
-    """Of how many lanes in total."""
+    """The total number of lanes."""
     tries: int = 0
     """The number of retries."""
     code: str = ""
-    """The server's own code, an SQLSTATE or an error number; empty where it gave none."""
+    """The server's own code, an SQLSTATE or an error number; empty if it gave none."""
     message: str = ""
-    """SK- and four digits, empty where no server caused it."""
+    """SK- and four digits, empty if no server caused it."""
     act: str = ""
-    """The act that ends it, empty where only waiting is known."""
+    """The action that ends it, empty if only waiting helps."""
 
     @property
     def effect(self) -> str:
-        """The lanes that wait for it, as text."""
+        """The lanes that wait because of it, as text."""
         return self.effect_on("DN")
 
     def effect_on(self, part: str) -> str:
-        """Describe the lanes that wait for it; `part` is the source's term for a lane's share.
+        """Describe the lanes that wait because of it; `part` is the source's term for a lane's share.
 
         >>> Condition("sink", "sink mart", "refused", 0.0, ("dn_1", "dn_2"), 4).effect_on("DN")
         '2 of 4 DNs wait'
@@ -71,12 +71,12 @@ class Condition:
 
     @property
     def said(self) -> str:
-        """One line without its duration: a text that changes every second cannot be compared."""
+        """One line without a duration, because a text that changes every second cannot be compared."""
         return f"{self.name}: {self.cause}" + (f", {self.effect}" if self.lanes else "")
 
 
 def server_of(message: str) -> tuple[str, str, str]:
-    """Return (side, name, cause) of an error's text: the server that it names, and that server's own text.
+    """Return (side, name, cause) from an error message: the server that it names, and that server's own text.
 
     >>> server_of('sink mart (h:5432/m as etl): connection to server at "h", port 5432 failed: Connection refused')
     ('sink', 'sink mart', 'Connection refused')
@@ -91,9 +91,9 @@ def server_of(message: str) -> tuple[str, str, str]:
 
 
 def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Merge the conditions of one party and name, each since its first; the oldest first.
+    """Merge conditions with the same party and name, with the earliest start of each; the oldest first.
 
-    While a source does not answer, its DNs' conditions count as the source's.
+    While a source does not respond, its DNs' conditions count as the source's.
     """
     every, found = list(conditions), dict[tuple[str, str], Condition]()
     source = next((one for one in every if one.party == "source"), None)
@@ -118,7 +118,7 @@ def merged(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 class LaneReport:
     """One lane: a source table on one DN.
 
-    Positions are texts of the source's dialect. A position has a number beside it that grows with it.
+    Positions are strings in the source's format. Each position is accompanied by a number that grows with it.
     """
 
     shard: str
@@ -128,23 +128,23 @@ class LaneReport:
     state: str
     """One of creating, copying, catching up, running."""
     activity: str
-    """One of idle, due, applying, registering, waiting, stopped (its table has ended alone)."""
+    """One of idle, due, applying, registering, waiting, stopped (its table has stopped on its own)."""
     position: str | None
-    """A position of the binlog, as the dialect writes and the store keeps it."""
+    """A position of the binlog, in the dialect's format as stored in the progress row."""
     latest: str | None
-    """The source's newest position, as this DN last reported it."""
+    """The source's newest position, as last reported by this DN."""
     registered: str | None
-    """The position up to which the job has confirmed at the source; null: nothing yet."""
+    """The position up to which the job has confirmed at the source; null: none yet."""
     changes: int
-    """Events read, ever."""
+    """Total number of events read."""
     last_commit_age: float | None
     """Seconds since its last commit; null: none in this run."""
     retry: str = ""
-    """The text "retrying n, next in s"; empty where it does not retry."""
+    """The text "retrying n, next in s"; empty if it is not retrying."""
     error: str = ""
-    """The newest current error, empty without one."""
+    """The newest current error, empty if there is none."""
     side: str = ""
-    """The side of the error: source, sink, spark, or empty where unknown."""
+    """The side of the error: source, sink, spark, or empty if unknown."""
     polled_age: float | None = None
     """Seconds since the source reported its newest position."""
     read_s: float | None = None
@@ -154,13 +154,13 @@ class LaneReport:
     register_s: float | None = None
     """Seconds spent registering in this run."""
     waited: float = 0.0
-    """The longest time that it was due before a step started, seconds."""
+    """The longest time from becoming due to the start of a step, seconds."""
     source_table: str = ""
     """Its channel's schema.table at the source."""
     target: str = ""
     """Its channel's schema.table at the sink."""
     label: str = ""
-    """Its name where the job has several tables, else empty."""
+    """Its name if the job has several tables, else empty."""
     at: SignedOrNone = None
     """A number that grows with position."""
     latest_at: SignedOrNone = None
@@ -172,12 +172,12 @@ class LaneReport:
     behind: int | None = None
     """The distance from position to latest, in the report's unit."""
     shown: str | None = None
-    """The position as screens show it, like latest and registered."""
+    """The position as shown on screens; latest and registered have the same format."""
     gtids: str = ""
-    """GTIDs applied at position, as the server names them; empty where positions have none."""
+    """GTIDs applied at position, as the server names them; empty if positions have none."""
     delay: float | None = None
     """Seconds by which the last applied change is behind the source's clock; it grows while nothing is applied, and is
-    0 where nothing waits; null: positions of this kind have no time."""
+    0 if nothing waits; null: positions of this kind have no time."""
 
     @property
     def name(self) -> str:
@@ -186,19 +186,19 @@ class LaneReport:
 
     @property
     def done_to(self) -> int | None:
-        """The number up to which all is applied: `at`, or beyond it where no row follows."""
+        """The number up to which everything is applied: `at`, or a higher one up to which no row follows."""
         return self.at if self.at is None or self.empty_to is None else max(self.at, self.empty_to)
 
     @property
     def known_behind(self) -> int | None:
-        """`behind`; None where the lane is at a latest position that is too old to count as the latest."""
+        """`behind`; None if the lane is at a latest position that is too old to count as current."""
         old = self.polled_age is not None and self.polled_age > FRESH_SECONDS
         return None if old and self.behind == 0 else self.behind
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """A driver's last report of its job; it writes one about every second."""
+    """A driver's last report of its job; it writes about one per second."""
 
     job: str
     """The job's name."""
@@ -207,11 +207,11 @@ class JobReport:
     state: Annotated[str, JobState]
     """The job's state (`slotkeeper docs states`)."""
     reason: str = ""
-    """The reason, as text; empty where there is none."""
+    """The reason, as text; empty if there is none."""
     trouble: str = ""
-    """A name of trouble (`slotkeeper docs states`), empty where there is none."""
+    """A name of trouble (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
-    """The safe act, empty where no action is needed."""
+    """The safe action, empty if no action is needed."""
     epoch: int | None = None
     """The epoch of its progress rows."""
     lanes: tuple[LaneReport, ...] = ()
@@ -223,7 +223,7 @@ class JobReport:
     snapshot_rows: int = 0
     """Rows that this run has copied."""
     changes: int = 0
-    """Events read, ever, over all lanes."""
+    """Total number of events read, over all lanes."""
     tasks_started: int = 0
     """Tasks that Spark started in this run."""
     registrations: int = 0
@@ -233,45 +233,45 @@ class JobReport:
     quarantined: int | None = None
     """Rows in quarantine; null: disabled by its configuration, or unknown."""
     quarantined_newest: str = ""
-    """Of the newest row in quarantine: its entry, key and SQLSTATE; empty where there is none."""
+    """The newest row in quarantine: its entry, key and SQLSTATE; empty if there is none."""
     repeats: int = 0
-    """Rows that a sink beside its progress store may have received twice, ever."""
+    """Total number of rows that a sink separate from its progress store may have received twice."""
     unit: str = ""
     """The unit of behind, by the source's dialect."""
     place: str = ""
     """The term for a position, by the source's dialect."""
     part: str = "DN"
-    """What a lane reads, by the source's dialect: DN, shard, stream."""
+    """The term for the part that a lane reads, by the source's dialect: DN, shard, stream."""
     keeps_positions: bool = True
-    """Whether the source keeps positions of slots, which have a time to live; else no slot expires."""
+    """Whether the source keeps positions of slots, which have a time to live; if not, no slot expires."""
     tables: tuple[TableReport, ...] = ()
-    """The tables of a job of several, each by itself."""
+    """The tables of a job with several tables, each with its own state."""
     conditions: tuple[Condition, ...] = ()
     """Problems that the driver reports, the oldest first."""
     lock_waits: tuple[LockWait, ...] = ()
     """Its sessions at the sink that wait for a lock, as last measured."""
     locks_untold: str = ""
-    """Why the sink's locks are unknown, empty where they are known."""
+    """The reason why the sink's locks are unknown, empty if they are known."""
     source_waits: tuple[SourceWait, ...] = ()
     """Sessions at the source that wait for its slots or its sessions, as last measured."""
     source_untold: str = ""
-    """Why the source's waits are unknown, or what of them is hidden from its login; empty where all are known."""
+    """The reason why the source's waits are unknown, or the part hidden from its login; empty if all are known."""
     clock_apart: Annotated[float | None, SIGNED] = None
-    """Seconds by which the source's clock was at least ahead of this host's, below 0: behind; null: not measured."""
+    """Minimum seconds by which the source's clock was ahead of this host's, below 0: behind; null: not measured."""
     quarantine_limit: int | None = None
-    """The job stops at more quarantined rows of a table; null: quarantine is disabled."""
+    """The job stops at more quarantined rows per table than this; null: quarantine is disabled."""
     sink_here: bool | None = None
-    """Whether the sink is on the host of the driver, by its address."""
+    """Whether the sink is on the driver's host, by its address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process of one host."""
+    """One process on one host."""
 
     pid: Positive
     """Its process id."""
     started: str
-    """Boot, pid namespace and start in clock ticks since that boot: it differs for another process with this pid, and
+    """Boot, pid namespace and start time in clock ticks since that boot: differs for another process with this pid, and
     does not depend on the wall clock."""
     session_id: int
     """The session that it leads or belongs to."""
@@ -292,33 +292,33 @@ class JobStatus:
     wanted: WantedState
     """Its desired state."""
     reason: str = ""
-    """The reason, as text, also of a missing process; empty where there is none."""
+    """The reason, as text, including that of a missing process; empty if there is none."""
     trouble: str = ""
-    """A name of trouble (`slotkeeper docs states`), empty where there is none."""
+    """A name of trouble (`slotkeeper docs states`), empty if there is none."""
     safe: str = ""
-    """The safe act, empty where no action is needed."""
+    """The safe action, empty if no action is needed."""
     config: str = ""
-    """The configuration file of its start."""
+    """The configuration file with which it was started."""
     run: str = ""
-    """Its newest run, empty where there was none."""
+    """Its newest run, empty if there was none."""
     supervisor: Identity | None = None
-    """Its supervisor's process; null: none was seen."""
+    """Its supervisor's process; null: none was found."""
     supervisor_alive: bool = False
     """Whether its supervisor is running on this host."""
     driver: Identity | None = None
-    """Its driver's process; null: none was seen."""
+    """Its driver's process; null: none was found."""
     driver_alive: bool = False
     """Whether its driver is running on this host."""
     elsewhere: bool = False
     """Whether it was started on another host or in another container, and no end is recorded."""
     changed_at: datetime | None = None
-    """Since when it is in this state."""
+    """Since when it has been in this state."""
     started_at: datetime | None = None
     """When its newest run started; null: none started."""
     ended_at: datetime | None = None
     """When its newest run ended; null: it has not ended."""
     exit_code: SignedOrNone = None
-    """The driver's exit code in its newest run, negative: ended by that signal; null: none."""
+    """The driver's exit code in its newest run, negative if a signal ended it; null: none."""
     report: JobReport | None = None
     """Its driver's last report; null: never reported."""
     reported_at: datetime | None = None
@@ -334,35 +334,35 @@ class JobStatus:
 
     @property
     def lives(self) -> bool:
-        """Whether a process of it is running on this host."""
+        """Whether one of its processes is running on this host."""
         return self.supervisor_alive or self.driver_alive
 
     @property
     def last_known(self) -> bool:
-        """Whether state, lanes and figures are the last known, because this host sees no process of the job."""
+        """Whether state, lanes and figures are the last known ones, because this host finds no process of the job."""
         return bool(self.run) and not self.starting and not (self.state.has_process and self.lives)
 
     @property
     def goes_on(self) -> bool:
-        """Whether its driver says that it does its work: a job on its way to that, PENDING, may yet fail."""
+        """Whether its driver reports that it is working; PENDING is excluded, because the job may still fail."""
         return self.reported and self.state in (JobState.RUNNING, JobState.SNAPSHOT, JobState.CATCHING_UP)
 
     @property
     def living_tables(self) -> tuple[TableReport, ...]:
-        """The states of the tables of a running job that has several; empty for a job without a process."""
+        """The states of the tables of a running job with several tables; empty for a job without a process."""
         known = self.report if self.reported and self.lives and self.state.has_process else None
         return known.tables if known else ()
 
 
 def why_of(view: JobStatus) -> str:
-    """The problem of a job and of its tables in one text; the name of the problem appears once."""
+    """Return the problem of a job and of its tables as one text; the problem's name appears once."""
     tables = said_of(view.living_tables)
     whole = why_whole(view)
     return "; ".join(part for part in (tables, whole) if part)
 
 
 def why_whole(view: JobStatus) -> str:
-    """The problem of the job as a whole, without what its tables report themselves."""
+    """Return the problem of the job as a whole, without what its tables report themselves."""
     if view.reason and safe(said_of(view.living_tables)) == view.reason:
         return ""
     named = view.trouble if not view.reason.startswith(view.trouble) else ""

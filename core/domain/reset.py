@@ -1,6 +1,6 @@
-"""The reset of a slot as values: its goal, its lanes, its plan, its record; and their JSON form. Pure.
+"""The reset of a slot as plain values: its goal, its lanes, its plan, its record; and their JSON form. Pure.
 
-A plan's id is made of what is in it.
+A plan's id is a hash of its content.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from slotkeeper.core.domain.slot import Shard
 from slotkeeper.core.errors import Refused, SlotkeeperError
 
 EVERY = "*"
-"""Stands for all DNs in place of a DN's name."""
+"""Represents all DNs in place of a DN's name."""
 
 BACKED_UP, BEGUN, WRITTEN, GOING_BACK = "backed up", "begun", "rows written", "rolling back"
 DONE, ROLLED_BACK = "done", "rolled back"
-"""BACKED_UP: nothing is changed yet; a crash leaves BEGUN, WRITTEN or GOING_BACK."""
+"""BACKED_UP: nothing has been changed yet; a crash leaves BEGUN, WRITTEN or GOING_BACK."""
 
 NEVER_BEGUN = "it had not started: nothing had been written"
-"""The outcome of a reset that a crash left as BACKED_UP: it raised no epoch, and rejected no start."""
+"""The outcome of a reset that a crash left as BACKED_UP: it raised no epoch and rejected no start."""
 
 COPIES = "the next start copies "
-"""The prefix of a plan's note with the rows and the time of the copy."""
+"""The prefix of a plan's note with the number of rows and the duration of the copy."""
 TAKES_COPY = "target takes copy"
-"""The precondition that an option decides how a copy treats a target with rows."""
+"""The precondition that an option determines how a copy treats a target with rows."""
 
 TTL_NEEDED = 600.0
-"""The least seconds of a slot's TTL, so that it does not expire between a reset and the next start."""
+"""Minimum seconds left of a slot's TTL, so that it does not expire between a reset and the next start."""
 
 
 class TargetKind(Enum):
-    """The target of a reset."""
+    """The kind of a reset's target."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -50,9 +50,9 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The requested reset: `points` are positions as typed, by DN (or EVERY), `at` RFC 3339; no `dns` are all DNs.
+    """The requested reset: `points` are positions as typed, by DN (or EVERY), `at` is RFC 3339; empty `dns`: all DNs.
 
-    `on_existing` decides how the copy of a snapshot treats the target's rows, "" for the job's setting.
+    `on_existing` determines how the copy of a snapshot treats the target's rows, "" for the job's setting.
     """
 
     kind: TargetKind
@@ -64,7 +64,7 @@ class Goal:
 
     @property
     def text(self) -> str:
-        """As text.
+        """The goal as text.
 
         >>> Goal(TargetKind.POINT, (("dn_1", "10500"),), dns=("dn_1",)).text
         'point dn_1=10500 (only dn_1)'
@@ -75,15 +75,15 @@ class Goal:
         return f"{what} (only {', '.join(self.dns)})" if self.dns else what
 
     def covers(self, shard: str) -> bool:
-        """Whether a DN is in the reset's scope."""
+        """Return whether a DN is in the reset's scope."""
         return not self.dns or shard in self.dns
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Changes of a range by kind (I, d, B, U); not `whole`: at least these.
+    """The number of changes in a range by kind (I, d, B, U); a minimum if not `whole`.
 
-    `oldest` is the position of the first, as text, `oldest_us` its time where known.
+    `oldest` is the position of the first change, as text, `oldest_us` its time if known.
     """
 
     kinds: tuple[tuple[str, int], ...] = ()
@@ -93,12 +93,12 @@ class Count:
 
     @property
     def total(self) -> int:
-        """The total."""
+        """The number of changes of all kinds."""
         return sum(number for _, number in self.kinds)
 
     @property
     def text(self) -> str:
-        """As text.
+        """The count as text.
 
         >>> Count((("I", 3), ("d", 1)), whole=False).text
         '>= 4 (3 I, 1 d)'
@@ -132,16 +132,16 @@ class LaneSeen:
 
     @property
     def kept_from(self) -> Position | None:
-        """The first position from which certainly nothing was purged; None where unknown."""
+        """The first position from which the server has certainly purged nothing; None if unknown."""
         return min((place for place in (self.first, self.retained) if place is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Expected and new rows, lane by lane.
+    """Expected and new rows, by lane.
 
-    An unexpected row prevents the write of all rows, or with `partly` only its own. Rows that await a copy
-    say `ordered` to the one that begins next.
+    An unexpected row prevents the write of all rows, or with `partly` only of that row. In rows that await a copy,
+    `ordered` is the instruction for the next copy.
     """
 
     expected: Sequence[ProgressRow]
@@ -152,9 +152,9 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a reset does to one lane: the new row (without its epoch) and the points to register.
+    """The effect of a reset on one lane: the new row (without its epoch) and the points to register.
 
-    `points` None: the slot's points do not change.
+    `points` is None if the slot's points do not change.
     """
 
     seen: LaneSeen
@@ -175,12 +175,12 @@ class Move:
 
     @property
     def skips(self) -> bool:
-        """Whether it passes changes without applying them, as far as is known."""
+        """Whether the lane skips changes without applying them, as far as known."""
         return self.skipped.total > 0 or not self.skipped.whole
 
     @property
     def effect(self) -> str:
-        """Its effect, as text."""
+        """The effect as text."""
         if self.to.state is LaneState.CREATING:
             return "is copied again by the next start"
         if self.read_again.total or self.back:
@@ -192,7 +192,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A precondition; `ok` is None where it is unknown, which does not count as a failure."""
+    """A precondition; `ok` is None if unknown, which does not count as a failure."""
 
     name: str
     ok: bool | None
@@ -201,9 +201,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """Exactly what an execution does, or rejects after a change; `made` in seconds since 1970.
+    """A plan, which an execution follows exactly or rejects after a change; `made` is in seconds since 1970.
 
-    `rows` are the counts at both ends, for a snapshot.
+    `rows` are the row counts at both ends, for a snapshot.
     """
 
     id: str
@@ -225,22 +225,22 @@ class ResetPlan:
 
     @property
     def skipped(self) -> int:
-        """Changes that it passes without applying them."""
+        """The number of changes that the plan skips without applying them."""
         return sum(move.skipped.total for move in self.moves)
 
     @property
     def at_stake(self) -> int:
-        """Changes skipped, or rows that the target loses: the number that has to be typed where it is not 0."""
+        """The number of skipped changes, or of rows that the target loses; if it is not 0, the user must type it."""
         return self.skipped or (self.rows.at_stake if self.rows else 0)
 
     @property
     def stake(self) -> str:
-        """What the number counts, as text."""
+        """The meaning of `at_stake`, as text."""
         return self.rows.sentence if self.rows and not self.skipped else f"{self.skipped} changes would be skipped"
 
     @property
     def voids(self) -> bool:
-        """Whether earlier comparisons are void: the target is rebuilt, or lacks changes."""
+        """Whether earlier comparisons become void, because the target is rebuilt or lacks changes."""
         return self.goal.kind is TargetKind.SNAPSHOT or any(move.skips for move in self.moves)
 
     @property
@@ -251,7 +251,7 @@ class ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class OpenReset:
-    """An unfinished reset, by its mark; job, table and slot are "?" where the mark is damaged."""
+    """An unfinished reset, from its marker; job, table and slot are "?" if the marker is damaged."""
 
     id: str
     job: str
@@ -260,12 +260,12 @@ class OpenReset:
 
     @property
     def text(self) -> str:
-        """The mark as JSON."""
+        """The marker as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, id: str, text: str) -> OpenReset:
-        """Parse a mark; a damaged one still counts as an open reset."""
+        """Parse a marker; a damaged one still counts as an open reset."""
         try:
             found = json.loads(text)
             return cls(id, str(found["job"]), str(found["table"]), str(found["slot"]))
@@ -275,8 +275,9 @@ class OpenReset:
 
 @dataclass(frozen=True, slots=True)
 class ResetEntry:
-    """A reset as the sink keeps it; times as RFC 3339, `plan` and `backup` are texts of
-    `slotkeeper.core.domain.reset`."""
+    """A reset as the sink stores it; times are RFC 3339; `plan` and `backup` are texts of
+    `slotkeeper.core.domain.reset`.
+    """
 
     id: str
     job: str
@@ -296,13 +297,13 @@ class ResetEntry:
 
     @property
     def mark(self) -> OpenReset:
-        """The text that every command shows while it is unfinished."""
+        """The marker that every command shows while the reset is unfinished."""
         return OpenReset(self.id, self.job, self.table, self.slot)
 
 
 @dataclass(frozen=True, slots=True)
 class SavedLane:
-    """A lane before a reset: its whole row, and the slot's points on that DN."""
+    """A lane before a reset: its complete row, and the slot's points on that DN."""
 
     row: ProgressRow
     kept: Kept
@@ -310,7 +311,7 @@ class SavedLane:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """The earlier state of all that a reset can change; `columns` are name and type, as text."""
+    """The earlier state of everything that a reset can change; `columns` are name and type, as text."""
 
     id: str
     dialect: str
@@ -328,17 +329,17 @@ class Backup:
 
 
 def row_values(row: ProgressRow) -> dict[str, Any]:
-    """A progress row as JSON values."""
+    """Return a progress row as JSON values."""
     found: dict[str, Any] = {each.name: getattr(row, each.name) for each in fields(row)}
     found["key"], found["state"] = asdict(row.key), row.state.value
     for name in ("position", *_PLACES, "registered"):
         found[name] = _text(found[name])
-    found["decided"] = None  # a reset gives up what is decided, and its undoing does not decide it again
+    found["decided"] = None  # a reset abandons a decided range, and an undo does not restore it
     return found
 
 
 def row_from(found: Mapping[str, Any], positions: Positions) -> ProgressRow:
-    """Parse a row that `row_values` wrote, by the dialect's texts."""
+    """Parse a row written by `row_values`, with the dialect's text formats."""
     values = dict(found)
     values["key"] = LaneKey(**values["key"])
     values["state"] = LaneState(values["state"])
@@ -361,14 +362,14 @@ def _place(text: str | None, positions: Positions) -> Position | None:
 
 
 def backup_text(backup: Backup) -> str:
-    """A backup as JSON."""
+    """Return a backup as JSON."""
     lanes = [{"row": row_values(lane.row), "kept": lane.kept.text} for lane in backup.lanes]
     values = {each.name: getattr(backup, each.name) for each in fields(backup)}
     return json.dumps({**values, "lanes": lanes}, sort_keys=True)
 
 
 def backup_from(text: str, positions: Positions) -> Backup:
-    """The backup of a text; raises Refused where it is damaged: a restore never guesses."""
+    """Parse a backup; raises Refused if the text is damaged: a restore never guesses."""
     try:
         values = json.loads(text)
         saved = ((row_from(lane["row"], positions), positions.kept(lane["kept"])) for lane in values["lanes"])
@@ -380,7 +381,7 @@ def backup_from(text: str, positions: Positions) -> Backup:
 
 
 def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
-    """A backup, read by the dialect that it names; raises Refused where it is damaged."""
+    """Parse a backup with the dialect that it names; raises Refused if it is damaged."""
     try:
         its = positions(str(json.loads(text)["dialect"]))
     except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
@@ -389,7 +390,7 @@ def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
 
 
 def plan_values(plan: ResetPlan) -> dict[str, Any]:
-    """A plan as JSON values."""
+    """Return a plan as JSON values."""
     found: dict[str, Any] = {each.name: getattr(plan, each.name) for each in fields(plan)}
     found["goal"] = {**asdict(plan.goal), "kind": plan.goal.kind.value}
     found["checks"] = [asdict(check) for check in plan.checks]
@@ -399,12 +400,12 @@ def plan_values(plan: ResetPlan) -> dict[str, Any]:
 
 
 def plan_text(plan: ResetPlan) -> str:
-    """A plan as JSON."""
+    """Return a plan as JSON."""
     return json.dumps(plan_values(plan), sort_keys=True)
 
 
 def plan_from(text: str, positions: Positions) -> ResetPlan:
-    """The plan of a text; raises Refused where it is damaged or was changed since it was made."""
+    """Parse a plan; raises Refused if the text is damaged or was changed since the plan was made."""
     try:
         plan = plan_of(json.loads(text), positions)
     except (ValueError, KeyError, TypeError) as error:
@@ -417,7 +418,7 @@ def plan_from(text: str, positions: Positions) -> ResetPlan:
 
 
 def plan_of(found: Mapping[str, Any], positions: Positions) -> ResetPlan:
-    """Parse a plan that `plan_values` wrote; raises ValueError, KeyError or TypeError."""
+    """Parse a plan written by `plan_values`; raises ValueError, KeyError or TypeError."""
     values = {each.name: found[each.name] for each in fields(ResetPlan)}
     goal, rows = values["goal"], values["rows"]
     points = tuple((str(dn), str(point)) for dn, point in goal["points"])

@@ -1,7 +1,7 @@
-"""The decisions of a reset: each lane's new position, its preconditions, and the effect of a step back. Pure.
+"""The decisions of a reset: each lane's new position, its preconditions, and the effect of moving back. Pure.
 
-After a step back, each applied change replaces a newer value with an older one. The target is equal
-again once the lane has read on without a gap. A reset that passes a part of that range leaves the older values there.
+After a lane moves back, each applied change replaces a newer value with an older one. The target is equal again once
+the lane has read forward without a gap. A reset that skips a part of that range leaves the older values in the target.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from slotkeeper.core.domain.slot import Shard
 
 
 def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved: Position | None = None) -> Position:
-    """Return a lane's position by a goal other than backup and snapshot; `resolved` is the time's place.
+    """Return a lane's new position for a goal other than backup and snapshot; `resolved` is the position for a time.
 
-    What lies at a place that is gone to is read again; `latest` never goes back behind what was applied there. `read`
-    gives the place that a person has typed.
+    Events at the new position are read again; `latest` never moves back before changes already applied there. `read`
+    parses a position typed by the user.
     """
     old = seen.row.position
     assert old is not None, "rejected before: the copy has not started"
@@ -47,9 +47,9 @@ def wanted(goal: Goal, seen: LaneSeen, read: Callable[[str], Position], resolved
 
 
 def moved_rows(lanes: Iterable[LaneSeen], positions: Mapping[str, Position]) -> list[ProgressRow]:
-    """Return the rows at new positions: if one lane goes back, none is caught up before all have passed their old ones.
+    """Return the rows at new positions; if one lane moves back, all are CATCHING UP until past their old ones.
 
-    The state is the job's, so it is the same in all rows.
+    The state belongs to the job, so it is the same in all rows.
     """
     lanes = list(lanes)
     back = any(positions[seen.row.key.shard] < seen.row.position for seen in lanes if seen.row.position is not None)
@@ -69,19 +69,19 @@ def _catching_up(row: ProgressRow, was: Position | None) -> ProgressRow:
 
 
 def emptied(row: ProgressRow, blank: Kept) -> ProgressRow:
-    """A row from which the next start registers and copies again; `registered`: the slot's points are this job's.
+    """Return a row with which the next start registers and copies again; `registered` keeps the job's points.
 
-    `blank` is what is kept where nothing was ever registered.
+    `blank` is the value for a slot for which nothing was ever registered.
     """
     ours = row.registered or blank
     return replace(row, position=None, state=LaneState.CREATING, noted_start=None, noted_end=None, registered=ours)
 
 
 def restored(now: ProgressRow, then: ProgressRow, through: Position | None) -> ProgressRow:
-    """The row of a backup over today's: `changes` counts on.
+    """Return the row of a backup merged with the current row, whose counters continue.
 
-    `through` is what the target has seen of the source; the lane is not equal before it has passed that. None where
-    the target is as it was at the backup.
+    `through` is the position up to which the target has received the source's changes; the lane is not equal before it
+    has passed it. None if the target is as it was at the backup.
     """
     row = replace(then, epoch=now.epoch, changes=now.changes, repeats=now.repeats)
     behind = through is not None and then.position is not None and then.position < through
@@ -89,7 +89,7 @@ def restored(now: ProgressRow, then: ProgressRow, through: Position | None) -> P
 
 
 def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
-    """All rows CATCHING UP where one of them is, because the state is the job's."""
+    """Return all rows as CATCHING UP if one of them is, because the state belongs to the job."""
     states = {row.state for row in rows}
     if states != {LaneState.RUNNING, LaneState.CATCHING_UP}:
         return rows
@@ -113,7 +113,7 @@ def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "D
 
 
 def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
-    """Check that every lane's new position is between the certainly retained range and the newest point."""
+    """Check that each lane's new position is in the range that is certainly retained, up to the newest point."""
     name = "target is retained"
     unsure: list[str] = []
     for move in moves:
@@ -128,7 +128,7 @@ def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None 
 
 
 def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
-    """Explain why a lane's target is not retained; with a leading question mark where unknown; else ""."""
+    """Return why a lane's target is not retained, with a leading question mark if that is unknown; else ""."""
     seen, new, place = move.seen, move.to.position, move.seen.row.key.shard
     if new is None:
         return ""
@@ -153,7 +153,7 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
 
 
 def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:
-    """Check that the source has the rows' DNs; `part` is its term for them."""
+    """Check that the source has the same DNs as the rows; `part` is the source's term for them."""
     name = f"same {part}s"
     ours = {(row.key.shard, row.node_id) for row in rows}
     theirs = {(shard.name, shard.node_id) for shard in shards}
@@ -175,7 +175,7 @@ def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: st
 
 
 def changed_check(goal: Goal, target: str, why: str) -> Check:
-    """Check that no recorded TARGET CHANGED is passed; an undo leads back to it."""
+    """Check that no recorded TARGET CHANGED is skipped; an undo leads back to it."""
     name = "same target"
     if not why:
         return Check(name, True, "no change of it is recorded")
@@ -196,10 +196,10 @@ def time_check(left: float | None) -> Check:
 
 
 def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
-    """Check that no start followed since the now empty rows were those of a stream: it may have rebuilt the target.
+    """Check that no start came after the rows, now empty, were a stream's: it may have rebuilt the target.
 
-    `ended` are the resets that have ended, the newest first, each with the epoch that it raised; any other epoch behind
-    it is a start's. Epochs are compared, never times: a sink's clock may have been set back.
+    `ended` are the completed resets, the newest first, each with the epoch that it raised; any other later epoch
+    belongs to a start. Epochs are compared, never times: a sink's clock may have been set back.
     """
     name = "target is untouched"
     if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
@@ -215,7 +215,7 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Res
 
 
 def rows_check(rows: CopyRows) -> Check:
-    """Check that the target's rows were counted before a replacement; the user has to type what it loses."""
+    """Check that the target's rows were counted before a replacement; the user must type the number that it loses."""
     if rows.fate is Fate.UNSEEN:
         return Check("rows counted", False, f"{rows.sentence}; fix that, or --on-existing merge")
     known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
@@ -223,7 +223,7 @@ def rows_check(rows: CopyRows) -> Check:
 
 
 def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], shards: Iterable[Shard]) -> list[str]:
-    """Describe what differs from the plan; `latest` can advance."""
+    """Return the differences from the plan; `latest` can advance."""
     before = {move.seen.row.key.shard: move for move in plan.moves}
     now = {seen.row.key.shard: seen for seen in lanes}
     found = [] if fingerprint == plan.fingerprint else ["the table (fingerprint)"]
@@ -236,7 +236,7 @@ def what_moved(plan: ResetPlan, fingerprint: str, lanes: Iterable[LaneSeen], sha
 
 
 def moved_from(then: ProgressRow, now: ProgressRow) -> str:
-    """Describe what differs in a row; "" where nothing does."""
+    """Describe the differences between two versions of a row; "" if there are none."""
     if (now.position, now.state) != (then.position, then.state):
         return f"position {_said(then)} -> {_said(now)}"
     old, new = then.registered, now.registered
@@ -278,7 +278,7 @@ HALF = "some DNs would need a copy and others would not: remove --dn"
 
 @dataclass(frozen=True, slots=True)
 class ToRead:
-    """Reading from `since` or before, through `until`, makes a lane's target equal; it is, where they are the same."""
+    """Reading from `since` or earlier through `until` makes a lane's target equal; it is equal if both are the same."""
 
     since: Position
     until: Position
@@ -286,9 +286,9 @@ class ToRead:
 
 @dataclass(frozen=True, slots=True)
 class LanePast:
-    """A lane after some resets: what is to be read, and its row as the last of them left it; None before the first.
+    """A lane after some resets: the range to read, and its row as the last reset left it; None before the first.
 
-    `copies` counts the copies that were made between them.
+    `copies` counts the copies made between them.
     """
 
     to_read: ToRead | None = None
@@ -296,7 +296,7 @@ class LanePast:
     copies: int = 0
 
     def at(self, row: ProgressRow) -> ToRead | None:
-        """Return what the lane has to read by this row; None where nothing was ever copied."""
+        """Return the range that the lane has to read, given this row; None if nothing was ever copied."""
         if row.position is None or row.state is LaneState.CREATING:
             return self.to_read
         left, was = self.left, self.to_read
@@ -308,12 +308,12 @@ class LanePast:
         return _read_on(was, left.position, row.position, touched(row, left))
 
     def copied(self, row: ProgressRow) -> int:
-        """How many copies were made until the lane's row was this."""
+        """Return the number of copies made until the lane had this row."""
         began = self.left is not None and self.left.state is LaneState.CREATING
         return self.copies + (began and row.state is not LaneState.CREATING)
 
     def after(self, move: Move) -> LanePast:
-        """The lane after a reset."""
+        """Return the lane after a reset."""
         to_read = self.at(move.seen.row)
         return LanePast(_passed(to_read, move) if to_read else None, move.to, self.copied(move.seen.row))
 
@@ -322,7 +322,7 @@ Pasts = Mapping[str, LanePast]
 
 
 def touched(now: ProgressRow, then: ProgressRow) -> bool:
-    """Whether the lane's target got changes between two moments, or may have (a sink beside its store)."""
+    """Return whether the lane's target got changes between two rows, or may have (a sink separate from its store)."""
     return (now.changes, now.repeats) != (then.changes, then.repeats) or now.decided is not None
 
 
@@ -333,13 +333,13 @@ def _end(row: ProgressRow) -> Position:
 
 
 def _of_row(row: ProgressRow) -> ToRead:
-    """Return a lane that has read without a known gap since its copy."""
+    """Return the range for a lane that has read without a known gap since its copy."""
     assert row.position is not None
     return ToRead(row.position, _end(row))
 
 
 def _read_on(was: ToRead, start: Position, at: Position, applied: bool) -> ToRead:
-    """Return what is left after the lane has read from `start` to `at` without a gap."""
+    """Return the remaining range after the lane has read from `start` to `at` without a gap."""
     if start > was.since:
         return ToRead(was.since, max(was.until, at)) if applied else was
     if at >= was.until:
@@ -348,7 +348,7 @@ def _read_on(was: ToRead, start: Position, at: Position, applied: bool) -> ToRea
 
 
 def _passed(to_read: ToRead, move: Move) -> ToRead:
-    """Return the same after a reset passes a range without changes."""
+    """Return the range after a reset that skips a range without changes."""
     at, to = move.before, move.to.position
     if at is None or to is None or move.skips or move.seen.lost or not at <= to_read.since < to:
         return to_read
@@ -356,7 +356,7 @@ def _passed(to_read: ToRead, move: Move) -> ToRead:
 
 
 def past(resets: Iterable[Sequence[Move]]) -> Pasts:
-    """Return each lane by its DN after the executed resets, the oldest first."""
+    """Return each lane's past by DN after the executed resets, the oldest first."""
     found: dict[str, LanePast] = {}
     for moves in resets:
         for move in moves:
@@ -366,7 +366,7 @@ def past(resets: Iterable[Sequence[Move]]) -> Pasts:
 
 
 def leaves_older(past: LanePast, move: Move) -> bool:
-    """Whether older values stay in the target: the lane will not read all that it must."""
+    """Return whether older values stay in the target because the lane will not read the whole range."""
     now, to = move.before, move.to.position
     to_read = past.at(move.seen.row)
     if now is None or to is None or to_read is None:
@@ -376,7 +376,7 @@ def leaves_older(past: LanePast, move: Move) -> bool:
 
 
 def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow) -> Position | None:
-    """The position that a lane must pass after an undo; None where its target is as it was at the backup."""
+    """Return the position that a lane must pass after an undo; None if its target is as it was at the backup."""
     to_read = now.at(row)
     if to_read is None or (not touched(row, saved) and now.copied(row) == then.copied(saved)):
         return None
@@ -384,7 +384,7 @@ def through(now: LanePast, then: LanePast, row: ProgressRow, saved: ProgressRow)
 
 
 def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pasts, then: Pasts) -> Check:
-    """Check that no lane went back since the backup and applied changes: an undo would leave older values as equal."""
+    """Check that no lane moved back since the backup and applied changes: an undo would leave older values as equal."""
     name, moves, why = "replay not started", list(moves), dict[str, list[str]]()
     streams = {move.to.state in STREAMING for move in moves}
     if len(streams) > 1:
@@ -400,7 +400,7 @@ def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pas
 
 
 def _wrong(row: ProgressRow, saved: ProgressRow, now: LanePast, then: LanePast) -> str:
-    """Explain why a lane's row cannot be restored from a backup, "" where it can."""
+    """Return why a lane's row cannot be restored from a backup, "" if it can."""
     if row.state in STREAMING and saved.state is LaneState.COPYING:
         return COPIED
     to_read, had = now.at(row), then.at(saved)

@@ -1,7 +1,8 @@
-"""Where the state folder keeps what resets leave: a module of its own, because every command asks whether one is
-open."""
+"""The folders in which the state folder stores the files of resets; a separate module, because every command
+checks for an open reset.
+"""
 
 from __future__ import annotations
 
 PLANS, BACKUPS, MARKS = "plans", "backups", "resets"
-"""The folders of plans, backups, and marks of unfinished resets."""
+"""The folders for plans, backups, and markers of unfinished resets."""

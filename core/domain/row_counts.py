@@ -1,6 +1,6 @@
-"""How many rows a table has, what a new copy leaves of them, and what a comparison with the source found. Pure.
+"""Row counts of a table, the effect of a new copy on them, and the result of a comparison with the source. Pure.
 
-A `count(*)` has a limit of time, so a number may be the least that is there; a table that cannot be asked has none.
+A `count(*)` has a time limit, so a number may be a minimum; a table that cannot be queried has none.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.ttl import in_words
 
 COUNT_LIMIT_MS = 4_000
-"""Of counting all rows at one end: a plan is not worth more of a server's time."""
+"""Time limit for counting all rows at one end: a plan does not justify more of a server's time."""
 FEW, FEW_LIMIT_MS = 100_000, 1_000
-"""The limit of a second, bounded count after the first ran out of time, in the rest of five seconds."""
+"""The row and time limits of a second, bounded count after the first exceeded its limit; five seconds in total."""
 UNTOLD_CODES = ("42", "53", "54")
 """SQLSTATE classes of a rejected count (privilege, space, size): a plan continues without the count."""
 LIKELY = 10
-"""A source with a tenth of its target's rows has more likely been emptied than cleaned up."""
+"""A source with at most a tenth of its target's rows has more likely been emptied than cleaned up."""
 DRIFT = 100
-"""The source changes while a plan is read: the loss can exceed the typed number by 1/100 of the target's rows."""
+"""The source changes while a user reads a plan: the loss can exceed the typed number by 1/100 of the target's rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """Rows of a table: `number` None where it could not be asked, `why` says why then; `at_least`: maybe more."""
+    """A table's row count: `number` is None if it could not be queried, for the reason `why`; `at_least`: a minimum."""
 
     number: int | None
     at_least: bool = False
@@ -36,7 +36,7 @@ class RowCount:
 
     @property
     def text(self) -> str:
-        """In words.
+        """The count as text.
 
         >>> RowCount(174).text, RowCount(100_000, at_least=True).text, RowCount(None, why="permission denied").text
         ('174', '>= 100000', 'unknown (permission denied)')
@@ -47,7 +47,7 @@ class RowCount:
 
 
 def count_within(ask: Callable[[int | None, int], int | None]) -> RowCount:
-    """Count by asking: `ask(most, limit_ms)` counts at most `most` rows (None: all); None where the time is over.
+    """Count with `ask(most, limit_ms)`, which counts up to `most` rows (None: all); None at its time limit.
 
     >>> count_within(lambda most, limit_ms: None if most is None else most).text
     '>= 100000'
@@ -62,7 +62,7 @@ def count_within(ask: Callable[[int | None, int], int | None]) -> RowCount:
 
 
 class Fate(Enum):
-    """What a copy makes of the number of the target's rows."""
+    """The effect of a copy on the number of the target's rows."""
 
     STAYS = "stays"
     SHRINKS = "shrinks"
@@ -72,11 +72,11 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CopyRows:
-    """The rows that a copy finds at both ends; `way` is what it does with those of the target.
+    """The row counts that a copy finds at both ends; `way` is how it treats the target's rows.
 
-    `source` counts what the channel's row filter accepts. `way` as `slotkeeper.core.domain.spec.JobSpec.on_existing`.
-    `cleared`: the slot has no point left on any DN while its table is the same, which DDL and an expired TTL leave
-    behind.
+    `source` counts the rows that the channel's row filter accepts. `way` has the values of
+    `slotkeeper.core.domain.spec.JobSpec.on_existing`. `cleared`: the slot has no point left on any DN although its
+    table is the same, as after DDL or an expired TTL.
     """
 
     source: RowCount
@@ -86,10 +86,10 @@ class CopyRows:
 
     @property
     def fate(self) -> Fate:
-        """What is certain of the target's number of rows: anything but STAYS needs a person."""
+        """The certain effect on the target's number of rows; all values except STAYS need a user's consent."""
         source, target = self.source.number, self.target.number
         if self.way != "replace" or (target == 0 and not self.target.at_least):
-            return Fate.STAYS  # merging removes nothing, and "refuse" copies into an empty target only
+            return Fate.STAYS  # merging removes nothing, and "refuse" copies only into an empty target
         if not target:
             return Fate.UNSEEN
         if source is None:
@@ -100,12 +100,12 @@ class CopyRows:
 
     @property
     def replaces(self) -> bool:
-        """Whether the copy replaces rows that are there, as far as is known."""
+        """Whether the copy replaces existing rows, as far as known."""
         return self.way == "replace" and (self.target.number != 0 or self.target.at_least)
 
     @property
     def at_stake(self) -> int:
-        """The least rows that the target loses; all counted rows where that is unknown."""
+        """The minimum number of rows that the target loses; all counted rows if that is unknown."""
         target = self.target.number or 0
         match self.fate:
             case Fate.SHRINKS:
@@ -116,7 +116,7 @@ class CopyRows:
 
     @property
     def truncated(self) -> bool:
-        """Whether a TRUNCATE at the source is likely: it has far fewer rows, or fewer and its slot is cleared."""
+        """Whether a TRUNCATE at the source is likely: it has far fewer rows, or fewer rows and its slot is cleared."""
         source, target = self.source, self.target.number
         if source.number is None or source.at_least or target is None or source.number >= target:
             return False
@@ -124,7 +124,7 @@ class CopyRows:
 
     @property
     def sentence(self) -> str:
-        """Both counts, and what becomes of the target.
+        """Both counts, and the effect on the target.
 
         >>> CopyRows(RowCount(174), RowCount(130_881), "replace").sentence
         'the target would shrink by 130707 rows: source 174, target 130881'
@@ -142,9 +142,9 @@ class CopyRows:
         return f"rows: {counts}"
 
     def outgrown(self, typed: CopyRows) -> str:
-        """Why what a person typed for the counts of a plan does not cover these, counted later; nothing where it does.
+        """Return why the typed number for a plan's counts does not cover these later counts; "" if it does.
 
-        A few rows more may go: the source of a live table moves while its plan is read (`DRIFT`).
+        A few more rows are allowed: the source of a live table changes while a user reads its plan (`DRIFT`).
         """
         if self.fate is Fate.UNSEEN or (self.truncated and not typed.truncated and self.fate is not Fate.STAYS):
             return self.sentence
@@ -153,53 +153,53 @@ class CopyRows:
 
 
 APART = "equal apart from quarantine"
-"""The verdict where every key but those that are held in quarantine is equal."""
+"""The verdict if every key is equal except those in quarantine."""
 
 VOID = "void"
-"""In place of a verdict: a reset or a copy rebuilds the target, or leaves it without changes, so older ones say
-nothing."""
+"""Used in place of a verdict: a reset or a copy rebuilds the target or leaves out changes, so older verdicts are
+void."""
 VERDICTS = ("equal", APART, "different", "unsettled", VOID)
 _COPY = "copy of "
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The last comparison of source and target; a void one was none."""
+    """The last comparison of source and target; a void record describes none."""
 
     job: str
     """The job's name."""
     at: datetime
-    """When it ended; of a void one, when a reset ended older ones."""
+    """When it ended; for a void record, when a reset or a copy voided older ones."""
     verdict: Annotated[str, VERDICTS]
-    """What it found."""
+    """The verdict of the comparison."""
     differences: int
-    """Keys that are missing, extra or have other values."""
+    """Keys that are missing, extra or have different values."""
     unsettled: int
-    """Keys that kept changing while they were compared."""
+    """Keys that kept changing during the comparison."""
     quarantined: int
-    """Keys that are held in quarantine."""
+    """Keys that are in quarantine."""
     rows_source: int
     """Rows at the source."""
     rows_sink: int
     """Rows at the sink."""
     seconds: float
-    """How long it took, seconds."""
+    """The duration, seconds."""
     by_whom: str
-    """Who compared, or the reset or copy that ended older ones."""
+    """The user who compared, or the reset or copy that voided older comparisons."""
 
     @property
     def is_void(self) -> bool:
-        """Whether it records a reset or a copy that voided older comparisons."""
+        """Whether this records a reset or a copy that voided older comparisons."""
         return self.verdict == VOID
 
     @classmethod
     def void(cls, job: str, at: datetime, reset: str) -> Verified:
-        """The record that voids older comparisons of a job from a reset on."""
+        """Return the record that voids older comparisons of a job because of a reset."""
         return cls._of_none(job, at, f"reset {reset}")
 
     @classmethod
     def copied(cls, job: str, at: datetime, target: str) -> Verified:
-        """The record that voids them from the start of a copy on."""
+        """Return the record that voids older comparisons of a job because of a copy, from its start on."""
         return cls._of_none(job, at, f"{_COPY}{target}")
 
     @classmethod
@@ -208,7 +208,7 @@ class Verified:
 
 
 def in_a_phrase(found: Verified | None, now: datetime) -> str:
-    """What the last comparison said, and when.
+    """Describe the verdict of the last comparison, and its age.
 
     >>> in_a_phrase(None, datetime(2026, 1, 1))
     'never verified'
@@ -233,7 +233,7 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
 
 
 def rows_quarantined(number: int) -> str:
-    """How many rows a target lacks.
+    """Describe the number of quarantined rows, which the target lacks.
 
     >>> rows_quarantined(1), rows_quarantined(3)
     ('1 row in quarantine', '3 rows in quarantine')

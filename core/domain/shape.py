@@ -1,7 +1,7 @@
-"""A table that has other columns than before: what changed at the source, and what its target needs for it. Pure.
+"""A table with changed columns: the changes at the source, and the changes that its target needs. Pure.
 
 After any change the table is copied again: a changed column can have other values in every row, and DWS clears its
-binlog at most of these changes. So a target needs only the new shape; the copy writes its rows.
+binlog at most of these changes. A target therefore needs only the new columns; the copy writes its rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotkeeper.core.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """A column before and after; one of them is None where it came or went."""
+    """A column before and after; `before` is None if it was added, `after` if it was dropped."""
 
     before: Column | None
     after: Column | None
@@ -32,7 +32,7 @@ class ColumnChange:
 
     @property
     def text(self) -> str:
-        """In words.
+        """The change as text.
 
         >>> ColumnChange(Column("v", "text"), Column("w", "integer", True)).text
         'v is renamed to w and is integer (was text) and holds no NULL'
@@ -49,10 +49,10 @@ class ColumnChange:
 
 
 def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange, ...]:
-    """What became of each column, in the order of `new`, those that went last.
+    """Return the change of each column, in the order of `new`, dropped columns last.
 
-    Columns are identified by their numbers where both sides have them, by their names elsewhere: then one under another
-    name counts as dropped and added.
+    Columns are identified by their numbers if both sides have them, else by their names: a renamed column then counts
+    as dropped and added.
     """
     numbered = all(column.number > 0 for column in (*old, *new))
 
@@ -67,12 +67,12 @@ def changes(old: Sequence[Column], new: Sequence[Column]) -> tuple[ColumnChange,
 
 
 def columns_text(columns: Sequence[Column]) -> str:
-    """Columns as text to keep; `columns_from` reads it."""
+    """Return the columns as text for storage; `columns_from` parses it."""
     return json.dumps([[one.number, one.name, one.type, one.required] for one in columns])
 
 
 def columns_from(text: str) -> tuple[Column, ...] | None:
-    """The columns of a kept text; None for one that is none.
+    """Parse stored columns; None if the text is invalid.
 
     >>> columns_from(columns_text([Column("id", "bigint", True, number=1)]))[0].number, columns_from("?")
     (1, None)
@@ -90,7 +90,7 @@ def _column(number: Any, name: Any, type_: Any, required: Any) -> Column:
 
 
 class Act(Enum):
-    """One thing that is done to a target."""
+    """A kind of change to a target."""
 
     DROP = "drop"
     RENAME = "rename"
@@ -101,7 +101,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`to` is the new name with RENAME, and the source's type with TYPE and ADD."""
+    """A change that a target needs; `to` is the new name for RENAME, and the source's type for TYPE and ADD."""
 
     act: Act
     column: str
@@ -110,9 +110,9 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class TargetShape:
-    """A target's columns as type and whether NULL is refused, by name; `fits(type there, source's type)` is the sink's.
+    """A target's columns by name: type, and whether NULL is rejected; `fits(its type, source's type)` is the sink's.
 
-    `key` are the columns of the source's key as the target calls them.
+    `key` contains the columns of the source's key with their names at the target.
     """
 
     columns: Mapping[str, tuple[str, bool]]
@@ -121,10 +121,11 @@ class TargetShape:
 
 
 def needs(found: Sequence[ColumnChange], mapped: bool, image: Sequence[Column], target: TargetShape) -> list[Need]:
-    """What brings a target in line with `image`, the source's columns as the channel maps them, in the order to do it.
+    """Return the changes that align a target with `image`, the source's columns as the channel maps them, in order.
 
-    Columns that only the target has stay, unless the source is known to have had them. `mapped`: the channel names its
-    columns, so that the target's names are the configuration's. Done twice it needs nothing more.
+    Columns that only the target has are kept, unless they are known to have come from the source. `mapped`: the channel
+    lists its columns, so the names at the target come from the configuration. When all changes are made, nothing more
+    is needed.
     """
     columns = dict(target.columns)
     made = [] if mapped else _names(found, image, columns)
@@ -141,10 +142,10 @@ def needs(found: Sequence[ColumnChange], mapped: bool, image: Sequence[Column], 
 
 
 def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict[str, tuple[str, bool]]) -> list[Need]:
-    """What is dropped and renamed, so that no name is taken twice; `columns` becomes what is there then.
+    """Return the drops and renames, in an order in which no name is used twice; updates `columns` accordingly.
 
-    A name that is there and wanted is right, whatever it was called before: its values come with the copy. So names
-    that changed places change none at the target.
+    An existing name that is needed is correct, whatever the column was called before: its values come with the copy.
+    Names that were swapped therefore need no rename at the target.
     """
     wanted = {one.name for one in image}
     renamed = {pair.before.name: pair.after.name for pair in found if pair.renamed and pair.before and pair.after}
@@ -158,7 +159,7 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
     while free := next((old for old, new in left.items() if new not in columns), None):
         made.append(Need(Act.RENAME, free, left.pop(free)))
         columns[made[-1].to] = columns.pop(free)
-    for name in (old for old in left if old not in wanted):  # the new one exists already
+    for name in (old for old in left if old not in wanted):  # the new column already exists
         made.append(Need(Act.DROP, name))
         del columns[name]
     return made
@@ -166,12 +167,13 @@ def _names(found: Sequence[ColumnChange], image: Sequence[Column], columns: dict
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """How a target is brought in line with a changed source.
+    """The steps that align a target with a changed source.
 
-    `before` has to be fixed first (a type that the sink lacks), `statements` alter it, and `after` is what none of them
-    cures, such as another key. `blank` is the same as `statements` where old values do not fit a column's new type:
-    the column is emptied, and gets its values from the copy; `empties`: one of `statements` does so, or casts to a type
-    that has no room for each value. `source` and `target` are both ends' columns, the differences marked.
+    `before` must be fixed first (a type that the sink lacks), `statements` alter the target, and `after` are problems
+    that no statement fixes, such as a different key. `blank` are the statements to use if old values do not fit a
+    column's new type: the column is emptied and gets its values from the copy; `empties`: one of `statements` empties a
+    column, or casts to a type that cannot hold every value. `source` and `target` are the columns of both ends, with
+    the differences marked.
     """
 
     found: tuple[ColumnChange, ...] = ()
@@ -185,19 +187,19 @@ class Reshape:
 
     @property
     def by_itself(self) -> bool:
-        """Whether the statements are all that is needed."""
+        """Whether the statements alone are sufficient."""
         return not self.before and not self.after
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """All that has to be typed at the sink, in order."""
+        """Everything to type at the sink, in order."""
         return (*(one.cure for one in self.before), *self.statements, *(one.cure for one in self.after))
 
 
 def marked(
     source: Sequence[Column], target: Mapping[str, tuple[str, bool]], fits: Callable[[str, str], bool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Both ends' columns as texts: `+` only at the source, `-` only at the target, `~` where its type is too small.
+    """Return both ends' columns as texts, marked `+` (source only), `-` (target only) or `~` (type too small).
 
     >>> marked([Column("id", "bigint", True), Column("x", "text")], {"id": ("integer", True)}, lambda *types: False)
     (('~ id bigint NOT NULL', '+ x text'), ('~ id integer NOT NULL',))
@@ -219,18 +221,18 @@ def marked(
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Names of the columns to read, in order; none for all. `where` is the row filter, "" where there is none."""
+    """The names of the columns to read, in order; none for all. `where` is the row filter, "" if there is none."""
 
     names: tuple[str, ...] = ()
     where: str = ""
 
     @classmethod
     def of(cls, channel: ChannelSpec) -> Self:
-        """What a channel mirrors."""
+        """Return the columns and filter of a channel."""
         return cls(tuple(source for source, _ in channel.columns), channel.where)
 
     def columns(self, identity: TableIdentity) -> tuple[Column, ...]:
-        """The columns to read; Refused where one is not there, or a key column is left out."""
+        """Return the columns to read; raises Refused if one does not exist, or if a key column is left out."""
         if not self.names:
             return identity.columns
         there = {column.name: column for column in identity.columns}

@@ -1,4 +1,4 @@
-"""Slots, DNs and what one answer about them shows: plain values."""
+"""Slots, DNs, and the answers of servers about them: plain values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """One answer of the source about one DN, taken at one moment.
+    """The answer of the source about one DN at one time.
 
-    `kept` is what the server keeps for the slot there, `latest` the newest place of the source as this DN tells it.
-    `fingerprint` is `TableIdentity.text` of the table as it was at that moment; `oldest` the first place that is still
-    there, where a server tells that without being asked for a slot.
+    `kept` are the points that the server keeps for the slot, `latest` the source's newest position as reported by this
+    DN. `fingerprint` is the `TableIdentity.text` of the table at that time; `oldest` is the first position still
+    retained, if a server reports that without a slot.
     """
 
     shard: Shard
@@ -52,7 +52,7 @@ class RegisteredPoint:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRows:
-    """What a DN still keeps for a slot and checkpoint flag; None where it cannot be counted."""
+    """The changes that a DN still retains for a slot and checkpoint flag; `rows` is None if they cannot be counted."""
 
     shard: str
     slot: str
@@ -62,7 +62,7 @@ class UnreadRows:
 
 @dataclass(frozen=True, slots=True)
 class FirstRecord:
-    """A DN's first record at or after a point, and its newest point; None where there is none."""
+    """A DN's first record at or after a point, and its newest point; None if there is none."""
 
     latest: Position | None
     point: Position | None
@@ -73,7 +73,7 @@ class FirstRecord:
 class TableAnswer:
     """One answer about a table: the server's clock, the TTL of its slots (None: no such table), its points.
 
-    `points` is None where this server cannot list them.
+    `points` is None if this server cannot list them.
     """
 
     now: datetime
@@ -84,12 +84,12 @@ class TableAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its name and its type as the server spells it (`numeric(12,2)`).
+    """A column of a table: its name and its type as the server writes it (`numeric(12,2)`).
 
-    A type outside pg_catalog has its schema before it, whatever the session's search_path. `required` says that
-    it holds no NULL; `collation` is SQL text, empty where it is the type's own. `number` is what the server calls it
-    by under any name (attnum), 0 where that is not told. A server's text is never SQL: a type or a collation that
-    cannot be parsed is Refused here, and `TypeName` writes a type into a statement.
+    A type outside pg_catalog includes its schema, regardless of the session's search_path. `required`: it holds no
+    NULL; `collation` is SQL text, empty if it is the type's own. `number` identifies the column at the server
+    regardless of its name (attnum), 0 if not reported. A server's text is never used as SQL: a type or a collation that
+    cannot be parsed raises Refused here, and `TypeName` writes a type into a statement.
     """
 
     name: str
@@ -107,11 +107,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class UserType:
-    """A type that is not the server's own: `kind` is pg_type's letter.
+    """A user-defined type; `kind` is pg_type's letter.
 
     `base` is a domain's type, a range's subtype, or a multirange's range. `parts` are an enum's labels, a composite's
-    attributes as `name type`, or a range's further options as SQL. `table` says that a composite is the row type of a
-    table, whose key is `key`. As with a column, what is SQL in it is parsed first.
+    attributes as `name type`, or a range's further options as SQL. `table`: the composite is the row type of a table,
+    whose key is `key`. As with a column, SQL parts are parsed first.
     """
 
     name: str
@@ -131,9 +131,9 @@ class UserType:
 
 
 def without_domains(spelled: str, known: Iterable[UserType]) -> str:
-    """A type with its domains as their base types, through all levels; so are the elements of an array.
+    """Return a type with its domains replaced by their base types, through all levels, including array elements.
 
-    An array of a domain over an array stays as it is: arrays of arrays have another text.
+    An array of a domain over an array stays unchanged: arrays of arrays have a different text format.
 
     >>> price = [UserType("a.price", "d", "a.amount"), UserType("a.amount", "d", "numeric(8,3)")]
     >>> without_domains("a.price", price), without_domains("a.price[]", price), without_domains("a.mood", price)
@@ -156,9 +156,9 @@ def _named(spelled: str, known: Iterable[UserType]) -> UserType | None:
 
 @dataclass(frozen=True, slots=True)
 class TableIdentity:
-    """Which table this is: changed `oid` or `columns` mean another table under the same name.
+    """The identity of a table: a changed `oid` or `columns` means a different table with the same name.
 
-    A changed storage file alone does not change the identity (VACUUM FULL makes one), so it is not part of this.
+    The storage file is not part of it: VACUUM FULL changes the file alone, and the table remains the same.
     """
 
     oid: int
@@ -169,28 +169,28 @@ class TableIdentity:
     """The user-defined types of `columns`, and the types within them; not part of the identity."""
 
     def user_type(self, spelled: str) -> UserType | None:
-        """The made type behind a column's type (or behind its elements); None where it is the server's own."""
+        """Return the user-defined type of a column (or of its elements); None if the type is built in."""
         return _named(spelled, self.user_types)
 
     def plain(self, spelled: str) -> str:
-        """A column's type with its domains as their base types."""
+        """Return a column's type with its domains replaced by their base types."""
         return without_domains(spelled, self.user_types)
 
     @property
     def text(self) -> str:
         """The fingerprint as stored in the progress row."""
-        import hashlib  # loads OpenSSL, which a console that only starts does not need
+        import hashlib  # loads OpenSSL, which starting a console does not need
 
-        # public is left out, because it is on nearly every search_path: stored rows have such types without it
+        # public is left out, because it is on nearly every search_path: stored rows contain such types without it
         pairs = [(column.name, column.type.removeprefix("public.")) for column in self.columns]
         spelled = "\x1f".join(map("\x1e".join, pairs)) + "\x1d" + "\x1f".join(self.key)
         if any(mark in part for pair in pairs for part in pair for mark in "\x1d\x1e\x1f"):
-            spelled = json.dumps([pairs, self.key])  # stored rows have the other form, which such a name would break
+            spelled = json.dumps([pairs, self.key])  # stored rows use the other form, ambiguous for such names
         return f"{self.server}:{self.oid}:{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
 
 class EventType(Enum):
-    """The documented event types of a row of the DWS binlog; note the lower case d."""
+    """The documented event types of a row of the DWS binlog; note the lower-case d."""
 
     INSERT = "I"
     DELETE = "d"

@@ -1,9 +1,9 @@
-"""Sessions at a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, and the next. Pure.
+"""Sessions at a source that wait for a slot or a job's session: VACUUM FULL, scale-out, DDL, or a statement. Pure.
 
-DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records are consumed, at most for
-binlog_consume_timeout, and then fail; VACUUM FULL waits under a lock that blocks all DML of the table. DWS,
-"Lock Management" (dws_04_0928): an AccessExclusiveLock waits for ddl_lock_timeout where that is above 0, any other for
-lockwait_timeout. `slotkeeper.core.domain.locks` has the sessions, and the waits at a sink.
+DWS, "Precautions for Binlog Tables": VACUUM FULL and scaling wait until all records are consumed, and fail after
+binlog_consume_timeout. While it waits, VACUUM FULL holds a lock that blocks all DML on the table. DWS,
+"Lock Management" (dws_04_0928): an AccessExclusiveLock waits for ddl_lock_timeout if that is above 0; all other locks
+wait for lockwait_timeout. `slotkeeper.core.domain.locks` defines sessions, and the waits at a sink.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from slotkeeper.core.domain.text import many, safe, typed
 
 VACUUM_FULL, SCALE_OUT, DDL, STATEMENT = "VACUUM FULL", "scale-out", "DDL", "a statement"
 CRITICAL_AFTER = 30.0
-"""Seconds after which a wait at the source is critical: the source's writers wait, too."""
+"""Seconds after which a wait at the source is critical, because the source's writers also wait."""
 _SHORT = 80
 _HALF_A_DAY = 43_200.0
-"""Seconds from which on a time of day needs its date; MySQL waits for a year by default."""
+"""A wait of this many seconds or more is shown with the date on which it fails; MySQL waits for a year by default."""
 _COMMENTS = re.compile(r"/\*.*?(?:\*/|\Z)|--[^\n]*", re.DOTALL)
 _VACUUM = re.compile(r"VACUUM\s*(\(([^)]*)\)|(\w+\s+)*?FULL\b)", re.IGNORECASE)
 _DDL = re.compile(r"(ALTER|DROP|TRUNCATE|CREATE|RENAME|REINDEX|CLUSTER|OPTIMIZE|COMMENT|GRANT|REVOKE)\b", re.IGNORECASE)
 _REDISTRIBUTES = ("gs_redis", "gs_expand")
-"""DWS, "Server Tools": the programs that scale a cluster; they name their sessions so."""
+"""Application names of the programs that scale a cluster (DWS, "Server Tools")."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotBehind:
-    """A slot that has not read everything."""
+    """A slot with unread records."""
 
     slot: str
-    """Its name."""
+    """The name of the slot."""
     job: str = ""
-    """The job that reads it, empty where no configured job does."""
+    """The job that reads the slot; empty: no configured job."""
     shards: tuple[str, ...] = ()
-    """The DNs on which it has not; empty: unknown."""
+    """The DNs with unread records; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +57,42 @@ class SourceWait:
     """A session at a source that waits for a slot or for sessions of jobs."""
 
     waiter: Blocker
-    """The session that waits."""
+    """The waiting session."""
     what: str
-    """What it does: VACUUM FULL, scale-out, DDL, or a statement."""
+    """The kind of its statement: VACUUM FULL, scale-out, DDL, or a statement."""
     table: str
     """The schema.table at the source."""
     since: Moment
-    """Since when its statement runs, or when it was first seen waiting."""
+    """When the statement started, or when the session was first seen waiting."""
     slots: tuple[SlotBehind, ...] = ()
-    """The slots that it waits for."""
+    """The slots that the session waits for."""
     sessions: tuple[Blocker, ...] = ()
-    """The sessions of jobs that it waits for."""
+    """The sessions of jobs that the session waits for."""
     behind: int | None = None
-    """How many sessions wait after it; null: not shown to this login."""
+    """The number of sessions queued after this session; null: not visible to this login."""
     limit: str = ""
-    """The server's time limit after which it fails, empty where unknown."""
+    """The server's time limit after which the statement fails; empty: unknown."""
     fails_at: MomentOrNone = None
-    """When it fails by that limit; null: unknown."""
+    """When the statement fails because of that limit; null: unknown."""
     job: str = ""
-    """The job that reads the table by the login of `sessions`, where the server hides their names."""
+    """The job that reads the table with the login of `sessions`, if the server hides the names of sessions."""
     ends: str = ""
-    """The server's statement that ends a session, {} for its pid; empty: that of PostgreSQL and DWS."""
+    """The server's statement that ends a session, with {} for the pid; empty: the statement of PostgreSQL and DWS."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal as long as one statement waits at one table."""
+        """A key that stays equal while the same statement waits for the same table."""
         return (self.table, self.waiter.pid, self.waiter.node, self.waiter.transaction or self.waiter.query)
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The jobs that it waits for."""
+        """The jobs that the session waits for."""
         named = [one.job for one in self.slots] + [one.job or self.job for one in self.sessions]
         return tuple(dict.fromkeys(filter(None, named)))
 
 
 def kind_of(statement: str | None, application: str | None) -> str:
-    """Classify a statement: VACUUM FULL, scale-out, DDL or a statement.
+    """Classify a statement as VACUUM FULL, scale-out, DDL, or any other statement.
 
     >>> kind_of("VACUUM (FULL, ANALYZE) ods.orders", "gsql"), kind_of("vacuum verbose full a", "")
     ('VACUUM FULL', 'VACUUM FULL')
@@ -109,7 +109,7 @@ def kind_of(statement: str | None, application: str | None) -> str:
 
 
 def bare(statement: str | None) -> str:
-    """Return a statement from its first word on, without comments: a client can put its name before it.
+    """Return a statement without comments and leading blanks: a client can start it with a comment that has its name.
 
     >>> bare("/* ApplicationName=DBeaver */ VACUUM -- all of it"), bare("/* cut off")
     ('VACUUM  ', '')
@@ -118,7 +118,7 @@ def bare(statement: str | None) -> str:
 
 
 def about(statement: str | None, table: str) -> bool:
-    """Whether a VACUUM FULL concerns a table: it names it, or no table at all.
+    """Return whether a VACUUM FULL affects a table: it names the table, or names no table.
 
     >>> about('VACUUM FULL "ods"."orders"', "ods.orders"), about("VACUUM FULL", "ods.orders")
     (True, True)
@@ -135,7 +135,7 @@ def about(statement: str | None, table: str) -> bool:
 
 
 def names(statement: str | None, table: str) -> bool:
-    """Whether a statement names a table, with its schema or without.
+    """Return whether a statement names a table, with or without its schema.
 
     >>> names("ALTER TABLE `ods`.`orders` ADD b int", "ods.orders"), names("ALTER TABLE mart.orders", "orders")
     (True, False)
@@ -148,7 +148,7 @@ def names(statement: str | None, table: str) -> bool:
 
 
 def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[SourceWait, ...]:
-    """Return the current waits, each with the time when it was first seen: two measured ages differ by latency.
+    """Return the current waits, each with the time when it was first seen: measured start times vary with latency.
 
     >>> first = SourceWait(Blocker(7), DDL, "ods.orders", 10.0)
     >>> [one.since for one in lasting([first], [replace(first, since=10.4), replace(first, table="x", since=11.0)])]
@@ -164,7 +164,7 @@ def lasting(before: Iterable[SourceWait], seen: Iterable[SourceWait]) -> tuple[S
 
 
 def cause(wait: SourceWait, now: float | None) -> str:
-    """Describe in one sentence who waits for whom; with the duration unless `now` is None.
+    """Describe in one sentence which session waits for what; with the duration unless `now` is None.
 
     >>> eve = Blocker(4711, "eve", "gsql", "active", 42.0, "VACUUM FULL ods.orders")
     >>> cause(SourceWait(eve, VACUUM_FULL, "ods.orders", 90.0, (SlotBehind("s", "orders"),), behind=3), 100.0)
@@ -177,7 +177,7 @@ def cause(wait: SourceWait, now: float | None) -> str:
 
 
 def waited_for(wait: SourceWait) -> str:
-    """Describe the slots and sessions that it waits for.
+    """Describe the slots and sessions that the session waits for.
 
     >>> waited_for(SourceWait(Blocker(7), DDL, "a.b", 0.0, sessions=(Blocker(9, "etl", "slotkeeper/orders/1.x"),)))
     'pid 9, user etl, job orders (slotkeeper/orders/1.x)'
@@ -195,7 +195,7 @@ def waited_for(wait: SourceWait) -> str:
 
 
 def effect(wait: SourceWait) -> str:
-    """Describe how many sessions wait after it, and when it fails.
+    """Describe how many sessions are queued after the waiting session, and when its statement fails.
 
     >>> effect(SourceWait(Blocker(7), DDL, "a.b", 0.0, behind=0, limit="lockwait_timeout 1200 s", fails_at=1200.0))
     'no session waits after it; fails at 00:20:00Z (lockwait_timeout 1200 s)'
@@ -216,7 +216,7 @@ def effect(wait: SourceWait) -> str:
 
 
 def to_do(wait: SourceWait, paused: Mapping[str, bool] | None = None) -> str:
-    """Return the act that ends the wait; `paused`: by job, whether it is paused, where known.
+    """Return the action that ends the wait; `paused` maps each job of known state to whether the job is paused.
 
     >>> orders = SourceWait(Blocker(7, "eve", "gsql"), VACUUM_FULL, "a.b", 0.0, (SlotBehind("s", "orders"),))
     >>> to_do(orders, {"orders": True})
@@ -254,12 +254,12 @@ def _end(one: Blocker, ends: str, follows: str) -> str:
 
 
 def of_job(waits: Iterable[SourceWait], *names: str) -> tuple[SourceWait, ...]:
-    """Return the waits for the job of these names, or at its tables for a slot that no configured job reads."""
+    """Return the waits for the job with these names, and at its tables for a slot that no configured job reads."""
     return tuple(one for one in waits if not one.jobs or not set(names).isdisjoint(one.jobs))
 
 
 def is_ours(application: str | None) -> bool:
-    """Whether a session has the name of a job's session."""
+    """Return whether an application name is the name of a job's session."""
     return (application or "").startswith(PREFIX)
 
 
@@ -275,11 +275,11 @@ _LEVELS = (
 )
 """The table locks, from the weakest to the strongest."""
 _FIRST = {"AccessShareLock": 7, "RowShareLock": 6, "RowExclusiveLock": 4}
-"""The weakest lock that each excludes, where that is not itself."""
+"""For each lock, the index in `_LEVELS` of the weakest lock that conflicts with it, if that is not the lock itself."""
 
 
 def conflicts(one: str, other: str) -> bool:
-    """Whether two table locks exclude each other; an unrecognized one does. PostgreSQL, "Explicit Locking".
+    """Return whether two table locks conflict; an unrecognized lock always does. PostgreSQL, "Explicit Locking".
 
     >>> conflicts("AccessShareLock", "ExclusiveLock"), conflicts("AccessShareLock", "AccessExclusiveLock")
     (False, True)

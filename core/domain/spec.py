@@ -1,8 +1,8 @@
-"""A job as the engine and the workers get it: small frozen values made by `slotkeeper.core.config`, picklable, no
-secrets; with the names of slots and the ways to start that a configuration may hold.
+"""Job specifications for the engine and the workers, and the rules for slot names and `start` in a configuration.
 
-Option names are the vendor's in snake_case (DWS: "Real-Time Binlog Consumption by Flink", table 1); times are in
-milliseconds and sizes in rows or sync points, as documented there.
+The values are small, frozen and picklable, and hold no secrets; `slotkeeper.core.config` makes them. Options have the
+vendor's names in snake_case (DWS: "Real-Time Binlog Consumption by Flink", table 1); times are in milliseconds and
+sizes in rows or sync points, as documented there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from slotkeeper.core.domain.progress import LaneKey
 from slotkeeper.core.errors import Defect
 
 SLOT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
-"""What we accept as a slot name: an identifier of at most 63 bytes, safe in every statement and file name."""
+"""A valid slot name: an identifier of at most 63 bytes, safe in every statement and file name."""
 
 
 def slot_name(text: str) -> str:
-    """The name itself where it is a valid slot name; raises ValueError with the rule otherwise.
+    """Return the name if it is a valid slot name; otherwise raises ValueError with the rule.
 
     >>> slot_name("orders_rt")
     'orders_rt'
@@ -32,7 +32,7 @@ def slot_name(text: str) -> str:
 
 
 class StartKind(Enum):
-    """What `start` says."""
+    """Kinds of `start` values."""
 
     INITIAL = "initial"
     LATEST = "latest"
@@ -43,7 +43,7 @@ class StartKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """`at` is set for a time, `points` for points: (name of the DN, the place from which on it reads, as typed)."""
+    """A parsed `start`: `at` is set for a time, `points` for points: (name of the DN, its start position as typed)."""
 
     kind: StartKind
     at: datetime | None = None
@@ -51,20 +51,20 @@ class StartAt:
 
     @property
     def partial(self) -> bool:
-        """Whether the target holds only what changed since: it cannot be compared with the source as a whole."""
+        """Whether the target holds only changes since the start: it cannot be compared with the whole source."""
         return self.kind in (StartKind.EARLIEST, StartKind.TIME, StartKind.POINTS)
 
     @property
     def copies(self) -> bool:
-        """Whether the start makes a copy, which is what a snapshot needs."""
+        """Whether the start makes a copy, which a snapshot requires."""
         return self.kind is StartKind.INITIAL
 
 
 NO_COPY = 'set start = "initial" for the snapshot'
-"""What to do where a copy is due and `start` makes none."""
+"""The hint if a copy is required and `start` makes none."""
 
 EVERY_DN = "all"
-"""The name for all DNs where points are given."""
+"""The name for all DNs in a list of points."""
 
 _POINT = re.compile(r"([A-Za-z_][\w$]{0,62})=([0-9][0-9A-Za-z:./_-]{0,63})")
 _RULE = (
@@ -74,7 +74,7 @@ _RULE = (
 
 
 def start_at(text: str) -> StartAt:
-    """What a text says; raises ValueError with the rule.
+    """Parse a `start` value; raises ValueError with the rule.
 
     >>> start_at("latest").kind, start_at("dn_1=10516, dn_2=10517").points
     (<StartKind.LATEST: 'latest'>, (('dn_1', '10516'), ('dn_2', '10517')))
@@ -107,12 +107,13 @@ def _points(text: str) -> tuple[tuple[str, str], ...]:
 
 
 STOP, RESNAPSHOT = "stop", "resnapshot"
-"""What a job does when a source table has other columns: say what to type, or alter the target and copy again."""
+"""Reactions of a job to changed columns of a source table: show the commands to run, or alter the target and copy
+again."""
 ON_SCHEMA_CHANGE = (STOP, RESNAPSHOT)
 
 
 READ_BY = ("sql", "stream")
-"""Ways to a Hologres's changes."""
+"""Ways to read the changes of a Hologres table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,29 +144,30 @@ class BinlogOptions:
     binlog_visibility_lag: int = 0
     read_by: str = "sql"
     enable_compression: bool = False
-    """From `binlog_read_batch_size` on: of a hologres source, with its client's defaults."""
+    """The options from `binlog_read_batch_size` on are for a hologres source, with its client's defaults."""
 
     @property
     def by_stream(self) -> bool:
-        """Whether changes come by the binlog's stream, and not by SQL."""
+        """Whether changes are read from the binlog's stream instead of by SQL."""
         return self.read_by == READ_BY[1]
 
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How a binlog is cut into steps, with the documented defaults (Doris, "Binlog Load"); bytes are of events."""
+    """Limits that divide a binlog into steps, with the documented defaults (Doris, "Binlog Load"); bytes are those of
+    events."""
 
     sync_commit_interval_second: int = 10
     min_sync_commit_size: int = 10_000
     min_bytes_sync_commit: int = 15 << 20
     max_bytes_sync_commit: int = 64 << 20
     stream_read_timeout: int = 30_000
-    """Of this product; in milliseconds."""
+    """An option of Slotkeeper, not of Doris; in milliseconds."""
 
 
 UPSERT_MODES = ("auto", "upsert", "copy_upsert", "copy_merge")
 UPDATE_MODES = ("update", "copy_update", "update_auto")
-"""The documented write modes: those that insert or update, and those that update what is there."""
+"""The documented write modes: modes that insert or update rows, and modes that only update existing rows."""
 CONFLICT_STRATEGIES = ("update", "replace", "ignore")
 ON_BAD_ROW = ("stop", "quarantine")
 
@@ -192,23 +194,23 @@ class SinkOptions:
 
     @property
     def quarantines(self) -> bool:
-        """Whether a row that the target refuses is held while the others go on (ours, not the connector's)."""
+        """Whether a row that the target rejects is quarantined while other rows continue (not a connector option)."""
         return self.on_bad_row == "quarantine"
 
     @property
     def connection_max_use_time(self) -> int:
-        """Seconds after which a worker reopens its connection to the sink, under either name."""
+        """Seconds after which a worker reopens its connection to the sink; the option has two names."""
         return self.connection_max_use_time_threshold or self.connection_max_use_time_seconds
 
     @property
     def updates_only(self) -> bool:
-        """Whether rows are never inserted (connector: the modes named update)."""
+        """Whether rows are never inserted (connector: the update modes)."""
         return self.write_mode in UPDATE_MODES
 
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """The second level of retry: milliseconds; `give_up_after` None means never for causes that pass by themselves."""
+    """The second level of retries, in milliseconds; `give_up_after` None: no limit for transient causes."""
 
     wait_initial: int = 1_000
     wait_max: int = 30_000
@@ -218,9 +220,10 @@ class RetryOptions:
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """How Spark is started: `settings` holds only allow-listed keys.
+    """Options for starting Spark; `settings` holds only allow-listed keys.
 
-    `secret` is a standalone cluster's `spark.authenticate.secret`, `python` the interpreter of its workers ("": ours).
+    `secret` is a standalone cluster's `spark.authenticate.secret`; `python` is the interpreter of its workers
+    ("": the driver's interpreter).
     """
 
     master: str = "local[4]"
@@ -231,16 +234,17 @@ class SparkOptions:
 
 
 CASCADES = ("refuse", "allow")
-"""What becomes of a foreign key whose cascades change the source table without row events."""
+"""How to treat a foreign key whose cascades change the source table without row events."""
 ALLOW = CASCADES[1]
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """One source table to one target table; names are `schema.table` as written in the configuration.
+    """One source table and its target table; names are `schema.table` as written in the configuration.
 
-    `columns` are (source column, target column), none for all by name; `where` is a condition over source columns;
-    `on_schema_change` is one of `slotkeeper.core.domain.spec.ON_SCHEMA_CHANGE`, `cascades` one of `CASCADES`.
+    `columns` are pairs (source column, target column); empty: all columns, matched by name. `where` is a condition
+    over source columns; `on_schema_change` is one of `slotkeeper.core.domain.spec.ON_SCHEMA_CHANGE`, `cascades` one of
+    `CASCADES`.
     """
 
     source_table: str
@@ -255,12 +259,12 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One configured pipeline; `start` is read by `slotkeeper.core.domain.spec`.
+    """One configured pipeline; `slotkeeper.core.domain.spec` parses `start`.
 
     `on_existing` is "refuse", "replace" or "merge".
-    `wait_ms` bounds the wait for transactions that were open when the slot was created; `progress_schema` is where
-    `slotkeeper_progress` and `slotkeeper_chunks` live in the sink; `source_kind` and `sink_kind` are names of the
-    registries. `store` and `store_kind` name the store of the progress rows, where the sink is not a store itself.
+    `wait_ms` limits the wait for transactions that were open when the slot was created; `progress_schema` is the schema
+    of `slotkeeper_progress` and `slotkeeper_chunks` in the sink; `source_kind` and `sink_kind` are names in the
+    registries. `store` and `store_kind` define the store of the progress rows if the sink is not a store itself.
     """
 
     name: str
@@ -285,28 +289,28 @@ class JobSpec:
 
     @property
     def in_two_parts(self) -> bool:
-        """Whether the sink shares no transaction with the progress rows."""
+        """Whether the sink's rows and the progress rows are committed in separate transactions."""
         return self.store is not None
 
     @property
     def store_at(self) -> tuple[Endpoint, str]:
-        """The store of the progress rows and its kind: the sink itself where none is named."""
+        """The store of the progress rows and its kind; the sink itself if no store is configured."""
         return (self.store, self.store_kind) if self.store is not None else (self.sink, self.sink_kind)
 
     @property
     def locked_target(self) -> str:
-        """The channel's target as its lock names it: with its sink where the lock is kept at a store beside it."""
+        """The target's name in its lock; includes the sink's database if a separate store holds the lock."""
         return f"{self.sink.database}.{self.channel.target}" if self.in_two_parts else self.channel.target
 
     @property
     def channel(self) -> ChannelSpec:
-        """The one channel of a job that has one, or that is narrowed to one; raises Defect where there are several."""
+        """The channel of a job that has only one or is narrowed to one; raises Defect if there are several."""
         if len(self.channels) != 1:
             raise Defect(f"job {self.name} has {len(self.channels)} channels where one is meant")
         return self.channels[0]
 
     def of(self, source_table: str) -> JobSpec:
-        """The job narrowed to the channel of a source table; raises Defect where it has none."""
+        """Return the job narrowed to the channel of a source table; raises Defect if it has no such channel."""
         if self.channels[0].source_table == source_table and len(self.channels) == 1:
             return self
         for channel in self.channels:
@@ -315,16 +319,16 @@ class JobSpec:
         raise Defect(f"job {self.name} has no channel from {source_table}")
 
     def lane_key(self, shard: str = "") -> LaneKey:
-        """The key of a lane's progress row; of all lanes of the channel, where no shard is named."""
+        """Return the key of a lane's progress row; without `shard`, the key of all lanes of the channel."""
         return LaneKey(self.source.name, self.channel.source_table, self.slot, shard)
 
     @property
     def narrowed(self) -> tuple[JobSpec, ...]:
-        """The job once per channel, each narrowed to it, in the order of the configuration."""
+        """One job per channel, narrowed to that channel, in the order of the configuration."""
         return tuple(self.of(channel.source_table) for channel in self.channels)
 
     def lane_name(self, source_table: str, shard: str) -> str:
-        """What a lane is called: its DN, after its source table where the job has several channels.
+        """Return a lane's name: its DN, with its source table as a prefix if the job has several channels.
 
         >>> none = Endpoint("none", "localhost", 1, "none", "none")
         >>> job = JobSpec("j", none, none, "s", (ChannelSpec("ods.a", "mart.a"), ChannelSpec("ods.b", "mart.b")))

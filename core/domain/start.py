@@ -1,8 +1,8 @@
 """Decide what a lane does at a start, from its progress row and a status of its DN (design 4.5). Pure.
 
-Each trouble names its safe act; none resumes at the newest point automatically. `node_change` compares the set of DNs.
-It adopts renamed DNs, known by their id, and new DNs that hold a point of the slot: recording began there at that
-point, and all older changes are on the known DNs (tests/model/topology.py).
+Each failure has a safe action; no action resumes at the newest point automatically. `node_change` compares the set of
+DNs. It adopts renamed DNs, identified by their id, and new DNs that hold a point of the slot: recording started there
+at that point, and all older changes are on the previous DNs (tests/model/topology.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from slotkeeper.core.domain.slot import Shard, SlotStatus
 from slotkeeper.core.errors import TroubleName
 
 READINGS = "either the sink was restored to an older copy, or another session moved the slot"
-"""Both causes of a slot that is ahead of its row, where no record of this host decides between them."""
+"""The two possible causes of a slot that is ahead of its row, if no record on this host decides between them."""
 SNAPSHOT = "take a new snapshot"
-"""How the text ends where a new copy is safe; code that knows the job appends the commands."""
+"""The end of a hint if a new copy is safe; code that knows the job appends the commands."""
 SAFE = {
     TroubleName.SLOT_LOST: "Never resume from here, no binlog has the missing changes any more: take a new snapshot",
     TroubleName.SLOT_MOVED: (
@@ -53,11 +53,11 @@ SAFE = {
         " `slotkeeper errors replay JOB --all --reason TEXT`"
     ),
 }
-"""The act that loses nothing more, per name of trouble, in the form of `slotkeeper.core.domain.remedy`."""
+"""The action that loses no further data, per `TroubleName`, in the format of `slotkeeper.core.domain.remedy`."""
 
 
 class StartAction(Enum):
-    """What a start does with one lane."""
+    """Actions of a start for one lane."""
 
     CREATE = "create"
     COPY = "copy"
@@ -67,7 +67,7 @@ class StartAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartDecision:
-    """One lane's decision; `trouble` and `sentence` are set only with REFUSE."""
+    """The decision for one lane; `trouble` and `sentence` are set only with REFUSE."""
 
     action: StartAction
     trouble: TroubleName | None = None
@@ -75,14 +75,14 @@ class StartDecision:
 
     @property
     def safe(self) -> str:
-        """The safe act; "" without a trouble."""
+        """The safe action; "" if `trouble` is None."""
         return SAFE[self.trouble] if self.trouble else ""
 
 
 def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = False) -> StartDecision:
     """Decide for one DN from the sink's progress row and the source's status.
 
-    `others_begun`: a start has registered for other channels of the job, so shared points may be theirs.
+    `others_begun`: a start has registered other channels of the job, so shared points can belong to them.
     """
     if row is None or row.state is LaneState.CREATING:
         return _created(row, status, others_begun)
@@ -102,10 +102,10 @@ def compare(row: ProgressRow | None, status: SlotStatus, others_begun: bool = Fa
 def by_record(
     decision: StartDecision, row: ProgressRow, status: SlotStatus, recorded: Position | None
 ) -> StartDecision:
-    """Return SINK OLDER instead of SLOT MOVED, where the record on this host shows that the job had reached the slot.
+    """Return SINK OLDER instead of SLOT MOVED if the record on this host shows that the job had reached the slot.
 
-    `recorded` is the lane's position in the job's last report on this host, None without one: the sink alone cannot
-    distinguish a moved slot from rows that a backup restored.
+    `recorded` is the lane's position in the job's last report on this host; None: no report. The sink alone cannot
+    distinguish a moved slot from progress rows that were restored from a backup.
     """
     here, there = row.position, status.kept.furthest
     if decision.trouble is not TroubleName.SLOT_MOVED or recorded is None or here is None or there is None:
@@ -120,21 +120,21 @@ def by_record(
 
 
 def is_first(row: ProgressRow) -> bool:
-    """Whether no registration was made or intended under this row: its start has not passed its comparison.
+    """Return whether this row has no registration, made or intended: its start has not passed the comparison.
 
-    A start writes `registered` before its first registration (as what it saw), so that a kill in between
-    leaves a row that knows of it; a reset to snapshot keeps what was registered.
+    A start writes the points that it saw to `registered` before its first registration, so that the row records the
+    attempt even if the process is killed in between. A reset to snapshot keeps `registered`.
     """
     return row.state is LaneState.CREATING and row.registered is None
 
 
 def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
-    """Whether a row in state creating belongs to an earlier mirror: a start without a copy would skip changes.
+    """Return whether a row in state creating belongs to an earlier mirror: a start without a copy would skip changes.
 
-    Its job has applied some (`changes` is never set back), or a reset to snapshot has emptied it: then it has no
-    position but says what was `registered`. A start without a copy that is broken off leaves neither. Before it knows
-    its points, it writes that nothing was ever registered; where the source keeps no positions, it writes nothing, so
-    that there whatever is `registered` without a position was left by a reset.
+    Either its job has applied changes (`changes` is never reset), or a reset to snapshot has emptied the row: it then
+    has no position but still has `registered`. An interrupted start without a copy leaves neither. Before it knows its
+    points, such a start writes a `registered` without points. If the source keeps no positions, it writes nothing; with
+    such a source, a `registered` without a position always comes from a reset.
     """
     if row.changes > 0:
         return True
@@ -145,9 +145,9 @@ def owes_copy(row: ProgressRow, keeps_positions: bool) -> bool:
 def _created(row: ProgressRow | None, status: SlotStatus, others_begun: bool) -> StartDecision:
     """Decide for a lane without a position to resume from: its slot is created, or created again.
 
-    Points that this job cannot have registered are another program's: before the first registration any point,
-    afterwards points ahead of the known and the intended one. Without an intended point (the server chose it, or a
-    reset emptied the row) every point may be this job's.
+    Points that this job cannot have registered belong to another program: before the first registration any point,
+    afterwards points ahead of both the known and the intended point. Without an intended point (the server chose it, or
+    a reset emptied the row) any point can be this job's.
     """
     place, highest, there = status.shard.name, status.kept.furthest, status.kept.shown
     if row is None or row.registered is None:
@@ -184,7 +184,7 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
 
 
 def cause(then: str, now: str) -> str:
-    """Explain a lost slot where the table is no longer that of the rows; else "". Incarnations are texts."""
+    """Return the cause of a lost slot if the table's fingerprint has changed; otherwise ""."""
     return f"; cause: {_what_changed(then, now)}" if then != now else ""
 
 
@@ -203,7 +203,7 @@ def _refuse(trouble: TroubleName, sentence: str) -> StartDecision:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """DNs that a start may adopt; `sentence` describes the change."""
+    """DNs that a start can adopt; `sentence` describes the change."""
 
     renamed: tuple[tuple[ProgressRow, Shard], ...]
     come: tuple[SlotStatus, ...]
@@ -211,7 +211,7 @@ class NodeChange:
 
     @property
     def begins(self) -> Position | None:
-        """The position up to which the old DNs have to be read: the start of the last new DN; None without one."""
+        """The position up to which the old DNs must be read: the latest start of a new DN; None without new DNs."""
         found = [status.kept.furthest for status in self.come]
         return max((place for place in found if place is not None), default=None)
 
@@ -219,9 +219,9 @@ class NodeChange:
 def node_change(
     rows: Iterable[ProgressRow], statuses: Iterable[SlotStatus], nodes: Iterable[Shard], adopts: bool
 ) -> NodeChange | StartDecision | None:
-    """Return None where the DNs are those of the rows; else the DNs to adopt, or TOPOLOGY CHANGED.
+    """Return None if the DNs match the rows; otherwise the DNs to adopt, or TOPOLOGY CHANGED.
 
-    `nodes` are the cluster's DNs; a DN exists where it is one of them or answers. `adopts` is the parameter
+    `nodes` are the cluster's DNs; a DN exists if it is in `nodes` or has a status. `adopts` is the parameter
     need_redistribution.
     """
     rows = list(rows)
@@ -255,7 +255,7 @@ def node_change(
 
 
 def left_unread(change: NodeChange, shards: Iterable[Shard]) -> StartDecision:
-    """Return TOPOLOGY CHANGED where rows passed changes that are not applied yet."""
+    """Return TOPOLOGY CHANGED: `shards` still have unread changes from before the start of the new DNs."""
     names = ", ".join(sorted(shard.name for shard in shards))
     begins = change.begins.shown if change.begins else "them"
     return _refused(change.sentence, f"changes before {begins} are unread on {names}")

@@ -1,8 +1,8 @@
-"""What a target should look like, what one check read of it, and what a later check proves or disproves. Pure.
+"""The recorded state of a target, and its comparison with a later check: whether another session changed it. Pure.
 
-A check passes where the table is the one of the check before, and holds rows of that time. A position is confirmed at
-the source only behind such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads,
-`slotkeeper.core.engine.driver.registration` asks once a second.
+A check passes if the table is the same as in the previous check and still holds rows from that time. A position is
+confirmed at the source only after such a check (ADR 63). `slotkeeper.core.sinks.postgres.check.seen` reads the state;
+`slotkeeper.core.engine.driver.registration` starts a check once per second.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ PARTS = {
     "children": "partitions or child tables",
     "storage": "kind or persistence",
 }
-"""What a shape is made of, in the words of a message."""
+"""The parts of a table's shape, with their names in messages."""
 LEAST_COUNTED, MOST_COUNTED = 1_000, 200_000
-"""A check counts rows up to a limit that grows with what the job applies between two checks."""
+"""Bounds of the row limit of a check, which grows with the number of events applied between two checks."""
 
 
 _OF_A_CHECK = ("older", "parted", "counted")
-"""What is said of a reading beside an earlier one."""
+"""Fields that compare a reading with an earlier record."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSeen:
     """One reading of a target, in one snapshot of its server.
 
-    `home` is the table that keeps the record, `oid` 0 without a target. `files` are the storage files of the
-    whole tree, "" where the server does not tell; `shape` has a hash for each of `PARTS`, `places` one of the mirrored
-    columns' numbers. `rows` were counted, up to a limit; `changes` are the events that the lanes had applied.
-    `snapshot` and `own` say which transactions this reading saw: those before it, and the one that it was made in.
-    `why` is set where a check did not pass: so it stays until a copy ends. `copying` is the way of a copy that
-    has begun: what its chunks write is counted nowhere, so nothing is said of rows; `why` then holds for its undo.
-    `members` are the oids of the whole tree; `parted`: one that the record names left it with rows, or was dropped.
-    `older`: a row that the record asked about saw is still here; `counted`: the server's statistics know of rows.
+    `home` is the oid of the table that stores the record; `oid` is 0 if the target does not exist. `files` is a hash of
+    the storage files of the whole partition tree, "" if the server does not report them; `shape` has a hash for each of
+    `PARTS`, `places` is a hash of the mirrored columns' numbers. `rows` is the number of rows, counted up to a limit;
+    `changes` is the number of events that the lanes had applied. `snapshot` and `own` identify the transactions that
+    this reading saw: those before the snapshot, and its own transaction. `why` is set if a check failed, and remains
+    set until a copy ends. `copying` is the mode of a started copy: no counter includes the rows of its chunks, so rows
+    are not judged; `why` then applies if the copy is undone. `members` are the oids of the whole tree; `parted`: a
+    recorded member left the tree with rows, or was dropped. `older`: a row that the record's snapshot saw still exists;
+    `counted`: the server's statistics report rows.
     """
 
     home: int
@@ -67,13 +68,13 @@ class TargetSeen:
 
     @property
     def text(self) -> str:
-        """As the progress row keeps it: without what is said of an earlier reading."""
+        """The JSON text in the progress row, without the fields that compare two readings."""
         kept = {name: value for name, value in asdict(self).items() if name not in _OF_A_CHECK}
         return json.dumps(kept, separators=(",", ":"))
 
 
 def read(text: str | None) -> TargetSeen | None:
-    """A kept record; None where there is none, or one that a later version wrote."""
+    """Parse a stored record; None if there is none, or if a later version wrote it."""
     try:
         found = TargetSeen(**json.loads(text)) if text else None
         return replace(found, members=tuple(found.members)) if found else None
@@ -82,13 +83,13 @@ def read(text: str | None) -> TargetSeen | None:
 
 
 def newest(records: Iterable[str | None]) -> TargetSeen | None:
-    """The latest of the records that a table's lanes keep."""
+    """Return the latest of the records in the progress rows of a table's lanes."""
     found = [one for one in map(read, records) if one is not None]
     return max(found, key=lambda one: (one.changes, one.snapshot.partition(":")[0].rjust(20)), default=None)
 
 
 def counts_to(applied: int) -> int:
-    """How many rows a check counts, where at most `applied` events came between two checks.
+    """Return the row limit of a check if at most `applied` events were applied between two checks.
 
     >>> counts_to(10), counts_to(5_000), counts_to(10**9)
     (1000, 20000, 200000)
@@ -97,22 +98,22 @@ def counts_to(applied: int) -> int:
 
 
 def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
-    """Name the parts of the shape that differ; "" where none does: a start's check decides whether it matters."""
+    """Name the parts of the shape that differ; "" if none does. A start's check decides whether a difference matters."""
     return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
 
 
 def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
-    """Explain why the target differs from the record, as the end of a sentence; "" where no difference is proven.
+    """Explain how the target differs from the record, as the end of a sentence; "" if no difference is proven.
 
-    An event of the job must explain every recorded row that is missing; an event touches at most one row. A new
-    storage file proves nothing: VACUUM FULL and CLUSTER keep rows and their xmin, TRUNCATE keeps none. Where the job
-    itself can have written every row since, the statistics decide: TRUNCATE empties them (-1), VACUUM FULL counts
-    (PostgreSQL, pg_class.reltuples).
+    Each missing recorded row must be explained by an event of the job; an event changes at most one row. A new storage
+    file proves nothing: VACUUM FULL and CLUSTER preserve rows and their xmin, TRUNCATE preserves none. If the job
+    itself can have written all current rows, the statistics decide: TRUNCATE resets them (-1), VACUUM FULL counts the
+    rows (PostgreSQL, pg_class.reltuples).
     """
     if not seen.oid:
         return "does not exist any more"
     if recorded is None or recorded.home != seen.home:
-        return ""  # an upgrade, or a store that was restored with its target: nothing is recorded of this life of it
+        return ""  # after an upgrade, or if the store was restored with its target: no record applies
     if recorded.why and not recorded.copying:
         return recorded.why
     if recorded.oid != seen.oid:
@@ -125,13 +126,13 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     if recorded.copying:
         emptied = recorded.copying != "shadow" and recorded.files != seen.files and not seen.counted
         return "was emptied (TRUNCATE) while it was copied" if emptied else ""
-    if seen.older or applied < 0:  # rows of progress that went back: SINK OLDER is named by who finds them
+    if seen.older or applied < 0:  # progress rows that went back: other checks report SINK OLDER
         return ""
     again = recorded.files != seen.files
     if recorded.rows > applied:
         if again:
             return "was emptied or written again (TRUNCATE, a restore, a rewrite): none of its earlier rows is left"
-        if seen.rows < min(recorded.rows, LEAST_COUNTED) - applied:  # else another session rewrote each row in place
+        if seen.rows < min(recorded.rows, LEAST_COUNTED) - applied:  # else another session updated every row
             return f"lost its rows: it held {recorded.rows} or more, the job changed {applied} since, and none is left"
     if again and applied and not seen.counted:
         return "was likely emptied (TRUNCATE): its storage is new, and no earlier row is left in it"
@@ -139,25 +140,25 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
 
 
 def begun(earlier: TargetSeen | None, seen: TargetSeen, way: str) -> TargetSeen:
-    """The record of a target that a copy begins with: it keeps what would be wrong if the copy were undone."""
+    """Return the record of a target at the start of a copy; `why` is the problem that remains if the copy is undone."""
     why = changed(replace(earlier, copying=""), seen) if earlier is not None else ""
     return replace(renewed(seen, copying=way), why=why)
 
 
 def trouble(target: str, why: str, hint: str = "") -> Trouble:
-    """TARGET CHANGED for a target, with what is safe to do; `hint` comes first."""
+    """Return TARGET CHANGED for a target, with `hint` and then the safe action as its hint."""
     safe = SAFE[TroubleName.TARGET_CHANGED]
     hint = f"{hint}; or {safe}" if hint else safe
     return Trouble(f"target {target} {why}", hint, where="sink", name=TroubleName.TARGET_CHANGED)
 
 
 def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
-    """A reading as the record for the next one; `own` is the transaction in which it is written."""
+    """Return a reading as the record for the next check; `own` is the transaction that writes it."""
     return replace(seen, own=own, copying=copying, older=False, parted=False, counted=False)
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
-    """The source table as its target has it: the mirrored columns in the order in which they are read, renamed."""
+    """Return the source table as in its target: only the mirrored columns, in reading order, with the target's names."""
     if not channel.columns:
         return identity
     known, names = {column.name: column for column in identity.columns}, dict(channel.columns)

@@ -1,7 +1,7 @@
-"""Texts for people: `safe()` is the one place that makes hostile bytes visible before a terminal, a log or a CSV sees
-them, and masks known secrets before anything is cut.
+"""Text for terminals, logs and CSV files: only `safe()` escapes hostile bytes, and it masks known secrets before it
+truncates.
 
-`typed()` quotes a name for a printed command; `see` and `install` name a page and an extra.
+`typed()` quotes a name for a printed command; `see` and `install` return the commands for a page and an extra.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from slotkeeper.core.redaction import masked, masked_piece
 _VISIBLE = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _MOST_DIGITS = 18
 _MARKS = 3
-"""The most combining marks of one character; more would overlap other lines of a terminal."""
+"""Most combining marks per character; more would overlap other lines of a terminal."""
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-"""Unicode categories that never reach a terminal raw: controls, format marks (bidi, zero width), odd spaces."""
+"""Unicode categories that are always escaped: controls, format characters (bidi, zero width), unusual spaces."""
 
 
 def safe(value: object, limit: int = 500) -> str:
-    """Text with every control, bidi and zero-width character as a visible escape, at most `limit` characters long.
+    """Return text with each control, bidi and zero-width character as a visible escape, at most `limit` characters.
 
     >>> safe("a\\x1b]52;c;x\\x07")
     'a\\\\x1b]52;c;x\\\\x07'
     """
     text = masked(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
-    # the same categories, asked all at once
+    # isprintable() checks the same categories in one call
     if (
         len(text) <= limit
         and text.isprintable()
@@ -40,7 +40,7 @@ def safe(value: object, limit: int = 500) -> str:
 
 
 def piece(part: bytes, limit: int = 500) -> str:
-    """A part that was cut out of what others wrote, as `safe` shows it; no secret that was cut apart is seen in it."""
+    """Return an excerpt of external text as `safe` does; a secret that was cut off at either end is masked, too."""
     return safe(masked_piece(part.decode("utf-8", "backslashreplace")), limit)
 
 
@@ -54,7 +54,7 @@ def many(number: int, one: str, several: str = "") -> str:
 
 
 def few(names: Sequence[str], most: int = 3) -> str:
-    """The first of some names, and how many more there are.
+    """Return the first `most` names, and how many more there are.
 
     >>> few(["a", "b"]), few(["a", "b", "c", "d"])
     ('a, b', 'a, b, c and 1 more')
@@ -64,9 +64,9 @@ def few(names: Sequence[str], most: int = 3) -> str:
 
 
 def whole(text: object) -> int | None:
-    """The whole number of ASCII digits that a text is, of at most 18 digits; None for any other text.
+    """Parse a whole number of at most 18 ASCII digits; None for any other text.
 
-    `str.isdigit` does not decide it: `int` raises for a superscript two, and for more than 4,300 digits.
+    `str.isdigit` is not enough: `int` raises for a superscript two, and for more than 4,300 digits.
 
     >>> whole("86400"), whole("²"), whole("9" * 5000), whole("")
     (86400, None, None, None)
@@ -76,7 +76,7 @@ def whole(text: object) -> int | None:
 
 
 def typed(*names: str) -> str:
-    """Names as a shell takes them back, one word each; a printed command may be pasted with any name in it.
+    """Quote names for a shell, one word each, so that a printed command can be pasted with any name in it.
 
     >>> print(typed("ods.orders", "s"), typed("ods.Order Lines"), typed("o';$(x)"))
     ods.orders s 'ods.Order Lines' 'o'"'"';$(x)'
@@ -85,7 +85,7 @@ def typed(*names: str) -> str:
 
 
 def _counted(text: str) -> Iterator[tuple[str, int]]:
-    """Each character, and the how-many-th combining mark in a row it is."""
+    """Yield each character with its index in a run of combining marks; 0 for other characters."""
     row = 0
     for character in text:
         row = row + 1 if character > "\u02ff" and unicodedata.category(character) in ("Mn", "Me") else 0
@@ -106,7 +106,7 @@ def _escaped(character: str) -> str:
 
 
 def see(page: str, title: str = "") -> str:
-    """The command that opens a page, in backquotes; at the section of that title where one is given.
+    """Return the command that opens a page, in backquotes; with `title`, at that section.
 
     >>> see("mysql"), see("runbook", "Slot lost: the slot expired")
     ('`slotkeeper docs mysql`', '`slotkeeper docs runbook#slot-lost-the-slot-expired`')
@@ -115,7 +115,7 @@ def see(page: str, title: str = "") -> str:
 
 
 def anchor(title: str) -> str:
-    """The anchor of a heading, as GitHub makes it.
+    """Return the anchor of a heading, as GitHub generates it.
 
     >>> anchor("`status` says: a job's driver")
     'status-says-a-jobs-driver'
@@ -124,7 +124,7 @@ def anchor(title: str) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra of the distribution, in backquotes.
+    """Return the command that installs an extra of the distribution, in backquotes.
 
     >>> install("demo")
     '`pip install "slotkeeper[demo]"`'

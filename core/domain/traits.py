@@ -1,7 +1,7 @@
-"""What kinds of sources and sinks are, as constants, and what follows for a pair: encoding and delivery. Pure.
+"""Traits of each kind of source and sink, as constants, and the encoding and delivery of a pair. Pure.
 
-Traits are never found out by trying, because asking may make a slot. `docs/adr/0022-what-each-server-answers.md` has
-the sources' by server, `docs/delivery.md` says why of the delivery.
+Traits are never determined by queries, because a query can create a slot. `docs/adr/0022-what-each-server-answers.md`
+lists the sources' traits by server; `docs/delivery.md` explains the delivery.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from slotkeeper.core.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class SourceTraits:
-    """`keeps_positions`: the server keeps what is confirmed, and holds its binlog back for it.
+    """Traits of a kind of source. `keeps_positions`: the server stores confirmed positions and retains binlog for them.
 
-    `slot_unasked`: nothing has to be made before a job can read, so nothing is made or dropped. `one_stream`: one
-    stream carries the tables of all channels; where positions are kept, it is acknowledged as one, by the least
-    position of them all (`slotkeeper.core.domain.position`). `apart`: places of one shard say nothing of another's,
-    so that none is the least of all. `by_age`: records go once they are older than their TTL, read or not, so no slot
-    expires.
+    `slot_unasked`: a job can read without a slot being created first, so nothing is created or dropped. `one_stream`:
+    one stream carries the tables of all channels; if positions are kept, the whole stream is acknowledged at the least
+    position of all channels (`slotkeeper.core.domain.position`). `apart`: positions of different shards cannot be
+    compared, so there is no least position. `by_age`: records are deleted once they are older than their TTL, read or
+    not, so no slot expires.
 
-    The fields decide the configuration of such a source's jobs. `earliest`: its binlog is recorded also without a
-    reader, so a job can start at its oldest record. `several_by`: a slot covers one table; the kind by which one job
-    reads several of such a server, empty where this one does. `adopts_shards`: a job can continue with another set of
-    shards. `paced`: steps end at bytes, seconds and rows, by `[jobs.X.sync]`. `silent_cascades`: a foreign key can
-    change rows without records in its binlog. `server_keys` and `binlog_keys` name its keys of `[sources.X]` and
-    `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.keys_source.SETS`).
+    The other fields decide the configuration of such a source's jobs. `earliest`: the binlog is recorded even without
+    a reader, so a job can start at its oldest record. `several_by`: if a slot covers one table, the kind of source with
+    which one job can read several tables of such a server; empty if this kind can. `adopts_shards`: a job can continue
+    with another set of shards. `paced`: `[jobs.X.sync]` limits steps by bytes, seconds and rows. `silent_cascades`: a
+    foreign key can change rows without binlog records. `server_keys` and `binlog_keys` name its keys in `[sources.X]`
+    and `[jobs.X.binlog]` (`slotkeeper.core.config.keys.SERVERS`, `slotkeeper.core.config.keys_source.SETS`).
     """
 
     keeps_positions: bool
@@ -45,16 +45,16 @@ class SourceTraits:
     server_keys: str = "server"
     binlog_keys: str = "dws"
     speaks: str = "PostgreSQL"
-    """Whose protocol its port answers with."""
+    """The protocol of the server's port."""
 
     @property
     def shares_position(self) -> bool:
-        """Whether the server keeps one position for all channels of a job: `Kept.shared` of what it keeps."""
+        """Whether the server keeps one position for all channels of a job, marked by `Kept.shared`."""
         return self.keeps_positions and self.one_stream
 
 
 class Encoding(Enum):
-    """The encodings, the fastest first; the text is what messages say."""
+    """The encodings, fastest first; messages show the values."""
 
     COPY_TEXT = "COPY text"
     """PostgreSQL's text format, passed through a pipe that Slotkeeper does not parse."""
@@ -63,9 +63,9 @@ class Encoding(Enum):
 
 
 def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> Encoding:
-    """In which encoding a batch reaches the sink: the best that both have, else the sink's best, converted on the way.
+    """Return the encoding of a batch at the sink: the best common encoding, else the sink's best, after a conversion.
 
-    `pair` names the two; raises Refused by what they have where one of them has nothing.
+    `pair` names source and sink for the message; raises Refused if either has no encoding.
 
     >>> chosen((Encoding.COPY_TEXT, Encoding.ROWS), (Encoding.ROWS,), "a to b").value
     'rows'
@@ -82,14 +82,14 @@ def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> E
 
 @dataclass(frozen=True, slots=True)
 class SinkTraits:
-    """What a kind of sink can do: a constant of it, which `slotkeeper.core.sinks.registry` gives by its name.
+    """Traits of a kind of sink, a constant that `slotkeeper.core.sinks.registry` returns by the name of the kind.
 
     `one_transaction`: rows and their progress are committed together. `repeats_change_nothing`: rows are written whole
-    and by key, so that a range that is applied again leaves the same rows. `keeps_prepared`: what is prepared unseen
-    gets a token, and a commit of it that is repeated changes nothing. `is_store`: it keeps progress rows, in one
-    transaction with what it writes; `stores_for_others`: those of sinks that keep none, too. `tries_rows`: it can tell
-    which rows it refuses before anything is planned, so that a sink without a store can quarantine. `server_keys` names
-    its keys of `[sinks.X]` (`slotkeeper.core.config.keys.SERVERS`).
+    and by key, so that applying a range again leaves the same rows. `keeps_prepared`: data that is prepared but not yet
+    visible gets a token, and committing the token again changes nothing. `is_store`: the sink stores progress rows, in
+    one transaction with its writes; `stores_for_others`: also for sinks that store none. `tries_rows`: the sink can
+    report which rows it rejects before anything is planned, so that a sink without a store can quarantine rows.
+    `server_keys` names its keys in `[sinks.X]` (`slotkeeper.core.config.keys.SERVERS`).
     """
 
     one_transaction: bool
@@ -114,7 +114,7 @@ class Delivery(Enum):
 
 
 def delivery(sink: SinkTraits) -> Delivery:
-    """How often a change takes effect at such a sink.
+    """Return how often a change takes effect at such a sink.
 
     >>> delivery(SinkTraits(True, True)).name, delivery(SinkTraits(False, True)).name
     ('EXACTLY_ONCE', 'EQUAL_IN_THE_END')
@@ -131,14 +131,14 @@ def delivery(sink: SinkTraits) -> Delivery:
 
 
 def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
-    """Raise Refused where a slot is one position for several channels of a job: no verb is about one table of it."""
+    """Raise Refused if a slot is one position for several channels of a job: it cannot be moved for one table."""
     if channels > 1 and traits.shares_position:
         what = f"the slot is one position for all {channels} channels of job {job}: it cannot be moved for one of them"
         raise Refused(what, "a job for each channel has a slot of its own", where="source")
 
 
 def limits(job: JobSpec) -> Iterator[str]:
-    """What the job's options leave out of "the target is the source", each in half a sentence."""
+    """Yield a phrase for each option of the job that makes the target differ from the source."""
     options = job.sink_options
     if not job.binlog.binlog:
         yield "binlog = false: one copy, no changes"
@@ -161,5 +161,5 @@ def limits(job: JobSpec) -> Iterator[str]:
 
 
 def promise(sink: SinkTraits, job: JobSpec) -> str:
-    """The guarantee as text, followed by what weakens it."""
+    """Return the delivery guarantee as text, followed by the options that weaken it."""
     return "; but ".join([delivery(sink).value, *filter(None, ["; ".join(limits(job))])])

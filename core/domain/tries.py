@@ -1,4 +1,4 @@
-"""The failures since the last success, and the tries that a person asks for before their time. Pure."""
+"""Failures since the last success, and retries that a user requests before they are due. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotkeeper.core.domain.text import many
 class History:
     """Failures since the last success, counted by `after`; a success resets to `NO_HISTORY`.
 
-    `elapsed` is the seconds since the first of them, on a monotonic clock: the caller's to set before it asks.
+    `elapsed` is the seconds since the first failure, on a monotonic clock; the caller sets it before each use.
     """
 
     failures: int = 0
@@ -27,12 +27,12 @@ class History:
 
 
 NO_HISTORY = History()
-"""What a success leaves behind."""
+"""The history after a success."""
 
 
 @dataclass(frozen=True, slots=True)
 class TryAsked:
-    """`number` grows with every one that is asked for; `table` is the source table that it is of, "" for all."""
+    """A requested retry: `number` increases with every request; `table` is its source table, "" for all."""
 
     number: int
     table: str = ""
@@ -40,10 +40,10 @@ class TryAsked:
 
 @dataclass(frozen=True, slots=True)
 class TryAnswer:
-    """What was done for one source table, or for the whole job with "".
+    """The outcome of a request for one source table, or for the whole job with "".
 
-    `tried` are lanes, or a start or a copy, whose next try was due later and is made at once; `polled` are lanes whose
-    source is asked at once whether something came; `busy` are lanes under way; `refused` says by lane why it waits on.
+    `tried` are lanes, or a start or a copy, whose next retry was due later and is made at once; `polled` are lanes
+    whose source is polled at once; `busy` are running lanes; `refused` maps a lane to the reason why it still waits.
     """
 
     table: str = ""
@@ -54,25 +54,25 @@ class TryAnswer:
 
     @property
     def done(self) -> bool:
-        """Whether anything came of it."""
+        """Whether the request caused a retry or a poll."""
         return bool(self.tried or self.polled)
 
 
 class Tries(Protocol):
-    """What is asked for of one job, and where it is answered."""
+    """The retry requests of one job, and the store of their answers."""
 
     def last(self) -> int:
-        """The number of the last one that was asked for; 0 without any."""
+        """Return the number of the last request; 0 without requests."""
 
     def since(self, number: int) -> Sequence[TryAsked]:
-        """Those after that number; cheap, it is asked in every turn."""
+        """Return the requests after that number; cheap, because every loop iteration calls it."""
 
     def answer(self, number: int, answers: Iterable[TryAnswer]) -> None:
-        """What was done about it."""
+        """Record the outcome of a request."""
 
 
 class Requests:
-    """The requests since this was created, each once; None where none can be made."""
+    """The requests made since this object was created, each once; `tries` None: requests are not possible."""
 
     def __init__(self, tries: Tries | None = None) -> None:
         self._tries = tries
@@ -84,19 +84,19 @@ class Requests:
         return self._tries is not None
 
     def new(self) -> Sequence[TryAsked]:
-        """Those that were not returned before, the oldest first."""
+        """Return the requests that were not returned before, oldest first."""
         found = self._tries.since(self._seen) if self._tries is not None else ()
         self._seen = max((one.number for one in found), default=self._seen)
         return found
 
     def answer(self, asked: TryAsked, answers: Iterable[TryAnswer]) -> None:
-        """What was done about one."""
+        """Record the outcome of one request."""
         if self._tries is not None:
             self._tries.answer(asked.number, answers)
 
 
 def in_words(answers: Iterable[TryAnswer]) -> str:
-    """What came of it, in one line.
+    """Describe the outcome of a request in one line.
 
     >>> in_words([TryAnswer("ods.a", ("dn_1",), ("dn_2", "dn_3"), (), {"dn_4": "its login was refused"})])
     'tried now: dn_1; polled now: 2 lanes; dn_4: its login was refused'

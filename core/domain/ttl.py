@@ -1,4 +1,4 @@
-"""How long a server retains what a slot has not read: by the slot's TTL, or by the age of binlog files. Pure.
+"""How long a server retains the unread changes of a slot: by the slot's TTL, or by the age of binlog files. Pure.
 
 An unknown time is None, never 0; an unknown name is "".
 """
@@ -17,7 +17,7 @@ from slotkeeper.core.domain.text import whole
 DEFAULT_SECONDS = 86_400
 """The documented default of `binlog_ttl`."""
 LONGEST = 100 * 366 * 86_400
-"""The most seconds of a server's setting: a date ends with the year 9999."""
+"""Most seconds of a server's setting: dates end with the year 9999."""
 
 WARN_BELOW, CRITICAL_BELOW = 0.5, 0.2
 
@@ -25,7 +25,7 @@ _OPTION = re.compile(r"(?:^|[,{\s])(\w+)\s*=\s*'?([^,}'\s]+)")
 
 
 class Severity(Enum):
-    """How near a slot is to being cleared, by the part of its TTL that is left."""
+    """How close a slot is to expiry, by the part of its TTL that is left."""
 
     FINE = "fine"
     WARN = "warn"
@@ -33,7 +33,7 @@ class Severity(Enum):
 
 
 class Behind(Enum):
-    """Which of a slot's two points is the older one."""
+    """Which of a slot's two points is older."""
 
     LIVE = "live"
     DURABLE = "durable"
@@ -41,15 +41,15 @@ class Behind(Enum):
 
     @property
     def words(self) -> str:
-        """In words."""
+        """The text for messages."""
         return "both points" if self is Behind.BOTH else f"its {self.value} point"
 
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """A table's `binlog_ttl`; `seconds` None where the option cannot be read, `default` where the table names none.
+    """A table's `binlog_ttl`; `seconds` is None if the option cannot be parsed, `default`: the table does not set it.
 
-    `by_record`: a table with binlog timestamps, where each record is deleted once it is older than this.
+    `by_record`: the table has binlog timestamps, so each record is deleted once it is older than the TTL.
     """
 
     seconds: int | None
@@ -59,7 +59,7 @@ class Ttl:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """When an unconfirmed slot expires, and the time left in seconds; 0 is due now."""
+    """When an unconfirmed slot expires, and the time left in seconds; 0: it expires now."""
 
     expires_at: datetime
     seconds: int
@@ -67,7 +67,7 @@ class TimeLeft:
 
 
 def ttl_of(options: str) -> Ttl:
-    """The TTL that a table's storage options say.
+    """Return the TTL in a table's storage options.
 
     >>> ttl_of("orientation=column,enable_binlog=on,binlog_ttl=600")
     Ttl(seconds=600, default=False, by_record=False)
@@ -82,7 +82,7 @@ def ttl_of(options: str) -> Ttl:
 
 
 def seconds_of(text: object) -> int | None:
-    """Parse a server's setting as seconds, at most a century; None where it is not a whole number.
+    """Parse a server's setting as seconds, at most a century; None if it is not a whole number.
 
     >>> seconds_of("600"), seconds_of("9" * 18) == LONGEST, seconds_of("-1")
     (600, True, None)
@@ -92,7 +92,7 @@ def seconds_of(text: object) -> int | None:
 
 
 def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft | None:
-    """What is left of the TTL since a registration; None where either is unknown."""
+    """Return the time left of the TTL since a registration; None if either is unknown."""
     if registered_at is None or ttl.seconds is None:
         return None
     expires_at = registered_at + timedelta(seconds=ttl.seconds)
@@ -101,7 +101,7 @@ def left_of(registered_at: datetime | None, ttl: Ttl, now: datetime) -> TimeLeft
 
 
 def severity_of(seconds: float, ttl: int) -> Severity:
-    """The word for what is left.
+    """Return the severity for the seconds left of a TTL.
 
     >>> [severity_of(left, 100).value for left in (50, 49, 20, 19)]
     ['fine', 'warn', 'warn', 'critical']
@@ -111,9 +111,9 @@ def severity_of(seconds: float, ttl: int) -> Severity:
 
 
 def behind_of(live: Position | None, durable: Position | None) -> Behind | None:
-    """Which point is further back; None where one of them is unknown.
+    """Return which point is older; None if one of them is unknown.
 
-    Of a server that keeps one place for a slot, both are the same.
+    With a server that keeps one position per slot, both points are the same.
     """
     if live is None or durable is None:
         return None
@@ -121,7 +121,7 @@ def behind_of(live: Position | None, durable: Position | None) -> Behind | None:
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people, in its two largest units.
+    """Format a duration in its two largest units.
 
     >>> [in_words(n) for n in (5, 90, 7_200, 86_399, 200_000)]
     ['5s', '1m30s', '2h00m', '23h59m', '2d07h']
@@ -138,11 +138,11 @@ def in_words(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What a server's files are, as of `now` by its clock, for a slot at one position.
+    """A server's binlog files at `now` on the server's clock, for a slot at one position.
 
-    `seconds`: the age at which a file can be purged, 0 where none is; `setting` names it. `oldest` is the oldest file
-    that is there, `needed` the one that the position is in, `closed_at` when its last event was written. `written`:
-    the server still writes to it. `gtids` are those that are done at the position.
+    `seconds`: the age at which a file can be purged, 0: no limit; `setting`: the name of that setting. `oldest`: the
+    oldest existing file; `needed`: the file that contains the position; `closed_at`: when its last event was written.
+    `written`: the server still writes to the needed file. `gtids`: the GTIDs executed at the position.
     """
 
     seconds: int | None
@@ -157,26 +157,26 @@ class Purge:
 
     @property
     def from_at(self) -> datetime | None:
-        """From when on the server can purge the file that is needed; None where it does not, or that is unknown."""
+        """When the server can first purge the needed file; None: never, or unknown."""
         if self.closed_at is None or not self.seconds:
             return None
         return self.closed_at + timedelta(seconds=self.seconds)
 
     @property
     def left(self) -> int | None:
-        """Seconds until then, at least 0."""
+        """Seconds until `from_at`, at least 0; None if `from_at` is None."""
         return None if self.from_at is None else max(0, int((self.from_at - self.now).total_seconds()))
 
     @property
     def severity(self) -> Severity:
-        """How near the file that is needed is to its end."""
+        """How close the needed file is to being purged."""
         if not self.there:
             return Severity.CRITICAL
         return Severity.FINE if self.left is None or not self.seconds else severity_of(self.left, self.seconds)
 
     @property
     def age_text(self) -> str:
-        """After how long the server purges files.
+        """The age after which the server purges files, as a sentence.
 
         >>> Purge(864_000, "binlog_expire_logs_seconds", "b.000001", datetime(2026, 11, 26)).age_text
         'binlogs are purged after 240 h (binlog_expire_logs_seconds)'
@@ -189,7 +189,7 @@ class Purge:
 
     @property
     def file_text(self) -> str:
-        """What becomes of the file that is needed; "" where that is unknown."""
+        """The state of the needed file, as a sentence; "" if the file is unknown."""
         if not self.needed:
             return ""
         what = f"the oldest binlog that the job needs is {self.needed}"
@@ -204,7 +204,7 @@ class Purge:
         return f"{what}: it can be purged from {self.from_at:%Y-%m-%d %H:%M:%S} UTC on (in {in_words(self.left)})"
 
     def lines(self) -> Iterator[str]:
-        """All of it, a sentence each."""
+        """Yield the retention, the needed file and the GTIDs, one sentence each."""
         yield self.age_text
         if self.file_text:
             yield self.file_text
@@ -212,12 +212,12 @@ class Purge:
             yield f"GTIDs of the position: {self.gtids}"
 
     def counted_to(self, now: datetime) -> Purge:
-        """The same some time later by the server's clock."""
+        """Return the same state at a later time of the server's clock."""
         return replace(self, now=now)
 
 
 def hours(seconds: int) -> str:
-    """Format a duration in hours, as settings of days are; in minutes or seconds where it is not a whole hour.
+    """Format a duration in hours, even if it is days; in minutes or seconds if it is not a whole number of hours.
 
     >>> hours(2_592_000), hours(5_400), hours(90)
     ('720 h', '90 min', '90 s')

@@ -1,8 +1,9 @@
-"""A column's type: what a server calls it, and what it is to a reader of values. Pure.
+"""Column types: the server's name of a type, and how its values are parsed. Pure.
 
-A server's text is never part of a statement: it is parsed, and one place writes it. `format_type` of PostgreSQL, DWS
-and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type outside
-pg_catalog comes with its schema. Which `FieldType` a type is, a dialect says (`slotkeeper.core.ports.kinds`).
+A server's text is never part of a statement: it is parsed, and only this module writes it. `format_type` of PostgreSQL,
+DWS and Hologres writes a name, sizes in parentheses, and `[]` (PostgreSQL, "System Information Functions"); a type
+outside pg_catalog has its schema as a prefix. A dialect defines the `FieldType` of a type
+(`slotkeeper.core.ports.kinds`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _OPTION = rf"(?:subtype_opclass|collation|multirange_type_name) = {IDENTIFIER}\.
 _OPTIONS = re.compile(rf"{_OPTION}(?:, {_OPTION})*")
 _ATTRIBUTE = re.compile(rf"({IDENTIFIER}) (.*)", re.DOTALL)
 _LONGEST = 1_000
-"""Characters: two names of 63 bytes, and sizes."""
+"""Most characters of a type: two names of 63 bytes, and sizes."""
 _OWN = frozenset(
     re.findall(
         r"\S+",
@@ -49,8 +50,8 @@ _OWN = frozenset(
         """,
     )
 )
-"""Names that a statement may have as they are; another name of the server's own is looked up in pg_catalog, so that no
-word of the grammar (serial) is meant by it."""
+"""Built-in type names that a statement can contain unchanged. Other built-in names are qualified with pg_catalog, so
+that the server does not read them as keywords (serial)."""
 _CURE = "give the column another type at the source"
 
 
@@ -58,7 +59,7 @@ _CURE = "give the column another type at the source"
 class TypeName:
     """A type: `name` and `schema` as SQL identifiers, the schema empty for the server's own types.
 
-    `sizes` are its modifiers, `zone` what follows those of a time, `dimensions` counts its `[]`.
+    `sizes` are its modifiers, `zone` is the time zone clause after them, `dimensions` is the number of `[]`.
     """
 
     name: str
@@ -69,7 +70,7 @@ class TypeName:
 
     @property
     def text(self) -> str:
-        """The type as the server writes it: types are compared by this.
+        """The type as the server writes it; types are compared by this text.
 
         >>> parsed("numeric(12,2)[]").text, parsed('kinds."A b"').text
         ('numeric(12,2)[]', 'kinds."A b"')
@@ -78,7 +79,7 @@ class TypeName:
 
     @property
     def sql(self) -> str:
-        """The type in a statement.
+        """The type as SQL for a statement.
 
         >>> parsed("timestamp(3) with time zone").sql, parsed("kinds.mood[]").sql, parsed("serial").sql
         ('timestamp(3) with time zone', 'kinds.mood[]', 'pg_catalog."serial"')
@@ -93,7 +94,7 @@ class TypeName:
 
 
 def parsed(text: str, of: str = "") -> TypeName:
-    """The type that a server writes so; Refused where it is none. `of` says whose it is, for the message."""
+    """Parse a type as a server writes it; raises Refused if it is not a type. `of` names its owner in the message."""
     found = _parsed(text)
     if found is None:
         raise _refused("type", text, of)
@@ -101,7 +102,7 @@ def parsed(text: str, of: str = "") -> TypeName:
 
 
 def sql(text: str) -> str:
-    """Return a type's text for a statement; Refused where it is not a type.
+    """Return a type's text for a statement; raises Refused if it is not a type.
 
     >>> sql("character varying(20)")
     'character varying(20)'
@@ -120,21 +121,21 @@ def _parsed(text: str) -> TypeName | None:
 
 
 def qualified(text: str, of: str = "") -> str:
-    """A name with its schema, as SQL; Refused where the text is anything else."""
+    """Return a name with its schema, as SQL; raises Refused for any other text."""
     if len(text) > _LONGEST or not _QUALIFIED.fullmatch(text):
         raise _refused("name", text, of)
     return text
 
 
 def range_options(text: str, of: str = "") -> str:
-    """What a range type was made with beside its subtype, as SQL; Refused where the text is anything else."""
+    """Return the options of a range type except its subtype, as SQL; raises Refused for any other text."""
     if len(text) > _LONGEST or not _OPTIONS.fullmatch(text):
         raise _refused("range option", text, of)
     return text
 
 
 def attribute(text: str, of: str = "") -> tuple[str, TypeName]:
-    """The name, as SQL, and the type of a composite's attribute; Refused where the text is anything else.
+    """Return the name, as SQL, and the type of a composite's attribute; raises Refused for any other text.
 
     >>> attribute('"A b" kinds.price[]')[0], attribute("m text")[1].text
     ('"A b"', 'text')
@@ -151,7 +152,7 @@ def _refused(what: str, text: str, of: str) -> Refused:
 
 
 class FieldKind(Enum):
-    """How a value is parsed; TEXT is every type without its own kind, as the server writes it."""
+    """How a value is parsed; TEXT, the text as the server writes it, is for all types without their own kind."""
 
     BOOLEAN = "boolean"
     SHORT = "short"
@@ -169,7 +170,7 @@ class FieldKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """A kind; `precision` and `scale` are a decimal's digits, in all and behind the point."""
+    """The kind of a column's values; `precision` and `scale` are a decimal's total and fractional digits."""
 
     kind: FieldKind
     precision: int = 0
@@ -177,9 +178,9 @@ class FieldType:
 
     @property
     def ranged(self) -> bool:
-        """Whether all systems order its values alike, so that a range may be cut at the source.
+        """Whether all systems order its values alike, so that the source can select a range.
 
-        Texts are ordered by a collation, floats have a NaN that each system puts elsewhere.
+        Texts are ordered by a collation, and systems place a float's NaN differently.
         """
         return self.kind in _RANGED
 
@@ -192,7 +193,7 @@ TEXT = FieldType(FieldKind.TEXT)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column as it is read."""
+    """A column to read."""
 
     name: str
     type: FieldType
@@ -200,9 +201,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a column has to be: one of `values` for the sign "=", else beyond the one value that is there.
+    """A condition on a column: equal to one of `values` for the sign "=", otherwise compared with the only value.
 
-    Values are the source's text forms. A NULL meets no condition.
+    Values are texts in the source's format. NULL meets no condition.
     """
 
     column: str

@@ -1,8 +1,8 @@
-"""Judges a running lane: its status, and what a write of its progress row that missed the fence means. Pure.
+"""Checks of a running lane: its status, and the meaning of a progress row update that missed the fence. Pure.
 
-Design 4.1 and 4.2. Lanes turn by compare-and-swap: to copying from creating, to catching up from copying, and to
-running from catching up once the lane's own row has passed the point noted for it; without a copy from creating,
-without a stream from copying.
+Design 4.1 and 4.2. Lanes change state by compare-and-swap: from creating to copying, from copying to catching up, and
+from catching up to running once the lane's own row has passed the point noted for it. A lane without a copy turns to
+running from creating, a lane without a stream from copying.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from slotkeeper.core.errors import Busy, Defect, SlotkeeperError, Superseded, Tr
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a status may show: what was registered last, and more while an answer is outstanding."""
+    """The points that a status can show: the last registered points, and others while a registration is unanswered."""
 
     kept: frozenset[Kept]
     fingerprint: str
 
     def widened(self, to: Kept) -> Expected:
-        """While it is not known how much of a registration of `to` has landed."""
+        """Return the points that are possible while it is unknown how much of a registration of `to` took effect."""
         return replace(self, kept=self.kept.union(*(one.on_the_way(to) for one in self.kept)))
 
     @property
     def shown(self) -> str:
-        """In words."""
+        """The points as text."""
         return " or ".join(sorted(one.shown for one in self.kept))
 
 
 def exactly(registered: Kept, fingerprint: str) -> Expected:
-    """What statuses must show after a registration whose answer came."""
+    """Return the points that a status must show after an answered registration."""
     return Expected(frozenset({registered}), fingerprint)
 
 
 def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
-    """The trouble that a status shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
+    """Return the failure that a status shows, or None; SLOT LOST outranks SCHEMA CHANGED, which becomes its cause."""
     place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
     if there.missing:
@@ -49,7 +49,7 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or created again")
-    # other channels' lanes may have moved it: on, and `ahead_of_row` says how far at most
+    # other channels' lanes can have moved the slot forward; `ahead_of_row` checks how far it can be
     moved_on = there.shared and not all(there.behind(one) for one in expected.kept)
     if there not in expected.kept and not moved_on:
         sentence = f"{place}: the slot holds {there.shown}, the job registered {expected.shown}: another program uses"
@@ -59,10 +59,11 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
 
 
 def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
-    """Return SINK OLDER where the slot is beyond the progress row while a job runs, or None.
+    """Return SINK OLDER if the slot is ahead of the progress row while a job runs, else None.
 
-    The slot follows the row, so this means that the sink fell back to an older copy of itself: what lies between may
-    be purged, and an empty read would look like nothing to do (model: loss after 17 moves without this rule).
+    The slot follows the row, so this means that the sink fell back to an older copy of itself. The changes in between
+    may be purged, and an empty read would look as if there were no changes (model: loss after 17 moves without this
+    rule).
     """
     reached = status.kept.furthest
     if reached is None or reached <= row:
@@ -72,7 +73,7 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
 
 
 def purged(status: SlotStatus, row: Position) -> Trouble | None:
-    """Return SLOT LOST where the binlog begins after a lane's position; else None, also where unknown."""
+    """Return SLOT LOST if the binlog begins after a lane's position; else None, also if its start is unknown."""
     if status.oldest is None or not status.oldest > row:
         return None
     sentence = f"{status.shard.name}: the job's position is {row.text}, the binlog begins at {status.oldest.shown}"
@@ -80,33 +81,33 @@ def purged(status: SlotStatus, row: Position) -> Trouble | None:
 
 
 def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
-    """SLOT LOST for DNs that are there and answer no row for our slot: a server that does not create it when asked.
+    """Return SLOT LOST for existing DNs that return no row for the job's slot, if queries do not create the slot.
 
-    `then` and `now` are the table's fingerprints: a difference is the cause.
+    `then` and `now` are the table's fingerprints; if they differ, that is the cause.
     """
     names = ", ".join(shard.name for shard in sorted(shards))
     return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more{cause(then, now)}")
 
 
 def trouble(name: TroubleName, sentence: str) -> Trouble:
-    """The error for a name of trouble, with what is safe to do as its hint."""
+    """Return the error for a `TroubleName`, with the safe action as its hint."""
     return Trouble(sentence, SAFE[name], name=name)
 
 
 def stands_free(row: ProgressRow | None, epoch: int, after: Position | None) -> bool:
-    """Whether a row is as a step's swap asks for: this epoch and position, the copy ended, nothing decided."""
+    """Return whether a row matches a step's compare-and-swap: this epoch and position, copy ended, no decided range."""
     if row is None or row.epoch != epoch or row.decided is not None:
         return False
     return row.position is not None and row.position == after and row.state in STREAMING
 
 
 def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = None) -> Position | SlotkeeperError:
-    """Why the fenced UPDATE hit no row: the position to go on from, or the error to end with.
+    """Explain why the fenced UPDATE matched no row: the position to continue from, or the error to end with.
 
-    `after` is None for a lane that is only beginning.
+    `after` is None for a lane that is just starting.
 
-    Positions are compared as positions: their texts do not sort. The row is read after the swap: where plans may be
-    withdrawn, and a blocking one may have ended by then, so callers with such a sink check `stands_free` first.
+    Positions are compared by value, because their texts do not sort. The row is read after the swap. If the sink can
+    withdraw plans, a blocking plan can have ended by then, so callers with such a sink check `stands_free` first.
     """
     if row is None:
         return trouble(TroubleName.PROGRESS_LOST, "the progress row no longer exists at the sink")
@@ -131,7 +132,7 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """All `lanes` lanes of a slot, each in a state of `came_from`, go to `to` under the epoch, or none does."""
+    """A state change of all `lanes` lanes of a slot from states in `came_from` to `to` under the epoch; all or none."""
 
     epoch: int
     lanes: int
@@ -140,7 +141,7 @@ class Turn:
 
 
 def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
-    """Why a turn did not hit every lane, from the rows as they are."""
+    """Return the error for a turn that did not update every lane, from the current rows."""
     newest = max((row.epoch for row in rows), default=0)
     if newest > turn.epoch:
         return Superseded(f"epoch {newest} has taken over from this job's {turn.epoch}", "this run of the job ends")
@@ -160,7 +161,7 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
 
 
 def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
-    """The rows that a turn to running must not take: they have not passed the place that was noted for them."""
+    """Return the rows that block a turn to running: they have not passed the position that was noted for them."""
     if turn.to is not LaneState.RUNNING:
         return []
     return [
@@ -173,9 +174,9 @@ def not_passed(rows: Sequence[ProgressRow], turn: Turn) -> list[ProgressRow]:
 
 
 def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperError:
-    """Why a copy whose chunks are all done to our knowledge has not ended, from the chunks as the sink has them.
+    """Return the error for a copy that has not ended although the job has copied all chunks, from the sink's chunks.
 
-    `planned` is what was recorded with the plan; None where the rows do not agree on it.
+    `planned` is the number of chunks recorded with the plan; None if the rows do not agree on it.
     """
     said = "the number of planned chunks is unknown" if planned is None else f"{planned} were planned"
     sentence = f"the sink holds {done} done of {there} chunks, and {said}: it lacks rows that were copied"

@@ -1,9 +1,9 @@
-"""Limits of calls that block in C: at one, or at Ctrl-C, the socket of a call is shut down, and the call fails.
+"""Limits of calls that block in C: at a limit, or at Ctrl-C, the call's socket is shut down, and the call fails.
 
-psycopg2 waits in libpq, which begins its poll again after a signal, so that neither a handler of Python's nor an
-exception gets through. Only the socket reaches such a call: `shutdown` on a copy of its descriptor, never `close`,
-which would free the number under libpq for another file. One thread of the process waits for the next deadline and for
-signals, in one `poll`, and asks the kernel how much of an answer has come, which libpq would hold whole.
+psycopg2 waits in libpq, which restarts its poll after a signal, so neither a Python signal handler nor an exception can
+end the call. Only its socket can: `shutdown` on a copy of the descriptor, never `close`, which would free the number
+for another file while libpq still uses it. One thread per process waits for the next deadline and for signals, in one
+`poll`, and asks the kernel how many bytes of an answer have arrived, because libpq holds the whole answer in memory.
 Decision: docs/adr/0024-nothing-that-hangs.md.
 """
 
@@ -26,23 +26,23 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 GRACE_SECONDS = 2.0
-"""Seconds after the server's own limit at which the client ends a call: the server's error says more."""
+"""Seconds after the server's own limit at which the client ends a call: the server's error is more specific."""
 COUNT_SECONDS = 0.1
 """Seconds between two readings of the kernel's byte counts; a call can exceed its limit by one interval."""
 
 CHECK_SECONDS = 0.25
-"""Seconds between two checks of a call without a socket; most end before."""
+"""Seconds between two checks of a call without a socket; most calls end earlier."""
 
 LATE_SECONDS = 60.0
 """Seconds for which an abandoned call is checked."""
 
 _STALE = 64
 _RECEIVED = 128
-"""Where `tcpi_bytes_received` is in Linux's struct tcp_info (since 4.1): 8 bytes, 24 words of 4, 3 words of 8."""
+"""Offset of `tcpi_bytes_received` in Linux's struct tcp_info (since 4.1): 8 bytes, 24 words of 4, 3 words of 8."""
 
 
 class Cut(Enum):
-    """Why the socket of a call was shut."""
+    """Reasons for shutting down the socket of a call."""
 
     LATE = "its time limit was reached"
     MUCH = "its size limit was exceeded"
@@ -51,31 +51,31 @@ class Cut(Enum):
 
 
 class Call:
-    """A running call; `cut`: why its socket was shut, if it was."""
+    """A running call; `cut`: the reason if its socket was shut down."""
 
     __slots__ = ("at", "cut", "descriptor", "limit", "most_bytes", "moved", "moved_before", "over")
 
     def __init__(self, descriptor: int, at: float | None, most_bytes: int | None) -> None:
-        self.descriptor = os.dup(descriptor)  # libpq closes its own where a line breaks, and the number is used again
+        self.descriptor = os.dup(descriptor)  # libpq closes its own if a connection breaks; the number is reused
         self.at = at
         came = None if most_bytes is None else received(self.descriptor)
         self.limit = None if came is None or most_bytes is None else came + most_bytes
-        """Bytes since the connection was opened."""
+        """The limit, in bytes since the connection was opened."""
         self.most_bytes = most_bytes or 0
         self.moved = False
-        """A caller sets it after it passed on a part: the limit starts over from the next count."""
+        """Set by a caller that passed on a part of the answer: the limit restarts at the next count."""
         self.moved_before = False
-        """Whether `moved` was set before that count."""
+        """Whether a count has found `moved` set."""
         self.cut: Cut | None = None
         self.over = False
 
     def shut(self, why: Cut) -> None:
-        """Shut the socket down; only while the call is not over."""
+        """Shut the socket down; allowed only until `end`."""
         self.cut = self.cut or why
         shut(self.descriptor)
 
     def end(self) -> None:
-        """Let its copy of the descriptor go; a second time does nothing."""
+        """Close the copy of the descriptor; safe to call twice."""
         if not self.over:
             self.over = True
             os.close(self.descriptor)
@@ -84,13 +84,13 @@ class Call:
     def too_much(self) -> bool:
         came = received(self.descriptor) or 0
         if self.moved:
-            self.moved_before = True  # first: a thread that asks may come between the two
+            self.moved_before = True  # first: another thread can read both between the two assignments
             self.moved, self.limit = False, came + self.most_bytes
         return self.limit is not None and came > self.limit
 
 
 class Watchdog:
-    """The limits of this process's calls and the thread that keeps them, started with the first call."""
+    """The limits of this process's calls, and the thread that enforces them, started with the first call."""
 
     def __init__(self) -> None:
         self._begin_anew()
@@ -106,23 +106,23 @@ class Watchdog:
         self._reading = self._writing = -1
 
     def forked(self) -> None:
-        """Start over in a child of a fork: it has no threads, and pipe and descriptors belong to the parent.
+        """Reset in a forked child: it has no threads, and the pipe and the descriptors belong to the parent.
 
-        The child must not shut the parent's calls, and its signals are not the parent's.
+        The child must not shut down the parent's calls, and its signals must not reach the parent.
         """
         calls, pipe = self._calls, (self._reading, self._writing)
         self._begin_anew()
         for call in calls:
             call.end()
         if pipe[1] >= 0:
-            heard_by = signal.set_wakeup_fd(-1)  # the thread that forked is its process's main thread now
+            heard_by = signal.set_wakeup_fd(-1)  # the forking thread is now the child's main thread
             if heard_by not in (-1, pipe[1]):
                 signal.set_wakeup_fd(heard_by)
             for one in pipe:
                 os.close(one)
 
     def wakeup(self) -> int:
-        """The descriptor for `signal.set_wakeup_fd`; starts the thread."""
+        """Return the descriptor for `signal.set_wakeup_fd`; starts the thread."""
         with self._lock:
             self._start()
             return self._writing
@@ -149,7 +149,7 @@ class Watchdog:
         return call
 
     def end(self, call: Call) -> None:
-        """Finish the call: its socket is not shut any more."""
+        """Finish the call: its socket is no longer shut down."""
         with self._lock:
             self._calls.discard(call)
             call.end()
@@ -170,20 +170,20 @@ class Watchdog:
         os.set_blocking(self._writing, False)
         try:
             thread.start()
-        except RuntimeError:  # no thread to be had: the next call asks again
+        except RuntimeError:  # the thread could not be started: the next call tries again
             os.close(self._reading)
             os.close(self._writing)
             self._reading = self._writing = -1
             raise
 
     def _run(self) -> None:
-        waiting = select.poll()  # not `select`, which takes no descriptor from 1,024 on
+        waiting = select.poll()  # not `select`, which rejects descriptors of 1,024 and above
         waiting.register(self._reading, select.POLLIN)
         while True:
             seconds = self._shut_due()
             woken = waiting.poll(None if seconds is None else seconds * 1000)
             heard = os.read(self._reading, 4096) if woken else b""
-            # a program that uses the signal otherwise, as a job's driver does, ends its calls itself
+            # a program with its own handler, such as a job's driver, ends its calls itself
             if signal.SIGINT in heard and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
                 self.shut_all(Cut.INTERRUPTED)
 
@@ -217,7 +217,7 @@ os.register_at_fork(after_in_child=_watchdog.forked)
 def limited(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
     """Limit the block's calls on this socket to a number of seconds, or bytes of answers; they then raise an error.
 
-    None: no limit, they end at Ctrl-C only. `cut` of the call has the reason. A call that is answered in the same
+    None: no limit; the calls end only at Ctrl-C. `cut` of the call has the reason. A call that is answered at the same
     moment counts as answered. Bytes are counted on Linux and for TCP only.
     """
     call = _watchdog.begin(descriptor, seconds, most_bytes)
@@ -233,9 +233,9 @@ def limited(descriptor: int, seconds: float | None, most_bytes: int | None = Non
 
 
 def shut(descriptor: int) -> None:
-    """Shut a socket down and leave the descriptor open: a thread that waits there gets its end.
+    """Shut a socket down and leave its descriptor open: a thread that waits for the socket wakes up.
 
-    Nothing where there is none: libpq's is -1 once it has found its line broken.
+    Does nothing for a negative descriptor: libpq's is -1 once it has found its connection broken.
     """
     if descriptor >= 0:
         with suppress(OSError), lent(descriptor) as line:
@@ -247,7 +247,7 @@ def received(descriptor: int) -> int | None:
     try:
         with lent(descriptor) as line:
             answer = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED + 8)
-    except (AttributeError, OSError):  # another system; no TCP
+    except (AttributeError, OSError):  # another operating system, or not TCP
         return None
     return struct.unpack_from("=Q", answer, _RECEIVED)[0] if len(answer) == _RECEIVED + 8 else None
 
@@ -267,9 +267,9 @@ _in_main: list[Call] = []
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """At Ctrl-C: raise KeyboardInterrupt, but in a call only note it, because psycopg2 prints and swallows it there.
+    """Raise KeyboardInterrupt at Ctrl-C; in a call only record it, because psycopg2 prints and swallows it there.
 
-    The watchdog cuts the call, and its caller raises.
+    The watchdog shuts the call's socket down, and the caller of the call raises.
     """
     if not _in_main:
         signal.default_int_handler(number, frame)
@@ -279,9 +279,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupts_heard() -> Iterator[None]:
-    """Let Ctrl-C end calls that block in C within a command's block, so that Python's handler runs.
+    """Within the block, let Ctrl-C end calls that block in C, so that Python's handler runs.
 
-    Only in the main thread; another wakeup descriptor or handler takes precedence.
+    Has an effect only in the main thread; another wakeup descriptor or handler takes precedence.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -299,18 +299,18 @@ def interrupts_heard() -> Iterator[None]:
 
 
 def cut_off() -> None:
-    """Cut off whatever this process waits for now, in any thread: calls fail as at Ctrl-C, logins as where late."""
+    """End all current waits of this process, in any thread: calls fail as at Ctrl-C, logins as after their timeout."""
     _watchdog.shut_all(Cut.GIVEN_UP)
     for aside in list(_asides):
         aside.ended.set()
 
 
 class Late(Exception):
-    """A call in a thread of its own did not end in time."""
+    """A call in its own thread did not end in time."""
 
 
 class _Aside(threading.Thread, Generic[T]):
-    """A call whose result a thread waits for, or has abandoned."""
+    """A call in its own thread; the calling thread waits for its result, or has abandoned it."""
 
     def __init__(self, call: Callable[[], T], unwanted: Callable[[T], None]) -> None:
         super().__init__(name="slotkeeper-login", daemon=True)
@@ -336,7 +336,7 @@ class _Aside(threading.Thread, Generic[T]):
         self.ended.set()
 
     def leave(self) -> None:
-        """Abandon the call: a late result goes to `unwanted`."""
+        """Abandon the call: a late result is passed to `unwanted`."""
         with self._lock:
             self._left = True
             come = list(self.result)
@@ -351,10 +351,10 @@ _asides: set[_Aside[Any]] = set()
 def in_time(
     call: Callable[[], T], seconds: float, unwanted: Callable[[T], None], checked: Callable[[bool], None] | None = None
 ) -> T:
-    """What a call gives that has no socket yet to shut: it runs in a thread, which is left behind where it is late.
+    """Return the result of a call that has no socket to shut down yet: it runs in a thread, abandoned if it is late.
 
-    `checked` is called again and again until the call has ended, with whether it was left behind.
-    Raises what it raises, and `Late`. Waiting here ends at Ctrl-C; a result that comes later goes to `unwanted`.
+    `checked` is called repeatedly until the call has ended; its argument is whether the call was abandoned.
+    Raises the call's error, or `Late`. The wait ends at Ctrl-C; a later result is passed to `unwanted`.
     """
     aside = _Aside(call, unwanted)
     _asides.add(aside)
@@ -379,9 +379,9 @@ def in_time(
 
 
 def _end_late(aside: _Aside[Any], checked: Callable[[bool], None]) -> None:
-    """Shut the call until it has ended: a server can send forever, and a host can have more addresses.
+    """Shut down the call's sockets until it has ended: a server can send without end, a host can have more addresses.
 
-    A call without a socket after a minute (a name lookup, a certificate's file that is a FIFO) is left alone.
+    A call without a socket after a minute (a name lookup, a certificate file that is a FIFO) is left alone.
     """
     end = time.monotonic() + LATE_SECONDS
     while aside.is_alive() and time.monotonic() < end:

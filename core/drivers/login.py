@@ -1,22 +1,22 @@
-"""Logins: libpq's parameters, what libpq does while one is under way, and refusals that must not lock an account.
+"""Logins: libpq's parameters, libpq's behavior during a login, and rejections that must not lock an account.
 
-Every parameter is given, so that neither the environment nor a home's files fill any in: libpq, "Environment
-Variables", "The Connection Service File", "The Password File" and "SSL Support" name what it reads where a parameter is
-not given; "Parameter Key Words" what each does. An empty value counts as given.
+Every parameter is set, so that libpq takes none from the environment or from files in the home directory: libpq,
+"Environment Variables", "The Connection Service File", "The Password File" and "SSL Support" list what it reads if a
+parameter is not set; "Parameter Key Words" explains each parameter. An empty value counts as set.
 
-libpq gives out neither its socket nor its notices before a login is over. Its socket is found by a mark: a value of
-TCP_USER_TIMEOUT that no other socket of the process has (libpq sets it before it connects; tcp(7)). Notices go to the
-C library's `stderr` raw, whatever bytes a server put there (`defaultNoticeProcessor` in libpq's fe-connect.c), until
-psycopg2 takes them (`_conn_sync_connect` in psycopg/connection_int.c).
+libpq provides neither its socket nor its notices before a login has ended. Its socket is found by a marker: a value of
+TCP_USER_TIMEOUT that no other socket of the process has (libpq sets it before it connects; tcp(7)). libpq writes
+notices to the C library's `stderr` with all bytes that the server sent (`defaultNoticeProcessor` in fe-connect.c),
+until psycopg2 handles them (`_conn_sync_connect` in psycopg/connection_int.c).
 
-A refused password is first compared with what its reference says by then: another one is tried at once. The same one is
-tried twice, then hours apart. DWS, "Setting Account Security Policies": an account is locked after
-`failed_login_attempts` wrong passwords in a row (default 10), for a day. A driver opens many sessions, and each would
-be one more.
+After a rejection the password's reference is read again: a changed password is tried at once. The same password is
+tried twice, then hours apart. DWS, "Setting Account Security Policies": an account is locked for a day after
+`failed_login_attempts` consecutive wrong passwords (default 10). A driver opens many sessions, and each would be
+another attempt.
 
-A host or port of another server is a common slip, so `speaks` asks whose protocol a port answers with. Sources:
+The host or port of another server is a common mistake, so `speaks` detects the protocol of a port. Sources:
 PostgreSQL, "Message Flow: SSL Session Encryption" (an SSLRequest is answered by one byte, S or N); MySQL, "Connection
-Phase: Protocol::HandshakeV10" (the server speaks first: a packet numbered 0, whose first byte is 10); Spark, "Spark
+Phase: Protocol::HandshakeV10" (the server sends first: a packet numbered 0, whose first byte is 10); Spark, "Spark
 Standalone Mode: REST API" (the status of a submission is a JSON object with the server's version).
 """
 
@@ -42,33 +42,33 @@ from slotkeeper.core.drivers.deadline import lent, received, shut
 from slotkeeper.core.errors import ConfigError
 
 LOGIN_BYTES = 16 * 1024 * 1024
-"""Most bytes of a server's answers to a login; a normal one has a few KB."""
+"""Most bytes of a server's answers to a login; a normal login has a few KB."""
 _FIRST_MARK = 1_000_000_000
-"""Milliseconds that no configuration uses: it marks a socket whose login is unfinished."""
+"""A timeout in milliseconds that no configuration uses: it marks the socket of an unfinished login."""
 _MARKS = 1_000_000
 _numbers = itertools.count()
 _OPTION: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 
 
 class LoginLine:
-    """The line of one login over TCP on Linux, from before it is opened; elsewhere nothing is found or cut."""
+    """The TCP connection of one login, from before it is opened; on Linux only, elsewhere nothing is found or shut."""
 
     def __init__(self) -> None:
         self.mark = _FIRST_MARK + next(_numbers) % _MARKS
         """The login's `tcp_user_timeout`."""
 
     def check(self, late: bool) -> None:
-        """Shut the connection if no caller waits for it, or if more bytes arrived than a login has."""
+        """Shut the connection down if no caller waits for it, or if it has received more than `LOGIN_BYTES`."""
         with suppress(OSError):
             for number in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
-                # not by a copy of the descriptor: closing one of a file would free SQLite's locks (fcntl(2))
+                # do not copy the descriptor: closing a file's copy would release SQLite's locks (fcntl(2))
                 if self._is_ours(number) and (late or (received(number) or 0) > LOGIN_BYTES):
                     shut(number)
 
     def over(self, descriptor: int, timeout_ms: int) -> None:
-        """Finish the login: set the socket's final timeout, which also removes the mark."""
+        """Finish the login: set the socket's final timeout, which also removes the marker."""
         if _OPTION is not None:
-            with suppress(OSError), lent(descriptor) as line:  # a socket in a folder has none
+            with suppress(OSError), lent(descriptor) as line:  # a Unix-domain socket has no such option
                 line.setsockopt(socket.IPPROTO_TCP, _OPTION, timeout_ms)
 
     def _is_ours(self, descriptor: int) -> bool:
@@ -80,9 +80,9 @@ class LoginLine:
 
 
 class _Silence:
-    """The C library's `stderr` leads nowhere while any login is under way; Python's own writes go to descriptor 2.
+    """Discards what the C library writes to `stderr` during logins; Python itself writes to descriptor 2.
 
-    `stderr` may be assigned in glibc ("Standard Streams" in its manual); in other C libraries it is left alone.
+    glibc allows assignments to `stderr` ("Standard Streams" in its manual); in other C libraries it is left alone.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Silence:
         self._logins = 0
 
     def forked(self) -> None:
-        """A child of a fork has none of its parent's logins."""
+        """Reset in a forked child: it has none of its parent's logins."""
         self._begin_anew()
         if self._kept is not None:
             _c_stderr().value = self._kept
@@ -142,14 +142,14 @@ silenced = _silence.kept
 
 TRIES = 2
 AGAIN_SECONDS = 6 * 3600.0
-"""Seconds between attempts after the first two: four a day, fewer than ten before the server forgets them."""
+"""Seconds between attempts after the first two: four per day, fewer than ten before the server resets its count."""
 
 RECENT_SECONDS = 10.0
 RECENT_AT_ONCE = 6
 """Most parallel logins after a success: fewer than ten, in case the password changes."""
 
 MOST = 256
-"""Most passwords remembered, as hashes: short-lived tokens would accumulate."""
+"""Most passwords remembered, as hashes; without a limit short-lived tokens would accumulate."""
 
 _Key = tuple[str, int, str, str]
 T = TypeVar("T")
@@ -157,7 +157,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Found:
-    """A login's record: consecutive rejections, the last one's time and text, and the last success."""
+    """A login's record: its consecutive rejections, the last rejection's time and text, and the last success."""
 
     count: int = 0
     at: float = 0.0
@@ -176,10 +176,10 @@ class Refusals:
 
     @contextmanager
     def turn(self, endpoint: Endpoint, password: str, seconds: float) -> Iterator[str]:
-        """Wait for a turn to log in, held for the block; yields the last rejection if no attempt is due.
+        """Wait for a turn to log in, held for the block; yields the last rejection's text if no attempt is due.
 
-        Sessions that log in together would all be rejected before one rejection counts. A wait lasts at most `seconds`,
-        the limit of any login: a server that was silent for so long has rejected nothing.
+        Without turns, parallel logins would all be rejected before one rejection counts. A wait lasts at most
+        `seconds`, the limit of any login: a server that was silent for that time has rejected nothing.
         """
         with self._ended:
             found = self._found_of(endpoint, password)
@@ -194,7 +194,7 @@ class Refusals:
                 self._ended.notify_all()
 
     def refused(self, endpoint: Endpoint, password: str, text: str) -> None:
-        """Count a failed login whose password can be the cause; any failure ends parallel logins."""
+        """Count a failed login if the password can be the cause; any failure ends parallel logins."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.taken_at = None
@@ -202,19 +202,19 @@ class Refusals:
                 found.count, found.at, found.text = found.count + 1, self._now(), text
 
     def taken(self, endpoint: Endpoint, password: str) -> None:
-        """Note a login that succeeded: the server counts from 0 again, and so does this."""
+        """Record a successful login: the server's count of failures restarts at 0, and so does this one."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.count, found.text, found.taken_at = 0, "", self._now()
 
     def forget(self, endpoint: Endpoint, password: str, but: int = 0) -> None:
-        """Forget rejections of this password except `but`: the server may not have had it yet."""
+        """Forget all but `but` rejections of this password: the server may not have known the password yet."""
         with self._ended:
             found = self._found_of(endpoint, password)
             found.count = min(found.count, but)
 
     def _found_of(self, endpoint: Endpoint, password: str) -> _Found:
-        """What is known of a password, which counts as the newest from here on; the oldest are forgotten."""
+        """Return the record of a password as the newest; the oldest records are dropped."""
         digest = hashlib.sha256(password.encode()).hexdigest()
         key = endpoint.host, endpoint.port, endpoint.user, digest
         found = self._found[key] = self._found.pop(key) if key in self._found else _Found()
@@ -235,8 +235,9 @@ class Refusals:
 def by_newest(endpoint: Endpoint, password: Secret | str, known: Refusals, attempt: Callable[[str], T]) -> T:
     """Log in by `attempt` with the secret's current value; after a rejection, once more with a changed password.
 
-    That is what the reference says by then, or else the one that was accepted last: a reference may be ahead of its
-    server. Where the older one is accepted, the refused one was early, and its refusals are forgotten.
+    The changed password is the reference's new value, or else the last accepted password: a reference can be changed
+    before its server. If the last accepted password works, the rejected one came too early, and its rejections are
+    forgotten.
     """
     secret = secret_of(password)
     plain = secret.now()
@@ -300,9 +301,10 @@ _SINCE = {"sslnegotiation": (170_000, "postgres")}
 def parameters(
     endpoint: Endpoint, password: str, application_name: str, seconds: int, options: str, libpq: int
 ) -> dict[str, Any]:
-    """The parameters of one login; `seconds` limit it, `options` are of the session, `libpq` is its version number.
+    """Return the parameters of one login; `seconds`: its limit, `options`: the session's, `libpq`: its version number.
 
-    Takes out of this process's environment what no parameter overrides. Raises ConfigError for too old a libpq.
+    Removes variables that no parameter overrides from this process's environment. Raises ConfigError if libpq is too
+    old.
     """
     if libpq < OLDEST_LIBPQ:
         what = f"psycopg2 uses libpq {libpq // 10_000}, which cannot enforce encryption of passwords"
@@ -337,7 +339,7 @@ def parameters(
 
 _SSL_REQUEST = bytes((0, 0, 0, 8, 0x04, 0xD2, 0x16, 0x2F))
 _SECONDS = 1.0
-"""Seconds for each of: the connection, a greeting, an answer."""
+"""Time limit in seconds of each of: the connection, a greeting, an answer."""
 _MOST = 64
 _REST_SECONDS = 5.0
 _REST_BYTES = 4_096
@@ -345,7 +347,7 @@ _REST_STATUS = b"GET /v1/submissions/status/none HTTP/1.0\r\n\r\n"
 
 
 def speaks(host: str, port: int) -> str:
-    """Return "MySQL" or "PostgreSQL", or "" where it is neither for certain. No login and no password is sent."""
+    """Return the protocol of a port, "MySQL" or "PostgreSQL"; "" if it is uncertain. Sends no login and no password."""
     with suppress(OSError), socket.create_connection((host, port), _SECONDS) as line:
         greeted = _read(line, 5)
         if greeted[3:5] == b"\x00\x0a":
@@ -357,7 +359,7 @@ def speaks(host: str, port: int) -> str:
 
 
 def takes_submissions(host: str, port: int) -> bool:
-    """Whether a Spark master's REST server answers there: it takes submissions of any client, without a secret."""
+    """Return whether a Spark master's REST server answers: it accepts submissions of any client, without a secret."""
     with suppress(OSError), socket.create_connection((host, port), _SECONDS) as line:
         line.sendall(_REST_STATUS)
         return b"serverSparkVersion" in _read(line, _REST_BYTES, _REST_SECONDS)

@@ -1,14 +1,14 @@
-"""Sessions of MySQL and MariaDB, and the stream of a replica, each login and call under a deadline.
+"""MySQL and MariaDB sessions, and a replica's stream; each login and call has a deadline.
 
-pymysql sends statements; the packets of a replication stream are read here, because it has no command for them. A call
-that is late has its socket shut by `deadline`, as those of `pg` have.
+pymysql sends statements; this module reads the packets of a replication stream, because pymysql has no command for
+them. `deadline` shuts down the socket of a late call, as for `pg`.
 Decision: docs/adr/0040-reading-a-mysql-binlog.md.
 
-A hostile server can ask a login for a password in clear, or a file. pymysql sends the password to any server that asks:
-in clear (`mysql_clear_password`, `dialog`), by the hash of before 4.1, or encrypted for a key that the server has just
-named (`sha256_password`, `caching_sha2_password`). Each of them gives it away to any host that answers on an open line;
-MySQL's own client refuses them there ("Client-Side Cleartext Pluggable Authentication", "Caching SHA-2 Pluggable
-Authentication": --get-server-public-key is off by default).
+A hostile server can request a clear-text password, or a file, from a login. pymysql sends the password to any server
+that requests it: in clear text (`mysql_clear_password`, `dialog`), as a hash of the format before 4.1, or encrypted
+with a key that the server has just sent (`sha256_password`, `caching_sha2_password`). Without TLS, each of these
+reveals the password to any host that answers; MySQL's own client then rejects them ("Client-Side Cleartext Pluggable
+Authentication", "Caching SHA-2 Pluggable Authentication": --get-server-public-key is off by default).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TooMuch(pymysql.err.OperationalError):
 
 
 class GuardedConnection(_Connection):
-    """A connection that gives no server its password without TLS."""
+    """A connection that does not reveal its password to a server without TLS."""
 
     _secure: bool
 
@@ -71,7 +71,7 @@ class GuardedConnection(_Connection):
 
     @property
     def server_public_key(self) -> None:
-        """None is known beforehand: one that a server names, which is asked for without TLS only, is anybody's."""
+        """Always None: pymysql requests a key from the server only without TLS, and such a key is not trustworthy."""
         return None
 
     @server_public_key.setter
@@ -88,11 +88,13 @@ def logged_in(
     conv: dict[Any, Any] | None = None,
     database: str = "",
 ) -> Any:
-    """A connection of pymysql, in time: utf8mb4, autocommit; `name` is shown as `program_name` of
-    performance_schema.session_connect_attrs. Its types are pymysql's, which has none for sockets and packets.
+    """Log in within `seconds`; return a pymysql connection with utf8mb4 and autocommit.
 
-    Raises DriverError; NoAnswer where the server does not answer, TooMuch where a login has no end; AccessRefused for a
-    file of TLS that is none. A password that was refused twice is not tried again for hours (`login.Refusals`): MySQL,
+    `name` is shown as `program_name` in performance_schema.session_connect_attrs. The result has no static type,
+    because pymysql has no types for sockets and packets.
+
+    Raises DriverError; NoAnswer if the server does not answer, TooMuch if a login does not end; AccessRefused for an
+    invalid TLS file. A password that was rejected twice is not tried again for hours (`login.Refusals`): MySQL,
     CREATE USER: FAILED_LOGIN_ATTEMPTS, and MariaDB, max_password_errors, lock an account.
     """
 
@@ -141,9 +143,9 @@ def _open(raw: GuardedConnection, endpoint: Endpoint, seconds: float) -> None:
 
 @contextmanager
 def answered(descriptor: int, seconds: float | None, most_bytes: int | None = None) -> Iterator[Call]:
-    """Calls on this line are under a limit; whatever they raise comes out as a DriverError.
+    """Limit the block's calls on this connection; any exception of theirs is raised as a DriverError.
 
-    What is none of the protocol ends in any exception of pymysql's parser: the server's words are not repeated.
+    Data that violates the protocol can raise any exception in pymysql's parser; the server's text is not repeated.
     """
     with limited(descriptor, seconds, most_bytes) as call:
         try:
@@ -179,7 +181,7 @@ def ended(raw: Any) -> None:
 
 
 def unreadable(error: Exception) -> DriverError:
-    """The driver's error for what it could not read, or for a line that broke."""
+    """Return the DriverError for an unreadable answer, or for a broken connection."""
     if isinstance(error, OSError):
         return pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"connection lost: {type(error).__name__}")
     if _FILE in str(error):
@@ -196,7 +198,7 @@ def _unconnected(
         host=endpoint.host,
         port=endpoint.port,
         user=endpoint.user,
-        password=password.encode(),  # a text would be sent as latin1
+        password=password.encode(),  # pymysql would send a str as latin1
         database=database or None,
         charset="utf8mb4",
         autocommit=True,
@@ -218,11 +220,11 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
 
 
 NET_SECONDS = 3600
-"""Seconds that a server keeps a connection of a busy client (MySQL, "Server System Variables": net_write_timeout is
-60 s by default). The job's own limits end a sink that takes longer."""
+"""Seconds for which a server holds the connection of a busy client (MySQL, "Server System Variables": net_write_timeout
+is 60 s by default). The job's own limits end a sink that takes longer."""
 ROWS_AT_ONCE = 1000
 LOT_BYTES = 8 << 20
-"""Bytes of rows passed on at once from a large answer; one row can have more."""
+"""Bytes of rows passed on at once from a large answer; a single row can be larger."""
 ANSWER_BYTES = 256 << 20
 """Most bytes of an answer in memory (ADR 24)."""
 ROW_BYTES = 1 << 30
@@ -233,13 +235,13 @@ PIECE_BYTES = 256 * 1024
 """Most bytes that a stream reads from its socket at once."""
 _MAX_PACKET = 0xFFFFFF
 NON_BLOCKING = 0x01
-"""Flag of a dump: it ends at the binlog's end."""
+"""The flag of a dump that ends at the binlog's end."""
 _THROUGH_GTID = 0x04
 _HEADER = struct.Struct("<HBB")
 
 
 def code_of(error: BaseException) -> int:
-    """Return the server's or the client's number of an error; 0 without one."""
+    """Return the error number of the server or the client; 0 without one."""
     code = error.args[0] if isinstance(error, DriverError) and error.args else 0
     return code if isinstance(code, int) else 0
 
@@ -250,12 +252,12 @@ def said(error: BaseException) -> str:
 
 
 class Session:
-    """One session, in autocommit; not shared between threads. Every call raises DriverError, NoAnswer at its limit."""
+    """One session, in autocommit; not shared between threads. Calls raise DriverError, or NoAnswer at the time limit."""
 
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
         self._raw: Any = raw  # its sockets and packets have no types
         self.seconds = seconds
-        """Seconds of a call."""
+        """Time limit of a call in seconds."""
 
     @property
     def id(self) -> int:
@@ -280,8 +282,8 @@ class Session:
         return found[0] if found else None
 
     def read(self, statement: str, values: Sequence[object] = ()) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a large answer as they come, some at a time, each lot in time. Left before its end, it ends the
-        session."""
+        """Yield the rows of a large answer in batches as they arrive; the time limit is per batch. Stopping before the
+        end ends the session."""
         cursor, done = self._raw.cursor(pymysql.cursors.SSCursor), False
         try:
             with self._answered():
@@ -290,7 +292,7 @@ class Session:
                 yield rows
             done = True
         finally:
-            if not done:  # the cursor would read what is left, however long that takes
+            if not done:  # the cursor would read the rest, however long that takes
                 self.close()
 
     def _lot(self, cursor: Any) -> list[tuple[Any, ...]]:
@@ -304,19 +306,19 @@ class Session:
         return found
 
     def command(self, number: int, payload: bytes) -> None:
-        """A command of the protocol that is answered by OK."""
+        """Send a protocol command that is answered by OK."""
         with self._answered():
             self._raw._execute_command(number, payload)
             self._raw._read_packet()
 
     def dump(self, number: int, payload: bytes) -> Dump:
-        """A command that is answered by a stream; the session is of no other use from then on."""
+        """Send a command that is answered by a stream; afterwards the session accepts nothing else."""
         with self._answered():
             self._raw._execute_command(number, payload)
         return Dump(self)
 
     def sever(self) -> None:
-        """Cut the line, from any thread: a thread that waits for it gets its end."""
+        """Shut the connection down, from any thread: a thread that waits for an answer fails."""
         line = self._raw._sock
         if line is not None:
             shut(line.fileno())
@@ -334,7 +336,7 @@ class Session:
 
 
 class Dump:
-    """The packets of a stream, in their order, cut out of what comes in large pieces."""
+    """The packets of a stream in order, extracted from large reads."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -343,9 +345,9 @@ class Dump:
         self._sequence = 1
 
     def packet(self, seconds: float) -> bytes | None:
-        """The next packet whole, its first byte (0) included; None at the end of a dump that does not block.
+        """Return the next complete packet, including its first byte (0); None at the end of a non-blocking dump.
 
-        Raises DriverError for an error of the server's, or a broken line; NoAnswer where none came in time.
+        Raises DriverError for an error from the server or a broken connection; NoAnswer if no packet arrives in time.
         """
         body = self._part(seconds)
         if len(body) == _MAX_PACKET:
@@ -397,10 +399,10 @@ class Dump:
 
 
 def connect(endpoint: Endpoint, password: Secret | str, name: str, seconds: float, database: str = "") -> Session:
-    """Log in, in time, with the session's settings pinned: utf8mb4, UTC, strict, autocommit; `name` is shown as
-    `program_name` of performance_schema.session_connect_attrs.
+    """Log in within `seconds` and pin the session's settings: utf8mb4, UTC, strict, autocommit.
 
-    Raises DriverError, NoAnswer where the server does not answer; AccessRefused for a file of TLS that is none.
+    `name` is shown as `program_name` in performance_schema.session_connect_attrs. Raises DriverError, NoAnswer if the
+    server does not answer; AccessRefused for an invalid TLS file.
     """
     session = Session(logged_in(endpoint, password, name, seconds, _AS_TEXT, database), seconds)
     try:
@@ -427,8 +429,8 @@ _AS_TEXT: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """Who reads: `server_id` is unique among all replicas of a source, `uuid` as well (MySQL ends an older one of the
-    same); `heartbeat` in seconds."""
+    """The identity of a replica: `server_id` and `uuid` are unique among all replicas of a source (MySQL ends an older
+    replica with the same `uuid`); `heartbeat` is in seconds."""
 
     server_id: int
     uuid: str
@@ -436,7 +438,7 @@ class Replica:
 
 
 def register(session: Session, replica: Replica) -> None:
-    """Make the session a replica's: checksums as they are in the file, heartbeats, its id in SHOW SLAVE HOSTS.
+    """Register the session as a replica: checksums as in the file, heartbeats, its id in SHOW SLAVE HOSTS.
 
     MySQL, "COM_REGISTER_SLAVE"; MariaDB, "Replica Registration".
     """
@@ -446,27 +448,27 @@ def register(session: Session, replica: Replica) -> None:
     session.rows(f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
     session.rows("SET @slave_uuid = %s, @replica_uuid = %s", (replica.uuid, replica.uuid))
     session.rows("SET @mariadb_slave_capability = 4")
-    # host, user and password are for people only, so are port, rank and the source's id
+    # host, user, password, port, rank and the source's id are only for display
     payload = struct.pack("<I3sHII", replica.server_id, bytes(3), 0, 0, 0)
     session.command(COMMAND.COM_REGISTER_SLAVE, payload)
 
 
 def dump_file(session: Session, replica: Replica, file: str, offset: int, blocking: bool) -> Dump:
-    """The stream from an offset of a file on; the offset has 32 bits (MySQL, "COM_BINLOG_DUMP")."""
+    """Return the stream from an offset of a file; the offset has 32 bits (MySQL, "COM_BINLOG_DUMP")."""
     flags = 0 if blocking else NON_BLOCKING
     payload = struct.pack("<IHI", offset, flags, replica.server_id) + file.encode()
     return session.dump(COMMAND.COM_BINLOG_DUMP, payload)
 
 
 def dump_maria_gtid(session: Session, replica: Replica, state: str, blocking: bool) -> Dump:
-    """The stream behind a MariaDB GTID state, which names all domains: one that is missing begins at its oldest."""
+    """Return the stream after a MariaDB GTID state of all domains; a missing domain would start at its oldest event."""
     session.rows("SET @slave_connect_state = %s, @slave_gtid_strict_mode = 0", (state,))
     session.rows("SET @slave_gtid_ignore_duplicates = 0")
     return dump_file(session, replica, "", 4, blocking)
 
 
 def dump_mysql_gtid(session: Session, replica: Replica, executed: bytes, blocking: bool) -> Dump:
-    """The stream without the transactions of an encoded GTID set (MySQL, "COM_BINLOG_DUMP_GTID")."""
+    """Return the stream without the transactions of an encoded GTID set (MySQL, "COM_BINLOG_DUMP_GTID")."""
     flags = _THROUGH_GTID | (0 if blocking else NON_BLOCKING)
     payload = struct.pack("<HII", flags, replica.server_id, 0) + struct.pack("<QI", 4, len(executed)) + executed
     return session.dump(COMMAND.COM_BINLOG_DUMP_GTID, payload)

@@ -1,4 +1,4 @@
-"""Questions over MySQL's protocol, to a server that speaks it: a session that is opened at the first, with limits."""
+"""Queries over MySQL's protocol: a session with limits that is opened for the first query."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GONE = frozenset({CR.CR_CONN_HOST_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_
 _LOGIN = frozenset({ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
 _LOGIN |= {CR.CR_AUTH_PLUGIN_ERR}
 _STATEMENTS = range(1000, 2000)
-"""Numbers of a server's own errors; the client's start at 2000."""
+"""Error numbers of a server; those of the client start at 2000."""
 READ_SECONDS = 60
 _NAMES = (
     "map the column to another name (`columns` of the channel); for letters beyond ASCII: SET GLOBAL"
@@ -32,7 +32,7 @@ _NAMES = (
 
 
 class MysqlQueries:
-    """One session; calls one at a time, `sever` from any thread."""
+    """One session; one thread at a time uses it, any thread can call `sever`."""
 
     def __init__(self, login: Login, where: str, read_seconds: float = READ_SECONDS) -> None:
         self._login = login
@@ -42,16 +42,16 @@ class MysqlQueries:
         self._names: list[str] = []
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """A statement's rows; a session that has broken is opened again for the next."""
+        """Return a statement's rows; after a broken session, the next call opens a new one."""
         return self.in_one_session(statement, values=values)[0]
 
     def records(self, statement: str) -> list[dict[str, Any]]:
-        """The same, each row by the names of its columns."""
+        """Return a statement's rows, each as values by column name."""
         rows = self.rows(statement)
         return [dict(zip(self._names, row, strict=True)) for row in rows]
 
     def in_one_session(self, *asked: str, values: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
-        """The rows of each statement; what one sets holds for the next, or an error is raised."""
+        """Return the rows of each statement; all run in the same session, so settings persist, or an error is raised."""
         found = []
         try:
             line = self._opened()
@@ -67,9 +67,9 @@ class MysqlQueries:
         return found
 
     def streamed(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """The same, a row at a time as they come; the session takes no other statement meanwhile.
+        """Yield a statement's rows one by one as they arrive; the session accepts no other statement meanwhile.
 
-        Left before its end, it ends the session.
+        Stopping before the end ends the session.
         """
         done = False
         try:
@@ -84,13 +84,13 @@ class MysqlQueries:
         except pymysql.MySQLError as error:
             raise self._failed(error) from error
         finally:
-            if not done:  # the cursor would read what is left, however long that takes
+            if not done:  # the cursor would read the rest, however long that takes
                 self.close()
 
     def _failed(self, error: Exception) -> SlotkeeperError:
         place = f"{self._login.endpoint.host}:{self._login.endpoint.port}"
         found = tls_context.refused(error, place, self._where) or translated(error, self._where)
-        if code_of(error) not in _STATEMENTS:  # what is left of an answer may be in the line
+        if code_of(error) not in _STATEMENTS:  # the rest of an answer may still arrive on the connection
             self.close()
         if isinstance(found, Unreachable):
             named = f"{self._where} {self._login.endpoint.name}: {found.message}"
@@ -105,7 +105,7 @@ class MysqlQueries:
         return self._line
 
     def line(self) -> tuple[str, str]:
-        """Protocol and cipher of the session's TLS; both empty where it has none, or none is open."""
+        """Return the session's TLS protocol and cipher; both are empty without TLS or without an open session."""
         cipher = getattr(getattr(self._line, "_sock", None), "cipher", None)
         found = cipher() if cipher else None
         return (str(found[1]), str(found[0])) if found else ("", "")
@@ -122,7 +122,7 @@ class MysqlQueries:
 
 
 def translated(error: Exception, where: str) -> SlotkeeperError:
-    """One of our errors for what the driver raises; its text is the server's own, bounded, and holds no row."""
+    """Convert a driver error to a SlotkeeperError; its text is the server's, of limited length, and contains no row."""
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = safe(str(error.args[1] if len(error.args) > 1 else type(error).__name__), 300)
     if number in _GONE or isinstance(error, OSError | pymysql.err.InterfaceError):
@@ -138,25 +138,25 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
 
 
 KEYS_PER_STATEMENT = 200
-"""Keys whose rows are read at a time."""
+"""Most keys whose rows are read by one statement."""
 
 
 class OrderedKey(ComparedKey, Protocol):
-    """A column of a key, as statements name it."""
+    """A key column in statements."""
 
     @property
     def ordered(self) -> str:
-        """The expression by which it is ordered on both ends."""
+        """The expression that orders the column on both sides."""
 
     def bound(self, text: str, values: list[object]) -> str:
-        """A value of it in a statement, which goes into `values` where it is none as it stands."""
+        """Return the SQL of a value of the column; a value that cannot be written literally is appended to `values`."""
 
 
 class HashedHere(ABC):
-    """One table for a comparison whose rows come as texts and are hashed here; no value is retained or shown.
+    """A table for a comparison: its rows arrive as texts and are hashed in this process; no value is retained or shown.
 
-    The hash is that of `slotkeeper.core.drivers.pg_table` with every text counted, so that a table compares with one of
-    a PostgreSQL.
+    The hash is that of `slotkeeper.core.drivers.pg_table` with the length before every text, so that the table can be
+    compared with a PostgreSQL table.
     """
 
     def __init__(self, name: str, columns: Sequence[str], keys: Sequence[str], there: Sequence[str]) -> None:
@@ -173,16 +173,16 @@ class HashedHere(ABC):
         """The columns of the key."""
 
     def hashes_by(self, forms: Sequence[str]) -> None:  # noqa: B027 - not abstract: nothing is to be done
-        """There is one form, which `forms` has been brought to."""
+        """Do nothing: this table has only one form, and `forms` is already that form."""
 
     @abstractmethod
     def _selected(
         self, where: str, values: Sequence[object], limit: int | None = None
     ) -> Iterator[tuple[Key, list[str | None]]]:
-        """Key and compared columns of each row under the condition, of at most `limit` of them."""
+        """Yield the key and the compared columns of each row that meets the condition, at most `limit` rows."""
 
     def _within(self, bounds: KeyRange) -> tuple[str, list[object]]:
-        """A range as a condition, and the values in it."""
+        """Return a range as a condition, and the condition's values."""
         parts, values = ["1 = 1"], list[object]()
         for at, sign, equal in ((bounds.low, ">", True), (bounds.high, "<", False)):
             if at is not None:
@@ -213,7 +213,7 @@ class HashedHere(ABC):
 
 
 def _edge(key: Sequence[OrderedKey], at: Sequence[str], sign: str, equal: bool, values: list[object]) -> str:
-    """The key beyond `at`, column by column; fills `values` in the order of their places."""
+    """Return the condition that the key is beyond `at`, column by column; appends to `values` in placeholder order."""
     first = key[0]
     if len(key) == 1:
         return f"{first.ordered} {sign}{'=' if equal else ''} {first.bound(at[0], values)}"

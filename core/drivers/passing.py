@@ -1,9 +1,9 @@
-"""What an SQLSTATE means at any server: which errors pass by themselves, also those whose sentences hide their code.
+"""The class of each SQLSTATE: which errors are transient, including errors that have their code only in the message.
 
 DWS, "Automatic Retry upon SQL Statement Execution Errors" (CN Retry, table of supported error types) and the GUC
 parameter retry_ecode_list, whose default is YY001 to YY016, 53200, 08006, 08000, 57P01, XX003, XX009, CG003, CG004,
 F0011 and 45003. A coordinator does not retry inside a transaction block, COPY FROM STDIN, or while a cluster is scaled
-out, so these reach a client.
+out, so these errors reach a client.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNREACHABLE = frozenset(
 BUSY = frozenset(
     {
         "YY003",  # lock wait timeout
-        "YY006",  # out of logical memory: of what all sessions share
+        "YY006",  # out of logical memory, which all sessions share
         "YY007",  # SCTP: memory could not be allocated
         "YY014",  # snapshot invalid
         "YY016",  # concurrent update of a stream
@@ -64,21 +64,21 @@ BY_CODE: dict[str, type[SlotkeeperError]] = {
     "28P01": AccessRefused,
     "42501": AccessRefused,
 }
-"""The kind of a code at sources and sinks, DWS included; each `classify` has its differences."""
+"""The error class of a code at sources and sinks, including DWS; each `classify` has its exceptions."""
 
 _WRAPPED = re.compile(r"\b(YY0\d\d|53300|57P0[123])\b")
 _SENTENCES = (("too many clients", "53300"), ("too many connections", "53300"), ("lock wait timeout", "YY003"))
 
 
 def lost_line(text: str) -> type[SlotkeeperError]:
-    """How an error counts whose code says no more than that a line is lost: as the code that its sentence tells."""
+    """Return the class of an error whose code only reports a lost connection: that of the code in its message, if any."""
     return BY_CODE.get(wrapped(text), Unreachable)
 
 
 def wrapped(text: str) -> str:
-    """The code that an error without a SQLSTATE of its own names or describes; "" where there is none.
+    """Return the code that the message of an error without SQLSTATE names or describes; "" if there is none.
 
-    psycopg2 brings no code with an error at login, so what the server wrapped into its sentence is all there is.
+    psycopg2 provides no code for an error at login, so the server's message is the only source of one.
 
     >>> wrapped("FATAL:  could not set up the session: ERROR YY003: Lock wait timeout"), wrapped("no route to host")
     ('YY003', '')

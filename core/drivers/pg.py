@@ -29,7 +29,7 @@ from slotkeeper.core.redaction import masked
 DriverError = psycopg2.Error
 """Errors of this driver for a fault of a server or a connection."""
 ROLLBACK_SECONDS = 5.0
-"""Seconds of a ROLLBACK: a server that does not answer ends the transaction with the connection."""
+"""Time limit of a ROLLBACK in seconds: if the server does not answer, the transaction ends with the connection."""
 ANSWER_BYTES = 256 * 1024 * 1024
 """Most bytes of one statement's answer, which libpq holds in memory; COPY is read row by row."""
 ROW_BYTES = 1024 * 1024 * 1024
@@ -53,8 +53,8 @@ TEXT_SETTINGS: Mapping[str, str] = {
 """Settings that pin the text form of values, so that two servers write and read the same bytes (design 4.2).
 
 The last two decide how text parses (PostgreSQL, "Version and Platform Compatibility"; DWS, "Compatibility with Earlier
-Versions", "Platform and Client Compatibility"): with array_nulls off a NULL in an array becomes the text NULL, with
-transform_null_equals on a row filter's `= NULL` becomes IS NULL.
+Versions", "Platform and Client Compatibility"): with array_nulls off, a NULL in an array becomes the text NULL; with
+transform_null_equals on, `= NULL` in a row filter becomes IS NULL.
 """
 
 _NO_OPTIONS = ("startup parameter", "unrecognized configuration parameter", "command-line argument")
@@ -82,18 +82,18 @@ class NoAnswer(psycopg2.OperationalError):
 
 
 class TooMuch(psycopg2.OperationalError):
-    """A statement's answer was cut: it went on beyond what is held of one."""
+    """A statement's answer exceeded its size limit and was cut off."""
 
     def __init__(self, most_bytes: int, what: str = "answered one statement with") -> None:
         super().__init__(f"{what} more than {most_bytes / 1024**2:g} MiB; connection closed")
 
 
 class Connection(psycopg2.extensions.connection):
-    """A connection each of whose calls ends at a deadline: the server's limit of a statement and `GRACE_SECONDS`."""
+    """A connection whose calls end at a deadline: the server's statement limit plus `GRACE_SECONDS`."""
 
     def __init__(self, *args: Any, login_ms: int, opened: Callable[[int], None], **options: Any) -> None:
         self.login_ms = login_ms
-        """Milliseconds of a statement before the server has a limit."""
+        """Statement limit in milliseconds until the server has a limit."""
         self.limit_ms: int | None = login_ms
         """The server's statement limit as set, in milliseconds; 0: no limit, None: not set."""
         self.transaction_ms: int | None = None
@@ -112,7 +112,7 @@ class Connection(psycopg2.extensions.connection):
 
     @property
     def seconds(self) -> float | None:
-        """The time of a call; None for a server without a limit."""
+        """Time limit of a call in seconds; None if the server has no limit."""
         limit_ms = self.limit_ms if self.transaction_ms is None else self.transaction_ms
         return limit_ms / 1000 + GRACE_SECONDS if limit_ms else None
 
@@ -129,7 +129,7 @@ class Connection(psycopg2.extensions.connection):
 
 
 class Cursor(psycopg2.extensions.cursor):
-    """A cursor whose statements end at the deadline of its connection's."""
+    """A cursor whose statements end at the deadline of its connection."""
 
     connection: Connection
 
@@ -138,7 +138,7 @@ class Cursor(psycopg2.extensions.cursor):
             super().execute(query, vars)
 
     def copy_expert(self, sql: Any, file: Any, size: int = COPY_BUFFER) -> None:
-        """As psycopg2's, in time, what `file` takes for reading or writing included."""
+        """Run psycopg2's `copy_expert` within the time limit, which includes the reads and writes of `file`."""
         with _answered(self.connection, self.connection.seconds, ROW_BYTES, "sent one row with") as call:
             given: Any = _Copied(file, call) if call else file
             try:
@@ -151,11 +151,11 @@ class Cursor(psycopg2.extensions.cursor):
 class _Copied:
     """The stream of a COPY; each written row resets the byte count of the call.
 
-    For COPY FROM the end, or an error, of the data comes only once the connection accepts bytes again.
+    For COPY FROM, `read` returns the end of the data, or raises an error, only once the connection is writable again.
 
     psycopg2 ends a COPY with PQputCopyEnd under the interpreter's lock (`_pq_copy_in_v3` in psycopg/pqpath.c), which
-    sends up to 8 KB that libpq still has: if the server has stopped reading, all threads of the process would block,
-    the one with the deadlines among them.
+    sends up to 8 KB that libpq still buffers: if the server has stopped reading, all threads of the process would
+    block, including the thread that enforces deadlines.
     """
 
     def __init__(self, file: Any, call: Call) -> None:
@@ -181,7 +181,7 @@ class _Copied:
         return data
 
     def _drain(self) -> None:
-        # Linux calls a socket writable from a third of its buffer on, which is more than is left to be sent
+        # Linux reports a socket as writable once a third of its buffer is free, which is more than is left to send
         waiting = select.poll()
         waiting.register(self._descriptor, select.POLLOUT)
         waiting.poll()
@@ -193,8 +193,8 @@ def _answered(
 ) -> Iterator[Call | None]:
     """Limit a call's answer in seconds and bytes; raises `NoAnswer` or `TooMuch` beyond them.
 
-    Yields None for a connection that libpq has already closed: a call there fails at once. For a connection that the
-    server has ended psycopg2 raises libpq's last result, without SQLSTATE and only about the lost connection;
+    Yields None for a connection that libpq has already closed: a call there fails at once. If the server has ended the
+    connection, psycopg2 raises libpq's last result, which has no SQLSTATE and only reports the lost connection;
     `last_words` is the server's message before it (PostgreSQL, "Connection Status Functions", PQerrorMessage).
     """
     descriptor = connection.fileno()
@@ -221,12 +221,12 @@ def _answered(
 
 
 def _is_interrupted(call: Call) -> bool:
-    """Whether Ctrl-C came in a call of the main thread, in which psycopg2 prints and swallows what it raises."""
+    """Return whether Ctrl-C came during a call of the main thread, where psycopg2 prints and swallows the exception."""
     return call.cut is Cut.INTERRUPTED and threading.current_thread() is threading.main_thread()
 
 
 def limit(connection: Connection, limit_ms: int) -> None:
-    """Limit the session's statements at the server; the deadline of a call follows. 0: no limit."""
+    """Set the session's statement limit at the server, and the deadline of calls from it. 0: no limit."""
     connection.limit_ms = connection.login_ms
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = %s", (limit_ms,))
@@ -255,10 +255,11 @@ def rename(connection: Connection, name: str) -> None:
 
 
 def cancel(connection: Connection) -> None:
-    """Ask the server, over a line of its own, to end the statement that another thread runs here; says nothing.
+    """Ask the server, over a separate connection, to end a statement that another thread runs here; ignores failures.
 
     psycopg2's `cancel` holds the interpreter's lock (`psyco_conn_cancel` in psycopg/connection_type.c) while PQcancel
-    waits for the server to close that line, without a limit. This may wait as long, but alone.
+    waits, without a limit, for the server to close that connection. This function can wait as long, but blocks only
+    its own thread.
     """
     if not connection.closed and connection.to_cancel:
         _libpq.PQcancel(connection.to_cancel, ctypes.create_string_buffer(256), 256)
@@ -275,9 +276,9 @@ def connect(
 ) -> Connection:
     """Open a session with TCP keepalives, the pinned text settings and `settings` on top.
 
-    Settings are sent one by one after login, except those that the server does not know (SQLSTATE 42704): DWS has an
-    older dialect than PostgreSQL. `path` is the search_path as SQL, always set first; empty: the login's own stays.
-    `check` sees the connection before anything is set. Raises psycopg2.Error.
+    Settings are sent after the login; those that the server does not know (SQLSTATE 42704) are skipped: DWS has an
+    older dialect than PostgreSQL. `path` is the search_path as SQL, always set first; empty: the login's own path
+    remains. `check` is called with the connection before anything is set. Raises psycopg2.Error.
     """
     connection = log_in(endpoint, password, application_name)
     try:
@@ -303,10 +304,10 @@ def connect_quietly(
     path: str,
     check: Callable[[Connection], None],
 ) -> Connection:
-    """As `connect`, in autocommit; settings go with the login, so that no statement is sent before the first question.
+    """Like `connect`, in autocommit; settings are part of the login, so that no statement precedes the first query.
 
-    Only settings that every server knows; where the login takes none (a pooler in between), they are sent after it.
-    `check` sees that connection before.
+    Use only settings that every server knows; if the login accepts none (a pooler in between), they are sent after it,
+    and `check` is called before them.
     """
     wanted = {**TEXT_SETTINGS, **settings, "search_path": path}
     options = " ".join("-c {}={}".format(name, value.replace(" ", "\\ ")) for name, value in wanted.items())
@@ -324,7 +325,7 @@ _UNITS = {"": 1, "ms": 1, "s": 1_000, "min": 60_000}
 
 
 def _limit_of(settings: Mapping[str, str]) -> int | None:
-    """The statement_timeout among settings, in milliseconds.
+    """Return the statement_timeout among settings, in milliseconds; None without one.
 
     >>> _limit_of({"statement_timeout": "600s"}), _limit_of({"statement_timeout": "3000"}), _limit_of({})
     (600000, 3000, None)
@@ -334,7 +335,7 @@ def _limit_of(settings: Mapping[str, str]) -> int | None:
 
 
 def log_in(endpoint: Endpoint, password: Secret | str, application_name: str, options: str = "") -> Connection:
-    """A connection in autocommit with nothing set but `options`, which go with the login. Raises psycopg2.Error."""
+    """Return a connection in autocommit with no settings but the login's `options`. Raises psycopg2.Error."""
     connection: Connection = login_as(Connection, endpoint, password, application_name, options)
     connection.autocommit = True
     return connection
@@ -343,9 +344,9 @@ def log_in(endpoint: Endpoint, password: Secret | str, application_name: str, op
 def login_as(
     made: Callable[..., Any], endpoint: Endpoint, password: Secret | str, application_name: str, options: str
 ) -> Any:
-    """A connection of that class, which takes `login_ms` and calls `opened` with its socket.
+    """Return a connection of class `made`, which takes `login_ms` and calls `opened` with its socket.
 
-    Raises psycopg2.Error; SecretUnread where the password cannot be had.
+    Raises psycopg2.Error; SecretUnread if the password cannot be read.
     """
     return by_newest(
         endpoint, password, _refusals, lambda plain: _login_as(made, endpoint, plain, application_name, options)
@@ -372,11 +373,11 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
             connection = in_time(opening, seconds + GRACE_SECONDS, _end, line.check)
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
-        except UnicodeDecodeError:  # psycopg2 reads what libpq quotes of the answer
+        except UnicodeDecodeError:  # psycopg2 decodes the part of the answer that libpq quotes
             raise psycopg2.OperationalError("the program that answers there is not a PostgreSQL server") from None
         except psycopg2.OperationalError as error:
             text = str(error)
-            if password and password in text:  # a server may answer with what it was sent
+            if password and password in text:  # a server can echo what it was sent
                 text = text.replace(password, "***")
                 error = psycopg2.OperationalError(text)
             _refusals.refused(endpoint, password, text.strip())
@@ -388,13 +389,13 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
 
 
 def _end(connection: Any) -> None:
-    """A login that came too late."""
+    """Close the connection of a late login."""
     shut(connection.fileno())
     connection.close()
 
 
 def apply_settings(connection: Connection, settings: Mapping[str, str]) -> None:
-    """SET each of `settings` for the session; one statement where the server knows them all."""
+    """SET each of `settings` for the session; in one statement if the server knows them all."""
     with connection.cursor() as cursor:
         try:
             cursor.execute("; ".join(f"SET {name} = %s" for name in settings), tuple(settings.values()))
@@ -409,39 +410,39 @@ def _apply_one(cursor: Cursor, name: str, value: str) -> None:
     try:
         cursor.execute(f"SET {name} = %s", (value,))
     except psycopg2.Error as error:
-        # undefined_object: a setting of a newer server; insufficient_privilege: a second wall that not every login has
+        # undefined_object: a setting of a newer server; insufficient_privilege: an extra safeguard some logins lack
         if error.pgcode != "42704" and (name, error.pgcode) != ("default_transaction_read_only", "42501"):
             raise
 
 
 def sever(connection: Connection) -> None:
-    """Shut the connection's line down, from any thread, without waiting: whatever waits there for an answer fails.
+    """Shut the connection down, from any thread, without waiting: a call that waits for an answer fails.
 
-    `close` waits for the statement of another thread, and a request to cancel for a server that may not answer either.
-    The server finds the line gone and ends the session.
+    `close` waits for the statement of another thread, and a cancel request waits for a server that may not answer
+    either. The server detects the lost connection and ends the session.
     """
     with suppress(psycopg2.Error):
         shut(connection.fileno())
 
 
 def rows_came(error: BaseException) -> bool:
-    """Whether the COPY of this error had passed on rows before it failed."""
+    """Return whether the COPY that raised this error had passed on rows before it failed."""
     return bool(getattr(error.__cause__, "rows_came", False))
 
 
 def hiding(error: psycopg2.Error, password: Secret | str) -> psycopg2.Error:
-    """Return the error with this text hidden from `failure`: a server can echo what a login sent."""
+    """Return the error, with the password hidden in the text of `failure`: a server can echo what a login sent."""
     error.hidden = secret_of(password)  # type: ignore[attr-defined]
     return error
 
 
 def failure(error: BaseException) -> tuple[str, str]:
-    """(SQLSTATE or "", one-line text without known secrets) of a driver error; a lost line has none: 08006.
+    """Return (SQLSTATE or "", one-line text without known secrets) of a driver error; 08006 for a lost connection.
 
     >>> failure(psycopg2.InterfaceError("connection already closed"))
     ('08003', 'connection already closed')
     """
-    hidden = getattr(error, "hidden", None)  # one that is too short or plain to be masked everywhere
+    hidden = getattr(error, "hidden", None)  # can be too short or too common to be masked everywhere
     whole = getattr(error, "last_words", "") or str(error)
     said = hidden.hidden_in(whole) if hidden else whole
     text = " ".join(masked(said).split()) or type(error).__name__
@@ -456,7 +457,7 @@ def failure(error: BaseException) -> tuple[str, str]:
 
 
 def without_values(text: str, code: str) -> str:
-    """A server's sentence without its DETAIL and CONTEXT, and without quoted values in errors about data (class 22).
+    """Return a server's message without DETAIL and CONTEXT, and without quoted values in data errors (class 22).
 
     >>> without_values('invalid input syntax for type integer: "Ada" DETAIL: Failing row is (Ada).', "22P02")
     'invalid input syntax for type integer'
@@ -473,12 +474,12 @@ MADE_TEXT = r"CASE WHEN format(E'\045s', {0}) = '' AND {0} IS NULL THEN NULL ELS
 """The text of a user-defined type's value, by the type's own output function as COPY writes it. Its owner can have
 created a cast to text whose function `::text` would run as the job's login; `format` needs no cast (PostgreSQL, "String
 Functions and Operators", since 9.1; no page documents it for DWS). `format` turns NULL into an empty text, and a row
-of NULLs IS NULL, so the expression tests both. \\045 stands for the percent sign, which marks parameters.
+of NULLs IS NULL, so the expression tests both. \\045 is the percent sign, which would mark a parameter.
 """
 
 
 def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
-    """SQL for the text that COPY writes of a value of this type, which must not be a domain."""
+    """Return SQL for the text that COPY writes for a value of this type, which must not be a domain."""
     if is_made(plain):
         return sql.SQL(MADE_TEXT).format(expression)
     out = _OUT.get(re.sub(r"\(\d+\)$", "", plain))
@@ -486,7 +487,7 @@ def text_form(plain: str, expression: sql.Composable) -> sql.Composable:
 
 
 def is_made(plain: str) -> bool:
-    """Whether a type is none of the server's own: those alone are spelled without a schema.
+    """Return whether a type is user-defined: only built-in types are written without a schema.
 
     >>> is_made("kinds.mood[]"), is_made("numeric(12,2)")
     (True, False)
@@ -495,7 +496,7 @@ def is_made(plain: str) -> bool:
 
 
 def number(value: object) -> int | None:
-    """A whole number out of a row, where the server has one there.
+    """Convert a value of a row to a whole number; None for NULL.
 
     >>> number("7"), number(None)
     (7, None)
@@ -505,7 +506,7 @@ def number(value: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a server names beside its sentence: a column, a constraint, and where it stood; empty where it does not."""
+    """Names that a server returns beside its message: a column, a constraint, and the context; empty if not given."""
 
     column: str = ""
     constraint: str = ""
@@ -513,26 +514,26 @@ class Named:
 
 
 def named(error: BaseException) -> Named:
-    """Return the names in a driver error; `context` can have values of a row and must not be shown."""
+    """Return the names in a driver error; `context` can contain values of a row and must not be shown."""
     said = getattr(error, "diag", None)
     return Named(*(str(getattr(said, part, None) or "") for part in ("column_name", "constraint_name", "context")))
 
 
 def codec(connection: Connection) -> str:
-    """Python's name of the encoding in which the server keeps text; empty where it keeps any bytes."""
+    """Return Python's name of the server's text encoding; empty if the server stores arbitrary bytes."""
     encoding = connection.get_parameter_status("server_encoding") or "UTF8"
     return "" if encoding == "SQL_ASCII" else str(psycopg2.extensions.encodings.get(encoding, "utf-8"))
 
 
 def copy_in(cursor: Cursor, statement: sql.Composable, lines: IO[bytes] | io.RawIOBase) -> int:
-    """COPY ... FROM STDIN; returns the rows that the server says it took."""
+    """Run COPY ... FROM STDIN; return the number of rows that the server reports."""
     cursor.copy_expert(statement.as_string(cursor), lines, COPY_BUFFER)
     return int(cursor.rowcount)
 
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[Cursor]:
-    """A cursor in one transaction: committed at the end of the block, rolled back on any exception."""
+    """Yield a cursor in one transaction: committed at the end of the block, rolled back on any exception."""
     try:
         with connection.cursor() as cursor:
             yield cursor

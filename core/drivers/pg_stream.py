@@ -1,10 +1,10 @@
-"""Replication connections: one command starts a stream, and messages come as the server sends them.
+"""Replication connections: one command starts a stream, and messages arrive as the server sends them.
 
-psycopg2 answers a keepalive with the keepalive's own LSN as flushed if it believes that all was read (its
-`pq_read_replication_message`), and its reader cannot change that. Without a slot that moves nothing. A slot would move
-by a number that no page documents. So for a slot psycopg2 logs in and starts the stream, and this module reads messages
-from libpq itself, by the pointer that psycopg2 provides (`connection.pgconn_ptr`). The client reports 0 as flushed, as
-pgjdbc does until it has an LSN, except in `confirm`: only a caller moves the slot.
+If psycopg2 believes that everything was read, it answers a keepalive with the keepalive's own LSN as flushed (its
+`pq_read_replication_message`), and a caller cannot prevent that. Without a slot this moves nothing. With a slot, it
+would move the slot to an undocumented LSN. Therefore, with a slot, psycopg2 logs in and starts the stream, and this
+module reads the messages from libpq, through the pointer that psycopg2 provides (`connection.pgconn_ptr`). The client
+reports 0 as flushed, as pgjdbc does until it has an LSN, except in `confirm`: only a caller moves the slot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slotkeeper.core.drivers.deadline import Cut, limited
 STATUS_SECONDS = 10
 """Seconds between two status messages to the server (holo-client: withStatusInterval)."""
 CALL_SECONDS = 30.0
-"""Seconds of the command that starts the stream, and of each message sent while it runs."""
+"""Time limit in seconds of the command that starts the stream, and of each message sent while it runs."""
 MESSAGE_BYTES = 1024 * 1024 * 1024
 """Most bytes of a message: libpq holds it in memory."""
 
@@ -43,7 +43,7 @@ class _ReplicationLine(LogicalReplicationConnection):
 
 
 class Replication:
-    """One stream by a login; one thread at a time uses it, any thread may sever it. All raise psycopg2.Error."""
+    """A stream without a slot; one thread at a time uses it, any thread can sever it. All calls raise psycopg2.Error."""
 
     def __init__(self, login: Login, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -51,7 +51,7 @@ class Replication:
         self._cursor = self._line.cursor()
 
     def start(self, command: str) -> None:
-        """Send a START_REPLICATION; nothing else can be asked over this line."""
+        """Send a START_REPLICATION; afterwards the connection accepts no other command."""
         begin = partial(self._cursor.start_replication_expert, command, decode=False, status_interval=STATUS_SECONDS)
         self._limited(begin)
 
@@ -70,7 +70,7 @@ class Replication:
             waiting.poll(min(left, STATUS_SECONDS / 2) * 1000)
 
     def _next(self) -> bytes | None:
-        """The payload of a message that is there."""
+        """Return the payload of a received message; None if there is none."""
         message = self._limited(self._cursor.read_message)
         return None if message is None else bytes(message.payload)
 
@@ -95,7 +95,7 @@ class Replication:
                 if under_way.cut is Cut.INTERRUPTED:
                     raise KeyboardInterrupt from error
                 if error.pgcode is None and not isinstance(error, psycopg2.OperationalError):
-                    # psycopg2 says "error with status PGRES_COPY_BOTH" of a line that is gone
+                    # psycopg2 reports a lost connection as "error with status PGRES_COPY_BOTH"
                     raise psycopg2.OperationalError("the server ended the stream") from error
                 raise
 
@@ -104,16 +104,16 @@ _LOGGED, _KEEPALIVE = b"w", b"k"
 _LOGGED_HEAD = struct.Struct("!cqqq")
 _KEEPALIVE_HEAD = struct.Struct("!cqqb")
 _STATUS = struct.Struct("!cqqqqb")
-"""PostgreSQL, "Streaming Replication Protocol": written, flushed, applied, clock, whether an answer is asked for."""
+"""PostgreSQL, "Streaming Replication Protocol": written, flushed, applied, clock, whether a reply is requested."""
 NOTHING = 0
 """A flushed value that confirms no LSN."""
 
 
 class _Libpq:
-    """The few calls of libpq that are needed, of the library that psycopg2 itself is linked with."""
+    """The libpq functions that are needed, from the library that psycopg2 is linked with."""
 
     def __init__(self) -> None:
-        # a symbol is looked for in what psycopg2 was linked with, too, wherever that lies; calls give the GIL away
+        # symbols are also found in the libraries that psycopg2 is linked with; calls release the GIL
         library = ctypes.CDLL(psycopg2._psycopg.__file__)
         pointer, whole = ctypes.c_void_p, ctypes.c_int
         self.get = _typed(library.PQgetCopyData, whole, pointer, ctypes.POINTER(pointer), whole)
@@ -137,7 +137,7 @@ def _libpq() -> _Libpq:
 
 
 class SlotReplication(Replication):
-    """One stream by a slot; one thread at a time uses it, any thread may sever it. All raise psycopg2.Error."""
+    """A stream with a slot; one thread at a time uses it, any thread can sever it. All calls raise psycopg2.Error."""
 
     _said_at = 0.0
 
@@ -146,7 +146,7 @@ class SlotReplication(Replication):
         self._said_at = self._clock.monotonic()
 
     def _next(self) -> bytes | None:
-        """The payload of a message that is there; tells the server that we are, and moves nothing."""
+        """Return the payload of a received message, None if there is none; sends status messages that move no slot."""
         while True:
             if self._clock.monotonic() - self._said_at >= STATUS_SECONDS:
                 self._say(NOTHING)
@@ -159,7 +159,7 @@ class SlotReplication(Replication):
                 self._say(NOTHING)
 
     def confirm(self, lsn: int) -> None:
-        """Say that everything up to an LSN is flushed, once."""
+        """Report everything up to an LSN as flushed, once."""
         self._say(lsn)
 
     def _say(self, lsn: int) -> None:

@@ -1,19 +1,19 @@
-"""Reads one table of a PostgreSQL-compatible server for a comparison, in the 9.2 dialect that DWS speaks.
+"""Reads one table of a PostgreSQL-compatible server for a comparison, in the 9.2 dialect of DWS.
 
-Connections come from `drivers.pg.connect`, which pins the text settings: equal values have equal text at both sides.
-Statements end at once (one short transaction each), so a comparison of hours holds no snapshot open at either side.
+Connections come from `drivers.pg.connect`, which pins the text settings: equal values have equal text on both sides.
+Each statement is one short transaction, so a comparison that takes hours holds no snapshot open on either side.
 
-A row's hash is md5 over its columns' text, each written as `length:text` and NULL as `-`, so that neither a separator
-inside a value nor the difference between NULL, '' and 'NULL' can hide. Types whose text never holds a `|` and is never
-a lone `-` are written as `text|`, which is half the work. (`ROW(...)::text` is faster still and as unambiguous, but
-whether DWS computes it on its DNs is not known.) A range's hash is the sum of 60 bits of each row's: the order of rows
-does not matter, and each row is hashed once, in one pass.
+A row's hash is md5 over its columns' text, each written as `length:text` and NULL as `-`, so that the text is
+unambiguous whatever separators a value contains, and NULL, '' and 'NULL' differ. Types whose text never contains a `|`
+and is never just `-` are written as `text|`, which is half the work. (`ROW(...)::text` is even faster and as
+unambiguous, but it is unknown whether DWS computes it on its DNs.) A range's hash is the sum of 60 bits of each row's
+hash: the order of rows does not matter, and each row is hashed once, in one pass.
 
-Two systems rarely share a collation, so text keys are ordered by their bytes (`COLLATE "C"`) on both sides; where a
-column is ordered by bytes already, the plain column is used, so that its index serves. Other types order alike
-everywhere. A key of a made type is compared by the operators of its own index, each named with its schema: a
-search_path without that schema does not find them, and takes the next best in silence: a citext would be compared as
-text (PostgreSQL, "Operator Type Resolution"). Names that need no schema stay as they are: ADR 0025.
+Two systems rarely share a collation, so text keys are ordered by their bytes (`COLLATE "C"`) on both sides; if a
+column is already ordered by bytes, the plain column is used, so that its index can be used. Other types have the same
+order everywhere. A key of a user-defined type is compared with the operators of its own index, each qualified with its
+schema: with a search_path that lacks this schema, the server silently chooses other operators, and would compare a
+citext as text (PostgreSQL, "Operator Type Resolution"). Names that need no schema are not qualified: ADR 0025.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FAMILIES = {
     "bool": "bool",
     "bytea": "bytea",
 }
-"""Types with one order everywhere; every other type orders by the bytes of its text.
+"""Types with the same order everywhere; all other types are ordered by the bytes of their text.
 
 int1 (tinyint) and smalldatetime exist only in DWS; a created target stores them as int2 and timestamp.
 """
@@ -68,18 +68,18 @@ class KeyColumn:
     typname: str
     """Empty if the type is not in pg_catalog."""
     type: str
-    """Castable SQL."""
+    """The type as SQL for a cast."""
     by_bytes: bool
     """Whether the server already orders this column by bytes."""
 
     @property
     def family(self) -> str:
-        """Columns of one family are ordered alike on both sides."""
+        """The family of the type; columns of the same family have the same order on both sides."""
         return FAMILIES.get(self.typname, "text")
 
     @property
     def text(self) -> str:
-        """A template for its text, without a cast of a user-defined type: a cast can run any function as the login."""
+        """A template for the column's text; does not cast user-defined types: a cast can run any function as the login."""
         return "({0})::text" if self.typname else MADE_TEXT
 
     @property
@@ -94,7 +94,7 @@ class KeyColumn:
         return f'({self.text}) COLLATE "C"'
 
     def canonical(self, text: str) -> str:
-        """One spelling per equal key: servers differ in trailing zeros and in the digits of a float.
+        """Return the same text for equal keys: servers differ in trailing zeros and in the digits of a float.
 
         >>> KeyColumn("k", "numeric", "numeric", False).canonical("1.500")
         '1.5'
@@ -108,7 +108,7 @@ class KeyColumn:
         return text
 
     def of_copy(self, text: str) -> str:
-        """The canonical spelling of a key that COPY wrote, which is not the cast to text for every type.
+        """Return the canonical text of a key that COPY wrote; for some types it differs from the cast to text.
 
         >>> KeyColumn("k", "bool", "boolean", False).of_copy("t")
         'true'
@@ -123,17 +123,17 @@ class KeyColumn:
 
 
 SIGNS = ("<", "<=", "=", ">=", ">")
-"""A B-tree's strategies in order, from 1. PostgreSQL, "B-Tree Strategies"."""
+"""The operators of the B-tree strategies from 1 on (PostgreSQL, "B-Tree Strategies")."""
 
 _NAME = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
-"""PostgreSQL, CREATE OPERATOR: the characters of a name, which cannot be quoted."""
+"""The characters of an operator name, which cannot be quoted (PostgreSQL, CREATE OPERATOR)."""
 
 Operators = Mapping[str, Mapping[str, str]]
-"""By column: the operator of each sign. Other columns use the server's own."""
+"""The operator of each sign, by column; other columns use the built-in operators."""
 
 
 def operators_of(rows: Iterable[tuple[Any, ...]]) -> Operators:
-    """Out of rows (column, strategy, schema, name); raises Refused for a name that is none.
+    """Convert rows (column, strategy, schema, name) to operators; raises Refused for an invalid name.
 
     >>> operators_of([("k", 3, "ext", "="), ("k", 5, "ext", ">"), ("n", 3, "pg_catalog", "=")])
     {'k': {'=': 'OPERATOR(ext.=)', '>': 'OPERATOR(ext.>)'}, 'n': {'=': '='}}
@@ -151,14 +151,14 @@ def operators_of(rows: Iterable[tuple[Any, ...]]) -> Operators:
 
 
 def spelled(operators: Operators, column: str, sign: str) -> sql.Composable:
-    """A sign between two values of a key column."""
+    """Return the operator for a sign between two values of a key column."""
     return sql.SQL(operators.get(column, {}).get(sign, sign))
 
 
 Composable = sql.Composable
 
 BITS, BARE = "bits", "bare"
-"""Forms of a column in a row's hash: a float by its bits, bare text, or text with its length before it."""
+"""Forms of a column in a row's hash, besides COUNTED (text after its length): a float's bits, and bare text."""
 
 _BARE = frozenset(FAMILIES) - {"bytea"}
 _TERMINATED = "coalesce({0}, '-') || '|'"
@@ -166,7 +166,7 @@ _COUNTED = "coalesce(length({0})::text || ':' || {0}, '-')"
 
 
 def form_of(typname: str) -> str:
-    """How a column of this type (no domain) stands in a hash; where two sides differ, both count its text.
+    """Return the form of a type (not a domain) in a hash; if the two sides differ, both use COUNTED.
 
     >>> form_of("float4"), form_of("int4"), form_of("text")
     ('bits', 'bare', 'counted')
@@ -177,7 +177,7 @@ def form_of(typname: str) -> str:
 
 
 class Statements:
-    """Statements over one table: `key` columns, `columns` compared as (name, form), `where` a trusted filter.
+    """Statements on one table: its `key` columns, the compared `columns` as (name, form), `where`: a trusted filter.
 
     `made`: the columns of user-defined types.
     """
@@ -238,7 +238,7 @@ class Statements:
         )
         names = [sql.Identifier(f"k{place}") for place in range(len(self._key))]
         match = [_equal(c, sql.SQL("wanted.{}").format(n)) for c, n in zip(self._key, names, strict=True)]
-        # the filter's columns have no alias, so it stands where there are none but the table's
+        # the filter's columns have no alias, so it is applied in a subquery with only the table's columns
         return sql.SQL(
             "SELECT {}, {} FROM (SELECT * FROM {} t WHERE {}) t JOIN (VALUES {}) AS wanted ({}) ON {}"
         ).format(
@@ -261,7 +261,7 @@ class Statements:
 
 
 def _edge(key: Sequence[KeyColumn], at: Key, beyond: str, closed: bool) -> Composable:
-    """`key` beyond `at`, expanded so that an index on the first columns serves: a >= x AND (a > x OR b >= y)."""
+    """Return the condition `key` beyond `at` so that an index on the first columns is usable: a >= x AND (a > x OR b >= y)."""
     column, part = key[0], at[0]
     left, right = _ordered(column, _column(column)), _ordered(column, _value(column, part))
     if len(key) == 1:
@@ -275,7 +275,8 @@ def _column(column: KeyColumn) -> Composable:
 
 
 def _equal(column: KeyColumn, value: Composable) -> Composable:
-    """A key equal to a value of its type; one of a made type by its text, because its own operator may be anywhere."""
+    """Return the condition that a key equals a value of its type; by text for user-defined types, whose operator can be
+    in any schema."""
     left = _column(column)
     if not column.typname:
         left, value = _ordered(column, left), _ordered(column, value)
@@ -295,7 +296,7 @@ def _spelled(column: KeyColumn, expression: Composable) -> Composable:
 
 
 def _text(name: str, form: str, made: bool) -> Composable:
-    """A column as text. Floats by their bits: servers print different digits for the same number."""
+    """Return a column as text; floats as their bits, because servers print different digits for the same number."""
     column = sql.SQL("t.{}").format(sql.Identifier(name))
     if form == BITS:
         return sql.SQL("encode(float8send({}::float8), 'hex')").format(column)
@@ -340,12 +341,12 @@ SELECT a.attname FROM pg_constraint c
 
 
 class PgTable:
-    """`TableReader` over one table; it reads by `opened` alone, from one thread at a time."""
+    """Implements `TableReader` for one table; reads only through `opened`, from one thread at a time."""
 
     def __init__(
         self, opened: Opened, table: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = ""
     ) -> None:
-        """`table` is `schema.table` as stored; no `key`: the primary key, no `columns`: all of them.
+        """`table` is `schema.table` as stored; no `key`: the primary key, no `columns`: all columns.
 
         `where` is a trusted SQL filter over the columns of alias t. Raises `Refused` without a usable key.
         """
@@ -401,7 +402,7 @@ class PgTable:
         return tuple(column.canonical(str(text)) for column, text in zip(self.key, row, strict=False))
 
     def _based(self, described: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-        """Columns of a domain as those of its base type, which is what a target made of it has."""
+        """Replace domains by their base types, which a target created from the table has."""
         while any(row[3] for row in described.values()):
             wanted = sorted({row[4] for row in described.values() if row[3]})
             bases = {row[0]: row[1:] for row in self._all(pg.sql.SQL(_BASES).format(pg.sql.Literal(wanted)))}
@@ -415,7 +416,7 @@ class PgTable:
 
 
 def over(connection: pg.Connection) -> Callable[..., PgTable]:
-    """Opens tables over a connection that does not commit by itself."""
+    """Return a function that opens tables over a connection that is not in autocommit."""
     return partial(PgTable, partial(pg.transaction, connection))
 
 
@@ -443,5 +444,5 @@ def _refuse(table: str, keys: Sequence[str], columns: Sequence[str], described: 
         raise Refused(f"unknown column {', '.join(absent)} of {table}", hint="correct the column mapping")
     loose = [name for name in keys if not described[name][7]]
     if loose:
-        # A NULL key lies in no range, so such rows could not be seen.
+        # A NULL key is in no range, so such rows would not be compared.
         raise Refused(f"key column {', '.join(loose)} of {table} is nullable", hint="make it NOT NULL")

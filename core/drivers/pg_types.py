@@ -1,6 +1,6 @@
-"""Which source types a target's column can hold, value for value, and which types spell equal values in one way only.
+"""Source types that fit a target column without changing values, and types that write equal values as equal text.
 
-Values travel as text (COPY), so a target holds a source's type where it reads that text and would write the same.
+Values are transferred as text (COPY), so a source type fits if the target type reads that text and writes it unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DWS_ONLY = {
     "nvarchar2": "character varying",
     "clob": "text",
 }
-"""Types of DWS that PostgreSQL lacks, by the PostgreSQL type with the same text (DWS: "Data Types")."""
+"""Types of DWS that PostgreSQL lacks, each with the PostgreSQL type that has the same text (DWS: "Data Types")."""
 
 _NOT_AS_TEXT = ("boolean", "inet", "character", "bpchar")
 """Types whose cast to text differs from their output: a text column would not compare equal."""
@@ -58,7 +58,7 @@ _WHOLE = ("smallint", "integer", "bigint")
 
 
 def exact(type_: str) -> bool:
-    """Whether equal values of this type have one text only; a numeric has where its scale is fixed.
+    """Return whether equal values of this type always have the same text; a numeric only with a fixed scale.
 
     >>> exact("numeric(12,2)"), exact("numeric"), exact("text[]"), exact("interval")
     (True, False, True, False)
@@ -68,7 +68,7 @@ def exact(type_: str) -> bool:
 
 
 def at_postgres(type_: str) -> str:
-    """A source type as PostgreSQL spells it.
+    """Return a source type as PostgreSQL writes it.
 
     >>> at_postgres("nvarchar2(20)"), at_postgres("tinyint[]"), at_postgres("bigint")
     ('character varying(20)', 'smallint[]', 'bigint')
@@ -80,7 +80,7 @@ def at_postgres(type_: str) -> str:
 
 
 def fits(target: str, source: str) -> bool:
-    """Whether every value of the source's type fits the target's type and reads the same there.
+    """Return whether every value of the source's type fits the target's type and has the same text there.
 
     >>> fits("bigint", "integer"), fits("integer", "bigint"), fits("text", "character varying(20)")
     (True, False, True)
@@ -105,7 +105,7 @@ def fits(target: str, source: str) -> bool:
 
 
 def _wider(target: str, source: str) -> bool:
-    """The same sized type with room for more: more characters, or more digits at the same scale.
+    """Return whether `target` is the same sized type with at least as many characters, or digits at the same scale.
 
     >>> _wider("character varying(30)", "character varying(20)"), _wider("numeric(14,2)", "numeric(12,2)")
     (True, True)
@@ -119,9 +119,9 @@ def _wider(target: str, source: str) -> bool:
 
 
 def float_text(value: float, single: bool = False) -> str:
-    """A number as PostgreSQL writes a double precision, or a real where `single`.
+    """Format a number as PostgreSQL writes a double precision, or a real if `single`.
 
-    PostgreSQL, src/common/d2s.c and f2s.c: digits as they are from 1e-4 to below 1e15, or 1e6 of a real.
+    PostgreSQL, src/common/d2s.c and f2s.c: without an exponent from 1e-4 to below 1e15, or below 1e6 for a real.
 
     >>> float_text(1e15), float_text(1e14), float_text(1.5), float_text(-0.0), float_text(1e-5)
     ('1e+15', '100000000000000', '1.5', '-0', '1e-05')
@@ -129,7 +129,7 @@ def float_text(value: float, single: bool = False) -> str:
     ('1e+06', '123456', '1.234567e+06')
     """
     plain = repr(float(value))
-    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all are: both write the fewest digits
+    if "e" not in plain and abs(value) < (1e6 if single else 1e15):  # nearly all: both write the fewest digits
         return plain.removesuffix(".0")
     sign, digits, exponent = Decimal(plain).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
@@ -147,7 +147,7 @@ def float_text(value: float, single: bool = False) -> str:
 
 
 def plain_number(text: str) -> str:
-    """One text for each value of a number: without zeros at the end of its fraction.
+    """Return the same text for equal numbers: without trailing zeros in the fraction.
 
     >>> plain_number("1.500"), plain_number("-0.0"), plain_number("100")
     ('1.5', '0', '100')
@@ -157,17 +157,17 @@ def plain_number(text: str) -> str:
 
 
 TEXT, NUMBER, FLOAT, SINGLE, SPAN = "text", "number", "float", "single", "span"
-"""How equal values of a key column become one text: unchanged, or in one of four ways (`text_staging.one_text`).
+"""How equal values of a key column get the same text: unchanged, or in one of four ways (`text_staging.one_text`).
 
-A float takes the sink's text: a real and a double of one value differ in text (1e+06 and 1000000), and so does a float
-between servers before and since PostgreSQL 12.
+A float gets the sink's text: a real and a double with the same value differ in text (1e+06 and 1000000), and so do
+floats of servers before and since PostgreSQL 12.
 """
 
 _FORMS = {"numeric": NUMBER, "real": FLOAT, "double precision": FLOAT, "interval": SPAN}
 
 
 def form_of(type_: str, kind: str = "") -> str:
-    """Return the form of a key column's type (not a domain); `kind`: pg_type's for a user-defined type. Empty: none.
+    """Return the form of a key column's type (not a domain), "" if it has none; `kind`: a user-defined type's typtype.
 
     >>> form_of("bigint"), form_of("numeric"), form_of("numeric(12,2)"), form_of("interval day to second")
     ('text', 'number', 'number', 'span')
@@ -184,9 +184,9 @@ def form_of(type_: str, kind: str = "") -> str:
 
 
 def form_at(target: str, form: str) -> str:
-    """The form of a source's key column in a target's column of this type (a domain's base).
+    """Return the form of a source's key column in a target column of this type (a domain's base type).
 
-    Text keeps apart what the source's own type calls equal: 1.0 and 1.00 are two rows there.
+    A text column distinguishes values that are equal in the source's own type: 1.0 and 1.00 are two rows there.
 
     >>> form_at("text", "number"), form_at("real", "float"), form_at("double precision", "float")
     ('text', 'single', 'float')

@@ -1,12 +1,12 @@
-r"""Moves a batch from a source to a sink: memory does not grow with the number of rows.
+r"""Moves a batch from a source to a sink; memory use does not grow with the number of rows.
 
-COPY text goes through an operating system's pipe that nothing here parses, rows through a bounded queue. A text stream
-that is cut at a line end looks like a whole one, so the reader's error is raised and the counts of both sides are
-compared before anything is committed.
+COPY text passes unparsed through an operating system's pipe, rows through a bounded queue. A text stream that is cut
+off at a line end looks complete, so the reader's error is raised and the counts of both sides are compared before
+anything is committed.
 
-This is the one home of conversions between encodings: a source of COPY text is read as rows here once, and a row that
-goes into COPY text is written here (`put`). PostgreSQL, "COPY, Text Format": a line is a row, a tab parts columns, `\N`
-is NULL, and a backslash escapes what would part them.
+Only this module converts between encodings: it parses a source's COPY text into rows, and writes rows as COPY text
+(`put`). PostgreSQL, "COPY, Text Format": a line is a row, tabs separate columns, `\N` is NULL, and a backslash escapes
+separators.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str | None, ...]]:
-    r"""The rows of COPY text in UTF-8, line by line; RowRefused for bytes that are none.
+    r"""Yield the rows of COPY text in UTF-8, line by line; raises RowRefused for bytes that are not UTF-8.
 
     >>> list(rows_of([b"7\t\\N\ta\\tb\\\\\n"]))
     [('7', None, 'a\tb\\')]
@@ -39,7 +39,7 @@ def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str | None, ...]]:
 
 
 def value_of(text: str) -> str | None:
-    r"""A field of COPY text as text.
+    r"""Return the value of a COPY text field; None for NULL.
 
     >>> value_of(r"\N"), value_of(r"a\tb\\c")
     (None, 'a\tb\\c')
@@ -59,7 +59,7 @@ def _unescaped(text: str) -> str:
 
 
 def copy_line(row: tuple[object, ...]) -> bytes:
-    r"""One line of COPY text from values that the server already spelled as text.
+    r"""Return one line of COPY text from values that the server already formatted as text.
 
     >>> copy_line((10516, None, "a\tb"))
     b'10516\t\\N\ta\\tb\n'
@@ -68,29 +68,29 @@ def copy_line(row: tuple[object, ...]) -> bytes:
     texts: Sequence[Any] = ["\\N" if v is None else v for v in row] if nulls else row
     try:
         line = "\t".join(texts)
-    except TypeError:  # nearly all are texts already
+    except TypeError:  # nearly all values are texts already
         line = "\t".join(map(str, texts))
-    # few rows have any: to search a line costs less than a translation per value
+    # few rows need escapes: searching the line costs less than translating each value
     if "\n" in line or "\r" in line or line.count("\\") > nulls or line.count("\t") >= len(texts):
         line = "\t".join("\\N" if v is None else _escaped(str(v)) for v in row)
     return (line + "\n").encode()
 
 
 def _escaped(text: str) -> str:
-    """A field's text. Four searches cost a thousandth of str.translate, which looks at each character of a bytea."""
+    """Escape a field's text. Four searches cost a thousandth of str.translate, which processes each character."""
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
 BLOCK, CHARACTERS = 256, 1 << 18
 """Most rows passed on at once; fewer if they reach the character limit."""
 BLOCKS = 8
-"""Most blocks that wait."""
+"""Most blocks in the queue."""
 
 Fields = tuple[str | None, ...]
 
 
 def put(out: BinaryIO, row: tuple[str | None, ...]) -> None:
-    """One row into a batch: as it is where rows are wanted, else as a line of COPY text."""
+    """Write one row into a batch: as a row if the batch holds rows, else as a line of COPY text."""
     if isinstance(out, RowOut):
         out.put(row)
     else:
@@ -98,7 +98,7 @@ def put(out: BinaryIO, row: tuple[str | None, ...]) -> None:
 
 
 def put_all(out: BinaryIO, rows: Iterable[tuple[str | None, ...]]) -> int:
-    """Rows of one event into a batch, as `put` does; returns how many."""
+    """Write the rows of one event into a batch, as `put` does; return their number."""
     count = 0
     if isinstance(out, RowOut):
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last one is the number of rows
@@ -110,7 +110,7 @@ def put_all(out: BinaryIO, rows: Iterable[tuple[str | None, ...]]) -> int:
 
 
 def rows_in(reader: BinaryIO) -> Iterator[Fields]:
-    """The rows of a batch, once: as they are where rows came, else read from COPY text."""
+    """Return an iterator, usable once, over the rows of a batch; parses COPY text if the batch holds text."""
     return iter(reader) if isinstance(reader, RowIn) else rows_of(reader)
 
 
@@ -119,7 +119,7 @@ def size_of(row: Fields) -> int:
 
 
 class _Queue:
-    """Blocks of rows on their way; a writer waits while there are too many."""
+    """A bounded queue of row blocks; a writer waits while it is full."""
 
     def __init__(self) -> None:
         self._blocks: deque[list[Fields]] = deque()
@@ -127,7 +127,7 @@ class _Queue:
         self._ended = self._left = False
 
     def put(self, block: list[Fields]) -> None:
-        """Hand a block over; BrokenPipeError where the reader has ended."""
+        """Add a block; raises BrokenPipeError if the reader has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._left or len(self._blocks) < BLOCKS)
             if self._left:
@@ -158,7 +158,7 @@ class _Queue:
 
 
 class RowOut(io.RawIOBase, BinaryIO):
-    """The source's end: rows by `put`, or COPY text by `write`, in pieces of any length."""
+    """The source's end of the queue: accepts rows by `put`, or COPY text by `write`, in pieces of any length."""
 
     def __init__(self, queue: _Queue) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class RowOut(io.RawIOBase, BinaryIO):
             self._hand_over()
 
     def write(self, text: Any) -> int:
-        """COPY text, which is read as rows here and nowhere else."""
+        """Add COPY text, which is parsed into rows here and nowhere else."""
         *lines, self._text = (self._text + bytes(text)).split(b"\n")
         for row in rows_of(lines):
             self.put(row)
@@ -201,7 +201,7 @@ class RowOut(io.RawIOBase, BinaryIO):
 
 
 class RowIn(io.RawIOBase, BinaryIO):
-    """The sink's end: an iterator over rows, once."""
+    """The sink's end of the queue: an iterator over rows, usable once."""
 
     def __init__(self, queue: _Queue) -> None:
         super().__init__()
@@ -217,13 +217,13 @@ class RowIn(io.RawIOBase, BinaryIO):
 
 
 def row_ends() -> tuple[RowIn, RowOut]:
-    """Both ends of a queue of rows: the sink's, the source's."""
+    """Return both ends of a queue of rows: the sink's, the source's."""
     queue = _Queue()
     return RowIn(queue), RowOut(queue)
 
 
 def texts(row: Iterable[object]) -> Fields:
-    """A row of values that the server already spelled, or counted, as fields."""
+    """Return a row of values as text fields; the server has already formatted all values but whole numbers."""
     return tuple(None if value is None else str(value) for value in row)
 
 
@@ -235,8 +235,8 @@ def copy_through(
 ) -> int | None:
     """Run `read` (source to pipe) in a thread beside `write` (pipe to sink); returns what `write` returned.
 
-    `encoding` is how the sink reads the batch; `put` and `rows_in` are the two ends of one of rows.
-    Raises the side's error that came first, and Unreachable where both ended well with different row counts.
+    `encoding` is the batch's encoding at the sink; for ROWS the two sides use `put` and `rows_in`.
+    Raises the first error of either side, and Unreachable if both succeeded with different row counts.
     """
     stream, out = _text_ends() if encoding is Encoding.COPY_TEXT else row_ends()
     reading = _Reading(read, out)
@@ -251,7 +251,7 @@ def copy_through(
     reading.join()
     reading.raise_first()
     if reading.error is not None:
-        if written is None:  # the sink did not want the rows, and the pipe was closed on the reader
+        if written is None:  # the sink did not need the rows, and closed the reader's pipe
             return None
         raise reading.error
     if written is not None and written != reading.rows:
@@ -260,9 +260,10 @@ def copy_through(
 
 
 def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
-    """What `read` writes as COPY text, in pieces of whole lines of about `size` bytes, as it comes.
+    """Yield the COPY text that `read` writes, as it arrives, in pieces of whole lines of about `size` bytes.
 
-    Raises its error, and Unreachable where it says another number of rows than came. A caller that stops early ends it.
+    Raises the error of `read`, and Unreachable if `read` returns a different number of rows than arrived. A caller that
+    stops early ends `read`.
     """
     stream, out = _text_ends()
     reading, rows, rest = _Reading(read, out), 0, b""
@@ -291,7 +292,7 @@ def _text_ends() -> tuple[BinaryIO, BinaryIO]:
 
 
 class _Reading(threading.Thread):
-    """The source's side: closes its end of the pipe whatever happens."""
+    """The source's side; always closes its end of the pipe."""
 
     def __init__(self, read: Callable[[BinaryIO], int], out: BinaryIO) -> None:
         super().__init__(name="slotkeeper-copy", daemon=True)
@@ -308,6 +309,6 @@ class _Reading(threading.Thread):
             self.error = error
 
     def raise_first(self) -> None:
-        """Raise the source's own error; a pipe that the sink closed is not one."""
+        """Raise the source's own error; a pipe that the sink closed is not an error of the source."""
         if self.error is not None and not isinstance(self.error, BrokenPipeError):
             raise self.error

@@ -1,15 +1,16 @@
-"""One session to a server: opened when it is needed, dropped on an error of the driver, cut off from any thread.
+"""One session at a server: opened on demand, dropped after a driver error, and closable from any thread.
 
-A kind of server gives it what is its own (`Dialect`); what a statement is named, stands in the dialect's SQL files.
+A `Dialect` has the settings of a kind of server; named statements are in the dialect's SQL files.
 
-A new connection has to keep one server session: what is set, locked and prepared there is its own. A connection whose
-login named the server process that answers is that process's own: PostgreSQL, "Message Formats", BackendKeyData ("the
-process ID of this backend"). A pooler gives out a number of its own (PgBouncer: a random one, as Citus' README of
-pg_send_cancellation says), and DWS and Hologres can too: those are asked over a second connection. The mark is
-`geqo_seed`, which no pooler carries from client to client and which changes no result. Any user may set it (PostgreSQL,
-"Genetic Query Optimizer"; DWS, the page of that name, since DWS documents no settings of a user's own).
+A connection must keep one server session: settings, locks and prepared statements belong to that session. The
+connection is direct if the server process that answers is the one named at login: PostgreSQL, "Message Formats",
+BackendKeyData ("the process ID of this backend"). A pooler returns its own number (PgBouncer: a random number,
+according to Citus' README of pg_send_cancellation), and DWS and Hologres can do so as well: in these cases a second
+connection is used for the test. The marker is `geqo_seed`, which no pooler transfers from client to client and which
+changes no result. Any user can set it (PostgreSQL, "Genetic Query Optimizer"; DWS, the page of that name, since DWS
+documents no user-defined settings).
 
-Sessions do not have the search_path that a login has of its own (ADR 0025); `doctor` reports that one.
+Sessions do not use the login's own search_path (ADR 0025); `doctor` reports that path.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from slotkeeper.core.errors import Refused, SlotkeeperError, TooLarge, Unreachab
 from slotkeeper.core.sqltext import dotted, quoted, statements
 
 LIMIT_MS = 1_000
-"""Milliseconds of each answer, besides a call's grace: a pooler without a free session must not hold up a start."""
+"""Time limit of each answer in milliseconds, besides a call's grace: a pooler without a free session must not delay a
+start."""
 ROUNDS = 3
 CLEANING = 16
 TRIES = 2
@@ -39,18 +41,18 @@ _SEEN = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('geqo_se
 
 
 def is_direct(connection: pg.Connection) -> bool:
-    """Whether the login named the server process that answers; one round trip, which changes nothing."""
+    """Return whether the answering server process is the one named at login; one round trip, which changes nothing."""
     (pid,) = _row(connection, "SELECT pg_catalog.pg_backend_pid()")
     return int(pid) == connection.info.backend_pid
 
 
 def shared(first: pg.Connection, login: Callable[[], pg.Connection]) -> str:
-    """Why `first` does not keep a server session of its own; "" where it does. Both are in autocommit.
+    """Return why `first` does not keep its own server session; "" if it does. Both connections are in autocommit.
 
-    `login` opens another connection of the same login. Its transactions lie between those of `first`, which asks while
-    one is open, so that a pooler has to use another server process for it, and again once it is over: a third client
-    may have the server session of `first` when that of `second` is chosen. Nothing that was set is left.
-    Raises psycopg2.Error.
+    `login` opens a second connection of the same login, whose transactions run between those of `first`. `first` is
+    queried while such a transaction is open, so that a pooler must use another server process for it, and again after
+    it: a third client can hold the server session of `first` when the pooler chooses one for `second`. All settings are
+    reset. Raises psycopg2.Error.
     """
     before, first.limit_ms = first.limit_ms, LIMIT_MS
     mark, found = _marked(first), ""
@@ -67,20 +69,20 @@ def shared(first: pg.Connection, login: Callable[[], pg.Connection]) -> str:
                 _unmark(first, second, mark)
         if found != ENDED:
             break
-        _seen(first)  # where the server has gone, this says so
+        _seen(first)  # raises if the server is no longer available
     _run(first, "RESET geqo_seed")
     first.limit_ms = before
     return found
 
 
 def is_refusal(error: BaseException) -> str:
-    """The sentence where a pooler's words say that it keeps no session; "" where the error is another one."""
+    """Return the reason if a pooler's error message says that it keeps no session; "" for any other error."""
     _, text = pg.failure(error)
     return NOT_KEPT if any(words in text for words in REFUSALS) else ""
 
 
 def _is_cut(connection: pg.Connection, error: pg.DriverError) -> bool:
-    """Whether the connection was ended without a word, as PgBouncer does at a BEGIN in statement mode."""
+    """Return whether the connection was closed without a message, as PgBouncer does at a BEGIN in statement mode."""
     return bool(connection.closed) and pg.failure(error)[0] == "08006" and not isinstance(error, pg.NoAnswer)
 
 
@@ -89,18 +91,18 @@ def _taken_in_turn(first: pg.Connection, second: pg.Connection, mark: str) -> st
     while not found and len(theirs) < ROUNDS:
         theirs.append(_seen(second, "BEGIN; "))
         found = breach(mine, theirs, mark)
-        if found:  # else `first` may wait for the very session that `second` holds
+        if found:  # else `first` can wait for the session that `second` holds
             break
         mine.append(_seen(first))
         _run(second, "COMMIT")
-        # a pooler that gives out what came back last gives it the session of `second` now, one that takes turns next
+        # `first` gets the session of `second` now from a last-in-first-out pooler, next from a round-robin pooler
         mine += [_seen(first), _seen(first)]
         found = breach(mine, theirs, mark)
     return found
 
 
 def _marked(connection: pg.Connection) -> str:
-    """Set the mark; "" where the server does not let us."""
+    """Set and return the marker; "" if the server rejects it."""
     mark = f"0.{random.SystemRandom().randrange(100_001, 999_999, 2)}"
     try:
         _run(connection, f"SET geqo_seed = {mark}")
@@ -112,7 +114,7 @@ def _marked(connection: pg.Connection) -> str:
 
 
 def _unmark(first: pg.Connection, second: pg.Connection, mark: str) -> None:
-    """Take the mark away from the server session that has it, which either connection may get next."""
+    """Reset the marker in the server session that has it; either connection can get that session next."""
     for one in islice(cycle((second, first)), CLEANING if mark and not second.closed else 0):
         with suppress(pg.DriverError):
             has = _seen(one, "BEGIN; ").mark == mark
@@ -141,7 +143,7 @@ def _run(connection: pg.Connection, statement: str) -> None:
 
 
 def names_of_path(path: str, user: str) -> list[str]:
-    """The schemas of a search_path as a server shows it, with `$user` as that login.
+    """Return the schemas of a search_path as a server shows it, with `$user` replaced by the login.
 
     >>> names_of_path('"$user", public', "etl"), names_of_path('Ods,"My ""own"", here"', "etl")
     (['etl', 'public'], ['ods', 'My "own", here'])
@@ -152,7 +154,7 @@ def names_of_path(path: str, user: str) -> list[str]:
 
 
 def path_findings(place: str, user: str, schemas: Sequence[str]) -> Iterator[Finding]:
-    """Return a warning for each schema on a login's own path in which PUBLIC can create."""
+    """Yield a warning for each schema on a login's own path in which PUBLIC can create objects."""
     for one in schemas:
         text = f"PUBLIC can create in schema {one}, which is on the search_path of {user}, not of a job's sessions"
         cure = f"for other programs of this login: REVOKE CREATE ON SCHEMA {quoted(one)} FROM PUBLIC"
@@ -168,7 +170,7 @@ PING_LIMIT_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a kind of server gives to a session."""
+    """The settings of a kind of server for its sessions."""
 
     side: str
     book: Book
@@ -186,11 +188,11 @@ class Dialect:
     break it.
     """
     path: str = "pg_catalog, pg_temp"
-    """The search_path of its sessions (ADR 0025): excludes objects of others in the login's schemas."""
+    """The search_path of its sessions (ADR 0025): excludes other users' objects in the login's schemas."""
 
 
 class Session:
-    """A connection by a login and a dialect; one thread at a time uses it, any thread may cancel, sever or close it."""
+    """A connection for a login and a dialect; one thread at a time uses it, any thread can cancel, sever or close it."""
 
     def __init__(
         self,
@@ -203,11 +205,11 @@ class Session:
         self.place = endpoint.place
         self.application_name = application_name
         self.generation = 0
-        """Increases with every new connection, which loses the old one's prepared state."""
+        """Increases with every new connection, which does not have the old connection's prepared state."""
         self.parts: Mapping[str, pg.sql.Composable] = {}
-        """The values of braces in every statement of `run`, by name."""
+        """Values for the placeholders in braces in every statement of `run`, by name."""
         self.transaction_ms = 0
-        """The limit of a statement in a transaction, in milliseconds; 0: the session's own."""
+        """The limit of a statement in a transaction, in milliseconds; 0: the session's own limit."""
         self._endpoint = endpoint
         self._password = password
         self._dialect = dialect
@@ -217,7 +219,7 @@ class Session:
         self._opened = 0.0
         self._pinned = False
         self._listed_in = 0
-        """The connection for which the server listed a changed name."""
+        """The generation of the connection for which the server listed a changed name."""
 
     # -- the connection ---------------------------------------------------------------------------------------------
 
@@ -255,9 +257,9 @@ class Session:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Hold one open session for the block: a lost one is not opened again inside it.
+        """Hold one open session for the block: a lost session is not reopened inside it.
 
-        A registrar that stalls and wakes must find its session ended, not open another one.
+        A registrar that stalls and resumes must find its session ended, not open a new one.
         """
         self.ready()
         self._pinned = True
@@ -267,9 +269,9 @@ class Session:
             self._pinned = False
 
     def show(self, name: str) -> None:
-        """Go by another name at the server from here on; a connection that is not listed by it is opened again by it.
+        """Change the session's name at the server; reconnect with the name if the server does not list it.
 
-        Raises Unreachable in a pinned block, where none is opened.
+        Raises Unreachable in a pinned block, where no connection is opened.
         """
         if name == self.application_name:
             return
@@ -282,7 +284,7 @@ class Session:
         self.application_name = name
 
     def _renamed(self, name: str) -> bool:
-        """Whether the server lists this connection by that name; asked once per connection.
+        """Rename the connection; return whether the server lists the name, which is checked once per connection.
 
         PostgreSQL, "Error Reporting and Logging": pg_stat_activity shows application_name, and any user can set it. No
         page documents the latter for DWS, and ending this session depends on its name.
@@ -295,13 +297,13 @@ class Session:
                     return False
                 self._listed_in = self.generation
         except SlotkeeperError:
-            return False  # lost, or refused: a new connection says its name at its login
+            return False  # lost, or rejected: a new connection sends its name at login
         return True
 
     def go_by(self, name: str) -> None:
-        """Go by another name from here on, in one round trip, unseen whether it is listed; "" changes nothing.
+        """Change the session's name in one round trip, without checking whether it is listed; "" changes nothing.
 
-        Only between transactions. Nothing rests on it: a server that refuses it lists the name of before.
+        Call it only between transactions. Nothing depends on it: a server that rejects it lists the previous name.
         """
         if not name or name == self.application_name:
             return
@@ -316,27 +318,27 @@ class Session:
         self.application_name = name
 
     def retire(self, seconds: float) -> None:
-        """End the session where it is older than this; only between transactions."""
+        """End the session if it is older than `seconds`; call it only between transactions."""
         if self._connection is not None and self._clock.monotonic() - self._opened >= seconds:
             self.close()
 
     def cancel(self) -> None:
-        """Ask the server to end the statement that another thread runs here; nothing where none is under way."""
+        """Ask the server to end the statement that another thread runs here; does nothing if none is running."""
         connection = self._connection
         if connection is not None:
             pg.cancel(connection)
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting: a statement under way here fails at once."""
+        """Shut the connection down, from any thread, without waiting: a running statement fails at once."""
         connection = self._connection
         if connection is not None:
             pg.sever(connection)
 
     def close(self) -> None:
-        """End the session, after a statement of another thread unless it is severed; safe to call twice."""
+        """End the session; waits for a statement of another thread unless `sever` was called. Safe to call twice."""
         connection = self._connection
         if connection is not None and not connection.closed:
-            connection.close()  # may wait, and `sever` must find it meanwhile
+            connection.close()  # can wait, and `sever` must find the connection meanwhile
         if self._connection is connection:
             self._connection = None
 
@@ -362,7 +364,7 @@ class Session:
             self._limit_ms, self._opened = None, self._clock.monotonic()
         limit_ms = self._dialect.limit_ms if limit_ms is None else limit_ms
         if limit_ms is not None:
-            if self._endpoint.socket_timeout_ms:  # the time in which its line has to answer
+            if self._endpoint.socket_timeout_ms:  # the time in which the connection has to answer
                 limit_ms = min(limit_ms, self._endpoint.socket_timeout_ms)
             if limit_ms != self._limit_ms:
                 pg.limit(connection, limit_ms)
@@ -376,7 +378,7 @@ class Session:
         return pg.connect(*login, dialect.settings, dialect.autocommit, dialect.path, self._check)
 
     def _check(self, connection: pg.Connection) -> None:
-        """Refuse a new connection whose server session is not its own; one round trip where the login tells."""
+        """Reject a new connection without its own server session; one round trip if the connection is direct."""
         if not is_direct(connection):
             self._prove(connection)
 
@@ -400,19 +402,19 @@ class Session:
         limit_ms: int | None = None,
         of: Book | None = None,
     ) -> Rows:
-        """All rows of the statement `name`, of the dialect's own or those `of` another file."""
+        """Return all rows of the statement `name` from the dialect's file, or from the file `of`."""
         return self.composed_rows(pg.sql.SQL(statements(*(of or self._dialect.book))[name]), parameters or {}, limit_ms)
 
     def composed_rows(
         self, statement: pg.sql.Composable, parameters: Mapping[str, Any] | None, limit_ms: int | None = None
     ) -> Rows:
-        """All rows of a composed statement; its parameter `table` is a name as written in the configuration."""
+        """Return all rows of a composed statement; its parameter `table` is a name as written in the configuration."""
         return self.answered(statement, parameters, limit_ms)[1]
 
     def answered(
         self, statement: pg.sql.Composable, parameters: Mapping[str, Any] | None, limit_ms: int | None = None
     ) -> tuple[list[str], Rows]:
-        """The names of the columns that a statement answers with, and all rows; neither where it answers none."""
+        """Return the column names and all rows of a statement's result; both empty if it has no result."""
         if parameters and "table" in parameters:
             parameters = {**parameters, "table": dotted(parameters["table"])}
         with self._asked(limit_ms) as connection, connection.cursor() as cursor:
@@ -422,7 +424,7 @@ class Session:
             return [column.name for column in cursor.description], cursor.fetchall()
 
     def copy_out(self, statement: pg.sql.Composable, out: BinaryIO, limit_ms: int) -> int:
-        """COPY (statement) TO STDOUT into `out`; returns the rows that the server says it sent."""
+        """Run COPY (statement) TO STDOUT into `out`; return the number of rows that the server reports."""
         with self._asked(limit_ms, TooLarge) as connection, connection.cursor() as cursor:
             text = pg.sql.SQL("COPY ({}) TO STDOUT").format(statement).as_string(connection)
             cursor.copy_expert(text, out, pg.COPY_BUFFER)
@@ -431,10 +433,10 @@ class Session:
     def cursor_out(
         self, statement: pg.sql.Composable, put: Callable[[tuple[Any, ...]], None], limit_ms: int, batch: int
     ) -> int:
-        """The same rows through a server-side cursor, `batch` rows at a time, for servers that refuse COPY."""
+        """Pass a statement's rows to `put` through a server-side cursor, `batch` at a time, for servers without COPY."""
         count = 0
         with self._asked(limit_ms, TooLarge) as connection:
-            connection.autocommit = False  # a server-side cursor lives in a transaction
+            connection.autocommit = False  # a server-side cursor exists only in a transaction
             with pg.transaction(connection) as opener:
                 opener.execute(pg.sql.SQL("DECLARE slotkeeper_read NO SCROLL CURSOR FOR {}").format(statement))
                 while True:
@@ -451,7 +453,7 @@ class Session:
 
     @contextmanager
     def _asked(self, limit_ms: int | None, *timed_out: type[SlotkeeperError]) -> Iterator[pg.Connection]:
-        """The connection for one statement: it is dropped on any error, so that the next call starts afresh."""
+        """Yield the connection for one statement; it is dropped on any error, so that the next call opens a new one."""
         with self.translated(*timed_out):
             try:
                 yield self._ready(limit_ms)
@@ -466,7 +468,7 @@ class Session:
     def transaction(self) -> Iterator[pg.Cursor]:
         """Yield a cursor in one transaction; driver errors become SlotkeeperErrors, and drop the connection.
 
-        It commits on the connection where it started: a later connection has nothing of it.
+        It commits on the connection where it started: a later connection does not have the transaction.
         """
         connection = self.ready()
         with self.translated():
@@ -475,7 +477,7 @@ class Session:
                 if self.transaction_ms:
                     pg.limit_transaction(cursor, self.transaction_ms)
                 yield cursor
-                connection.commit()  # where it is closed, this raises
+                connection.commit()  # raises if the connection is closed
             except pg.DriverError:
                 self.close()
                 raise
@@ -491,18 +493,18 @@ class Session:
         of: Book | None = None,
         **parts: pg.sql.Composable,
     ) -> pg.Cursor:
-        """Execute the statement `name`, of the dialect's own or those `of` another file, with `parts` in its braces."""
+        """Execute the statement `name` from the dialect's file or the file `of`, with `parts` in its braces."""
         text = pg.sql.SQL(statements(*(of or self._dialect.book))[name])
         cursor.execute(text.format(**self.parts, **parts), parameters)
         return cursor
 
     def fetched(self, name: str, parameters: Mapping[str, Any], of: Book | None = None) -> Rows:
-        """All rows of a statement of `run`, in a transaction of its own."""
+        """Return all rows of a statement of `run`, in its own transaction."""
         with self.transaction() as cursor:
             return self.run(cursor, name, parameters, of).fetchall()
 
     def rollback(self) -> None:
-        """Roll back whatever is open; a connection that cannot is dropped."""
+        """Roll back the open transaction, if any; drop the connection if that fails."""
         if self._connection is not None and not self._connection.closed:
             try:
                 self._connection.rollback()
@@ -511,6 +513,6 @@ class Session:
 
 
 def _loses_line(error: BaseException) -> bool:
-    """Whether a connection is of no use behind this error: anything but a server's answer to one statement."""
+    """Return whether a connection is unusable after this error: any error but a server's answer to one statement."""
     code, _ = pg.failure(error)
     return not code or (code[:2] in ("08", "57") and code != "57014")

@@ -1,6 +1,6 @@
-"""TLS of connections by Python itself (HTTP, MySQL's protocol): a context by an endpoint's sslmode, and its errors.
+"""TLS for connections made by Python itself (HTTP, MySQL's protocol): contexts by an endpoint's sslmode, and errors.
 
-libpq has its own (`login.parameters`). Modes are libpq's, except those that allow plain text.
+libpq has its own TLS (`login.parameters`). The modes are those of libpq, except those that allow plain text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 
 NO_KEY_PASSWORD = "none was given"  # noqa: S105
-"""Password of an encrypted key; an unencrypted key needs none."""
+"""The password for an encrypted key if none is configured; an unencrypted key needs none."""
 _NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure")
 """OpenSSL's errors for a server that answers a TLS hello in plain text; a lost connection has another error."""
 _HINTS = (
@@ -29,7 +29,7 @@ _HINTS = (
 
 
 def context(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """The client's side of a line to this endpoint; None where it is to be plain. Refused where a file is none."""
+    """Return the client's TLS context for this endpoint; None for plain text. Raises AccessRefused if a file is invalid."""
     if endpoint.sslmode == "disable":
         return None
     try:
@@ -39,7 +39,7 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
         raise AccessRefused(what, "name a file with the authority's certificate, as PEM") from error
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.check_hostname = endpoint.sslmode == SAFEST
-    if endpoint.sslmode not in VERIFYING and not endpoint.sslrootcert:  # with one, `require` is as libpq's: verify-ca
+    if endpoint.sslmode not in VERIFYING and not endpoint.sslrootcert:  # with one, `require` is verify-ca, as in libpq
         made.verify_mode = ssl.CERT_NONE
     if endpoint.sslcert:
         _show(made, endpoint)
@@ -47,7 +47,7 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
 
 
 def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
-    """Load the client's certificate; without a password given, OpenSSL would ask for an encrypted key's and wait."""
+    """Load the client's certificate, always with a key password: without one, OpenSSL would prompt for it and wait."""
     try:
         made.load_cert_chain(
             endpoint.sslcert, endpoint.sslkey or None, secret_of(endpoint.key_password).now() or NO_KEY_PASSWORD
@@ -59,7 +59,7 @@ def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 
 def refused(error: BaseException, place: str, where: str) -> SlotkeeperError | None:
-    """The error of a line that TLS refuses, in a person's words; None where it was refused by nothing of TLS."""
+    """Return the error for a connection that failed in TLS, with a hint; None if TLS is not the cause."""
     said = error.args[1] if len(error.args) > 1 else error
     text = str(getattr(error, "verify_message", "") or said)
     low = f"{error} {text}".lower()

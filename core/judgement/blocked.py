@@ -1,6 +1,6 @@
-"""Sessions at a source that wait for a job: a warning at once, critical after 30 s, because writers wait too. Pure.
+"""Report source sessions that wait for a job: first a warning, critical after 30 s because writers wait too. Pure.
 
-A job that reads releases a VACUUM FULL within seconds, so a wait that lasts does not pass by itself.
+A job that is reading releases a VACUUM FULL within seconds, so a longer wait does not end without an action.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotkeeper.core.judgement.facts import Facts
 
 
 def blocked(view: JobStatus, facts: Facts) -> Iterator[Fault]:
-    """Yield one fault for each table with waiting sessions: the session that waits longest."""
+    """Yield one fault per table that has waiting sessions, for the session that has waited longest."""
     waits = view.report.source_waits if view.report is not None else ()
     for table in dict.fromkeys(one.table for one in waits):
         yield _fault(min((one for one in waits if one.table == table), key=lambda one: one.since), view, facts)

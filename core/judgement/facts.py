@@ -1,8 +1,8 @@
 """The input of the judgement: the limits of `[alerts]`, and the state of jobs, slots and this host at one moment.
 
-Unknown is None, never 0. Default limits: a slot by the part of its TTL (`slotkeeper.core.domain.ttl`), five minutes
-without a commit while the source moves, fifteen minutes between two notifications (PeerDB's defaults); Slotkeeper
-chose the others.
+An unknown value is None, never 0. Default limits: for a slot, fractions of its TTL (`slotkeeper.core.domain.ttl`); five
+minutes without a commit while the source advances, and fifteen minutes between two notifications (both PeerDB's
+defaults). Slotkeeper chose the other limits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # every command reads limits; what a reset is loads much
+if TYPE_CHECKING:  # every command reads the limits, but importing the reset types is slow
     from slotkeeper.core.domain.host import HostReport
     from slotkeeper.core.domain.report import JobStatus
     from slotkeeper.core.domain.reset import OpenReset
@@ -21,29 +21,29 @@ if TYPE_CHECKING:  # every command reads limits; what a reset is loads much
 
 MIB = 1 << 20
 BEHIND_SECONDS = 10.0
-"""A lane that lags by less counts as in sync."""
+"""A lane with a lag below this limit counts as in sync."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits beyond which a value is a fault; times in seconds, sizes in bytes."""
+    """The limits above which a value is a fault; times in seconds, sizes in bytes."""
 
     lag_warning: float = 30.0
-    """Of the DN that lags most."""
+    """Lag of the DN that lags most."""
     lag_critical: float = 300.0
     stuck_critical: float = 300.0
-    """How long retrying lasts before it is critical."""
+    """Duration of retrying at which it becomes critical."""
     silent_warning: float = 30.0
-    """Of a driver that is running and does not report."""
+    """Time without a report from a running driver."""
     silent_critical: float = 300.0
     crashes: float = 600.0
-    """How long a crash is reported."""
+    """How long a crash is reported as a fault."""
     disk_free: int = 256 * MIB
-    """Free space for the state folder."""
+    """Minimum free space on the disk of the state folder."""
     verify_age: float | None = None
-    """How old a comparison may be; None: of any age."""
+    """Maximum age of the last comparison; None: any age."""
     gap: float = 900.0
-    """Between two notifications of one alert."""
+    """Time between two notifications of one alert."""
 
 
 LIMITS = Limits()
@@ -55,41 +55,41 @@ class AlertOptions:
 
     limits: Limits = field(default_factory=Limits)
     command: tuple[str, ...] = ()
-    """The program that gets each notification, with its arguments, run without a shell; empty: none."""
+    """The program that receives each notification, and its arguments; run without a shell. Empty: no program."""
     command_timeout: float = 10.0
-    """In seconds."""
+    """Time limit of the command, in seconds."""
     metrics_file: Path | None = None
-    """Where metrics are written; None: nowhere."""
+    """The file to which metrics are written; None: no file."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """A job."""
+    """The facts about one job."""
 
     view: JobStatus
     lags: Mapping[str, float | None] = field(default_factory=dict)
-    """Seconds by lane."""
+    """Lag in seconds by lane."""
     crashes: tuple[datetime, ...] = ()
-    """When its drivers crashed recently."""
+    """Times of recent driver crashes."""
     crash: str = ""
     """How the last driver ended."""
     asked_by: str = ""
-    """Who asked for its current state, by the audit; "" where unknown."""
+    """The user who requested its current state, according to the audit; "" if unknown."""
     asked_why: str = ""
-    """The reason given for it."""
+    """The reason given for that request."""
     quarantine_limit: int | None = None
     verified: Verified | None = None
     new_snapshot: str = ""
-    """The commands that copy its target again, "" where no command does it."""
+    """The commands that copy its target again; "" if no command can."""
     least_lags: Mapping[str, float] = field(default_factory=dict)
-    """By lane of unknown lag: its least lag in seconds."""
+    """Minimum lag in seconds, for lanes whose exact lag is unknown."""
     host: HostReport | None = None
-    """Its supervisor's last measurement of this host."""
+    """The last measurement of this host by the job's supervisor."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """One slot as any process last saw it."""
+    """The last observed state of one slot, from any process."""
 
     source: str
     table: str
@@ -97,57 +97,57 @@ class SlotSeen:
     job: str
     at: datetime
     exists: bool | None = None
-    """None where unknown."""
+    """None if unknown."""
     expires_at: datetime | None = None
     """When its TTL ends unless confirmed, by this host's clock."""
     ttl: float | None = None
-    """In seconds."""
+    """The TTL in seconds."""
     unread: int | None = None
     shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """A running process that evaluates or sends alerts, and excludes all others from it."""
+    """A running process that evaluates or sends alerts; no other process can do so meanwhile."""
 
     name: str
-    """Its description."""
+    """Display name of the process."""
     pid: int
     since: datetime
     stopped: bool = False
-    """Whether a signal or a debugger has stopped it."""
+    """Whether a signal or a debugger has stopped the process."""
     does: str = "evaluates alerts"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This host."""
+    """The facts about this host."""
 
     folder: str = ""
     fault: str = ""
     """Why the state store cannot be read."""
     full: str = ""
-    """Which disk of the state folder is full."""
+    """Message that names the full disk of the state folder; "" if it is not full."""
     free: int | None = None
-    """In bytes."""
+    """Free disk space in bytes."""
     damaged: int = 0
-    """The number of unreadable lines of the audit."""
+    """The number of unreadable lines in the audit."""
     command_fails: str = ""
-    """Why the command of `[alerts]` does not accept a notification."""
+    """Why the command of `[alerts]` failed for a notification."""
     command_fails_since: datetime | None = None
     evaluator: Evaluator | None = None
-    """The process that evaluates at this moment."""
+    """The process that is evaluating alerts at this moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts of one moment."""
+    """All facts at one moment."""
 
     now: datetime
     jobs: tuple[JobSeen, ...] = ()
     slots: tuple[SlotSeen, ...] = ()
     machine: Machine = Machine()
     refused: Mapping[str, str] = field(default_factory=dict)
-    """By job, why its configuration cannot be used."""
+    """By job: why its configuration cannot be used."""
     resets: tuple[OpenReset, ...] = ()
     limits: Limits = LIMITS

@@ -1,14 +1,14 @@
-"""Decide whether this host delays a job: its pressure in the window of the late step, against limits. Pure.
+"""Decide whether this host delays a job: compare its pressure in the window of the late step with limits. Pure.
 
-The host is named only where it withheld what the job needed in that window, and then before the faults that follow.
-Blaming the sink for a shortage of this host sends people to the wrong server, and vice versa.
+This host is reported only if it withheld resources that the job needed in that window, and then before the faults that
+result. Blaming the sink for a shortage on this host sends operators to the wrong server, and vice versa.
 
-Limits. A job that gets half of the CPU time that its threads were ready for (`/proc/<pid>/schedstat`, Linux "Scheduler
-Statistics") takes twice as long: from there on the host outweighs all other causes together. PSI ("Pressure Stall
-Information") shows that other tasks wait for a CPU, too; on a kernel without PSI, the load does. CPU limit:
-kubernetes-mixin calls a container throttled from 25 % of its periods on (CPUThrottlingHigh). Memory: half of the 60 %
-of stalled time at which systemd-oomd kills (oomd.conf(5), DefaultMemoryPressureLimit). Waits for a disk do not count:
-a driver hardly uses one.
+Limits. A job that gets half of the CPU time for which its threads were ready (`/proc/<pid>/schedstat`, Linux "Scheduler
+Statistics") takes twice as long: at that point, the host outweighs all other causes together. PSI ("Pressure Stall
+Information") shows whether other tasks wait for a CPU, too; on a kernel without PSI, the load does. CPU limit:
+kubernetes-mixin reports throttling from 25 % of the periods on (CPUThrottlingHigh). Memory: half of the 60 % of stalled
+time at which systemd-oomd kills (oomd.conf(5), DefaultMemoryPressureLimit). Disk waits do not count: a driver hardly
+uses a disk.
 """
 
 from __future__ import annotations
@@ -26,28 +26,33 @@ from slotkeeper.core.judgement.facts import BEHIND_SECONDS, MIB, Facts, JobSeen
 
 HERE = "this host"
 FRESH = 30.0
-"""Seconds after which a reading is too old: supervisors read every 5 s, and later when starved."""
+"""Maximum age of a reading in seconds: supervisors read every 5 s, and later when starved."""
 CONTENDED, LOADED = 0.5, 2.0
-"""PSI's share of the time in which a task waits for a CPU; without PSI the load per CPU."""
+"""Limits of CPU contention: the share of time in which a task waits for a CPU (PSI); without PSI, the load per CPU."""
 GOT, WAITED = 0.5, 0.25
-"""The largest share of its CPU time that a starved job got, and the fewest threads of it that waited: a step that waits
-for a server is ready for little, and waiting for a CPU with that little does not make it late."""
+"""Limits for a starved job: it got at most this share of the CPU time it needed; at least this many threads waited.
+
+A step that waits for a server needs little CPU time, so waiting for that little does not make it late.
+"""
 WAITED_BY_LIMIT = 0.5
-"""The same of a step that a time limit ended: less than half of the limit does not explain that no answer came."""
+"""The minimum of waiting threads for a step that a time limit ended.
+
+A CPU wait of less than half of the limit does not explain why no answer came.
+"""
 THROTTLED, MEMORY = 0.25, 0.3
 BUSIEST = 0.7
-"""The share of its steps' time from which on a job waits for one side."""
+"""Share of step time above which the source or the sink is the bottleneck."""
 _BY_TIME = re.compile(r"(?:did|does) not (?:end|answer)|no answer|time-?out|timed out|within [\d.]+ s\b", re.IGNORECASE)
-"""Matches reports of work that a time limit ended, in a server's wording or Slotkeeper's own."""
+"""Matches errors of work that a time limit ended, in a server's wording or Slotkeeper's own."""
 _OF_SERVERS = ("source_fails", "dn_fails", "sink_fails", "driver_retries")
 _SIDES = {"read": (Party.SOURCE, "source"), "write": (Party.SINK, "sink")}
 
 
 def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield a job's faults with this host's, and a lag with the side that causes it.
+    """Yield a job's faults, with a fault of this host if it delays the job; a lag names the side that causes it.
 
-    Under pressure, a time limit of a sink on this host counts as the host's fault. One of another server stays: this
-    host cannot judge whether that server answers.
+    If this host is under pressure, a time limit hit by a sink on this host counts as the host's fault. A time limit hit
+    by another server stays that server's fault: this host cannot judge whether that server answers.
     """
     found, host = list(faults), seen.host
     past = None if host is None else elapsed(datetime.fromtimestamp(host.at, timezone.utc), facts.now)
@@ -62,7 +67,7 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
     }
     cause = next((one for one in pressed.values() if one), "")
     late = any(lag is not None and lag >= BEHIND_SECONDS for lag in (*seen.lags.values(), *seen.least_lags.values()))
-    if late and not pressed and not any(one.rule in _OF_SERVERS for one in found):  # a refusal explains a lag
+    if late and not pressed and not any(one.rule in _OF_SERVERS for one in found):  # a rejection explains a lag
         cause = pressure(host.short, host)
     for one in found:
         here = bool(pressed.get(one.key))
@@ -82,14 +87,14 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
 
 
 def _may_be_by_host(fault: Fault) -> bool:
-    """Whether a shortage of this host can cause a fault: it never causes a server's rejection."""
+    """Whether a shortage on this host can cause this fault; it never causes a server's rejection."""
     return fault.rule in ("lag", "driver_silent") or (fault.rule in _OF_SERVERS and bool(_BY_TIME.search(fault.cause)))
 
 
 def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
-    """Return the shares in the late step's time: since its lane's last commit, else the longer window.
+    """Return the shares for the late step: the window since its lane's last commit if known, else the longer window.
 
-    A step that a limit ended started before its fault did, so the longer window covers it.
+    A step that a time limit ended started before its fault did, so the longer window covers it.
     """
     view, host = seen.view, seen.host
     assert host is not None
@@ -102,7 +107,7 @@ def window(fault: Fault, seen: JobSeen, facts: Facts) -> HostShare | None:
 
 
 def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) -> str:
-    """Describe what this host withheld in a window; "" where it was below every limit, or is unknown.
+    """Describe the resources that this host withheld in a window; "" if none, or if unknown.
 
     >>> contended = HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.11, ran=0.2, waited=1.9)
     >>> pressure(contended, HostReport(0.0, cpus=2, load=80.2))
@@ -120,7 +125,7 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
     throttled = share.throttled is not None and share.throttled >= THROTTLED
     if share.got is not None:
         starved = share.got <= GOT and (share.waited or 0.0) >= waited
-    else:  # how long the job was ready is unknown: then both the pressure and the load have to show it
+    else:  # the time for which the job was ready is unknown: both pressure and load must show contention
         starved = bool(by_load) or throttled
     if not (starved and (contended or throttled)):
         return ""
@@ -132,10 +137,10 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
 
 
 def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple[Party, str] | None:
-    """Return the side that takes most of the job's step time, and its description; None where none does or is known.
+    """Return the side that takes most of the job's step time, and its description; None if neither does, or if unknown.
 
-    Where no step was committed in the window, earlier steps count. On a host under pressure it is the sink only where
-    the sink is on another host and the steps slept for most of their time.
+    If no step was committed in the window, earlier steps count. If the host is under pressure, the result is the sink
+    only if the sink is on another host and the steps slept for most of their time.
 
     >>> slow_side(HostShare(10.0, read=0.02, write=0.9, register=0.01), HostReport(0.0), False)[1]
     'the sink takes 97 % of the time of its steps'
@@ -159,7 +164,7 @@ def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple
 
 
 def _with_kills(fault: Fault, host: HostReport) -> Fault:
-    """Add out-of-memory kills that the control group counted: Spark's report of a killed worker names no cause."""
+    """Add the out-of-memory kills that the control group counted: Spark's report of a killed worker names no cause."""
     if not host.oom_kills_new or "worker died" not in fault.cause:
         return fault
     kills = many(host.oom_kills_new, "out-of-memory kill")
@@ -167,7 +172,7 @@ def _with_kills(fault: Fault, host: HostReport) -> Fault:
 
 
 def _of_steps(share: HostShare | None) -> float | None:
-    """Return how many committed steps were at work at a time; None where unknown."""
+    """Return the average number of committed steps in progress at a time; None if unknown."""
     if share is None or share.read is None or share.write is None or share.register is None:
         return None
     return share.read + share.write + share.register
@@ -179,7 +184,7 @@ def _with_side(lag: Fault, share: HostShare | None, host: HostReport, pressed: b
 
 
 def _of(part: float | None) -> str:
-    """Format a share in percent.
+    """Format a share as a percentage.
 
     >>> _of(0.113), _of(0.004), _of(None)
     ('11 %', 'less than 1 %', '')

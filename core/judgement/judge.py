@@ -1,7 +1,7 @@
-"""All faults of jobs, slots and this host, from one set of facts. Pure.
+"""Find all faults of jobs, slots and this host in one set of facts. Pure.
 
-Screens, commands, exit codes and alerts show these faults and no others. A slot's TTL has one severity wherever it is
-shown: by the part of it that is left (`slotkeeper.core.domain.ttl`).
+Screens, commands, exit codes and alerts show exactly these faults. The severity of a slot's TTL is the same wherever it
+is shown: it depends on the remaining fraction of the TTL (`slotkeeper.core.domain.ttl`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from slotkeeper.core.judgement.host import by_host
 from slotkeeper.core.judgement.of_job import of_job
 
 EXTERNAL_SECONDS = 600.0
-"""How long an observation of a slot that no configured job reads counts as its state."""
+"""How long an observation of a slot without a configured job counts as its current state."""
 _SEVERITIES = {Part.WARN: Severity.WARNING, Part.CRITICAL: Severity.CRITICAL}
 
 
 def of_slot(seen: SlotSeen, now: datetime, state: JobState | None, lost: bool) -> Iterator[Fault]:
-    """Yield a slot's faults; none where nothing can expire, or where no job reads it and it was not seen lately.
+    """Yield a slot's faults; none if nothing can expire, or if no job reads the slot and its last observation is old.
 
-    `state` is its job's; None where it has no job, or the job never ran here. A slot that its job calls `lost` has no
-    TTL left: `job_failed` or `table_failed` reports it.
+    `state` is the state of its job; None if the slot has no job, or if the job never ran here. A slot that its job
+    reports as `lost` has no TTL left: `job_failed` or `table_failed` reports it.
     """
     if not seen.job and is_older(seen.at, now, EXTERNAL_SECONDS):
         return
@@ -53,7 +53,7 @@ def _absent(seen: SlotSeen) -> Iterator[Fault]:
 
 def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Fault]:
     assert seen.expires_at is not None and seen.ttl is not None
-    # not more than at the observation: a clock that was set back adds no time to a TTL
+    # count from the observation at the earliest: a clock that was set back adds no time to a TTL
     left = max(0.0, (seen.expires_at - max(now, seen.at)).total_seconds())
     severity = _SEVERITIES.get(severity_of(left, int(seen.ttl)))
     if severity is None:
@@ -74,7 +74,7 @@ def _ttl(seen: SlotSeen, now: datetime, state: JobState | None) -> Iterator[Faul
 
 
 def _renew(seen: SlotSeen, state: JobState | None) -> str:
-    """Return what renews a slot, by its job's state; for a slot that no job reads, also how to drop it."""
+    """Return the action that renews a slot, by its job's state; without a job, also the command to drop the slot."""
     job = typed(seen.job)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
@@ -94,7 +94,7 @@ def _name(seen: SlotSeen) -> str:
 HERE = "this host"
 ALERTS_STUCK = "alerts_stuck"
 STOPPED_SECONDS, HANGS_SECONDS = 10.0, 60.0
-"""How long an evaluation that is stopped, or running, is not a fault yet; one takes milliseconds."""
+"""How long an evaluation can be stopped, or running, before it is a fault; an evaluation takes milliseconds."""
 
 
 def of_machine(facts: Facts) -> Iterator[Fault]:
@@ -140,7 +140,7 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
 
 
 def _stuck(facts: Facts) -> Iterator[Fault]:
-    """Yield a fault where one evaluation of alerts does not end: no other process can evaluate meanwhile."""
+    """Yield a fault if an evaluation of alerts does not end: no other process can evaluate meanwhile."""
     one = facts.machine.evaluator
     lasts = None if one is None else elapsed(one.since, facts.now)
     if one is None or lasts is None or lasts < (STOPPED_SECONDS if one.stopped else HANGS_SECONDS):
@@ -187,9 +187,9 @@ def judge(facts: Facts) -> tuple[Fault, ...]:
 
 
 def counts(slot: SlotSeen, state: JobState | None) -> bool:
-    """Whether the state of a configured job's slot counts: not once the job is CANCELLED or FINISHED.
+    """Whether a configured job's slot can have faults: not once the job is CANCELLED or FINISHED.
 
-    Before the first start (no `state`) the slot need not exist.
+    Before the job's first start (no `state`), a missing slot is not a fault.
     """
     if state is None:
         return slot.exists is not False

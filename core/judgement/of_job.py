@@ -1,7 +1,7 @@
-"""Find a job's faults: its state, processes, tables, lag, conditions, and the rows that its target lacks. Pure.
+"""Find a job's faults: its state, processes, tables, lag and conditions, and the rows missing in its target. Pure.
 
-A job that waits for a server is reported as that server's fault, not as its own: a condition that its driver reports
-names the server, DN or lock that delays its lanes, and since when.
+If a job waits for a server, the server has the fault, not the job: a condition that the driver reports names the
+server, DN or lock that delays its lanes, and the time since when.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _PARTIES = {
     TroubleName.POSITIONS_DIFFER: Party.SOURCE,
     TroubleName.QUARANTINE_FULL: Party.TABLE,
 }
-"""The party of a job's end, by the name of its trouble."""
+"""The responsible party when a job has ended, by trouble name."""
 _SIDES = {"source": Party.SOURCE, "sink": Party.SINK}
-"""The party where no trouble has that name, and a server has rejected a request."""
+"""The responsible party if a server's rejection ended the job, without a trouble name."""
 _SERVERS = (Party.SOURCE.value, Party.SINK.value)
 LOOP = 2
-"""Crashes within the window `crashes` that are a loop: one restart does not prove that a driver stays up."""
+"""Number of crashes within the window `crashes` that form a loop: one restart does not prove that a driver stays up."""
 OLD_ROWS = "nothing is applied; the target shows the old rows until the copy is complete"
 _SEVERITY_OF_TABLE = {JobState.FAILED.value: Severity.CRITICAL}
 
@@ -55,7 +55,7 @@ def of_job(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     view = seen.view
     silent = _silent_for(view, facts)
     if view.report is not None and silent is not None and silent > facts.limits.silent_warning:
-        # a wait of the driver's last report may have ended long ago
+        # a wait in the driver's last report may have ended long ago
         view = replace(view, report=replace(view.report, lock_waits=(), source_waits=()))
         seen = replace(seen, view=view)
     living = view.state.has_process and view.lives and not view.starting
@@ -104,7 +104,7 @@ def _of_process(rule: str, seen: JobSeen, severity: Severity, cause: str, effect
 
 
 def began(view: JobStatus) -> datetime | None:
-    """Return since when it is in its state; a killed process leaves no time: at the earliest its last report."""
+    """Return when the job entered its state; a killed process records no time: not before its last report."""
     seen = [at for at in (view.changed_at, view.reported_at if view.state is JobState.DEAD else None) if at]
     return max(seen, default=None)
 
@@ -128,9 +128,9 @@ def _ended(seen: JobSeen) -> Fault:
 
 
 def _code_of(said: str) -> str:
-    """Return the code of the server's rejection that ended a job or table; "" where no server is named, or unknown.
+    """Return the code of the server's rejection that ended a job or table; "" if no server is named, or if unknown.
 
-    It is decided by the text: the store retains no server's own code of an end.
+    The text decides: the store does not retain the server's own code.
     """
     side, _, words = server_of(said)
     cause = cause_of("", words) if side else UNKNOWN
@@ -201,7 +201,7 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
     locked = {wait.thing for wait in view.report.lock_waits}
     behind_locks = tuple(lane.name for lane in view.report.lanes if lane.target in locked)
     every = tuple(lane.name for lane in view.report.lanes)
-    # a server that does not answer names no lanes: all wait for it
+    # a condition of a server that does not answer names no lanes: all lanes wait for it
     return [
         behind_locks,
         *(
@@ -213,11 +213,11 @@ def _conditions(view: JobStatus) -> list[tuple[str, ...]]:
 
 
 def _crashed(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield a crash until another driver has reported; afterwards several crashes are a loop, one an event."""
+    """Yield a fault for a crash until another driver has reported; after that, only for a loop of crashes."""
     view, within = seen.view, facts.limits.crashes
     lately = [at for at in seen.crashes if (past := elapsed(at, facts.now)) is not None and past < within]
     of_this_run = bool(lately) and (view.started_at is None or max(lately) >= view.started_at)
-    begins = of_this_run and view.state is JobState.PENDING  # the report is still the crashed driver's
+    begins = of_this_run and view.state is JobState.PENDING  # the report is still from the crashed driver
     restarting = not view.driver_alive or not view.reported or begins
     if not lately or not (restarting or len(lately) >= LOOP):
         return
@@ -261,7 +261,7 @@ def _silent(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _clocks(view: JobStatus) -> Iterator[Fault]:
-    """Yield a fault where the source's clock and this host's differ; which of the two is wrong is unknown."""
+    """Yield a fault if the clocks of the source and of this host differ; which of the two is wrong is unknown."""
     apart = view.report.clock_apart if view.report is not None else None
     if apart is None or abs(apart) <= CLOCK_SECONDS:
         return
@@ -276,7 +276,7 @@ def _clocks(view: JobStatus) -> Iterator[Fault]:
 
 
 def _silent_for(view: JobStatus, facts: Facts) -> float | None:
-    """Return the seconds since its driver reported or started: a report of an earlier driver does not count."""
+    """Return the seconds since the current driver reported or started: a report of an earlier driver does not count."""
     silent = None if view.reported_at is None else elapsed(view.reported_at, facts.now)
     if silent is None or view.changed_at is None or view.state is not JobState.PENDING:
         return silent
@@ -285,7 +285,7 @@ def _silent_for(view: JobStatus, facts: Facts) -> float | None:
 
 
 def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield processes that a signal has stopped: they exist, and do nothing."""
+    """Yield a fault for each process that a signal has stopped: the process exists but does nothing."""
     view = seen.view
     silent = _silent_for(view, facts)
     late = view.driver_stopped and silent is not None and silent > facts.limits.silent_critical
@@ -307,8 +307,8 @@ def _stopped(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
-    """Yield the DN that lags most, of those whose lag no reported fault explains."""
-    if seen.view.state is not JobState.RUNNING or facts.machine.full:  # what is not stored is not late
+    """Yield a fault for the DN that lags most among those whose lag no reported fault explains."""
+    if seen.view.state is not JobState.RUNNING or facts.machine.full:  # unstored reports prove no lag
         return
     known = {name: lag for name, lag in seen.lags.items() if lag is not None}
     late = {
@@ -334,7 +334,7 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
 
 
 def _of_tables(seen: JobSeen) -> Iterator[Fault]:
-    """Yield tables that have stopped while others of their job continue."""
+    """Yield a fault for each table that has stopped while other tables of its job continue."""
     view = seen.view
     report = view.report if view.reported else None
     if report is None:
@@ -380,7 +380,7 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
 
 
 def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
-    """Yield a fault where the last comparison found a difference, or is too old."""
+    """Yield a fault if the last comparison found a difference, or if it is too old."""
     last, age = seen.verified, facts.limits.verify_age
     if last is not None and last.verdict == "different":
         yield Fault(
@@ -398,7 +398,7 @@ def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
 
 
 def _compare(seen: JobSeen) -> str:
-    """Return the act: compare again, because changes on their way differ, too; then a copy, of a stopped job."""
+    """Return the actions: compare again, because changes in transit also differ; then stop the job and copy."""
     name = typed(seen.view.name)
     do = f"`slotkeeper verify {name}` names the keys that still differ"
     if not seen.new_snapshot:
@@ -412,13 +412,13 @@ _RULES = {
     Party.PROCESS: "driver_retries",
 }  # fmt: skip
 _IS_LOCK = re.compile(r"\block\b", re.IGNORECASE)
-"""What a sink reports where our own limit ended the wait, as "canceling statement due to lock timeout"."""
+"""Matches a sink's error if our own limit ended a lock wait, such as "canceling statement due to lock timeout"."""
 _BY_LIMIT = re.compile(r"did not end in time|canceling statement due to", re.IGNORECASE)
-"""What a step reports that our own limit ended, in the driver's wording or the sink's."""
+"""Matches the error of a step that Slotkeeper's own limit ended, in the driver's wording or the sink's."""
 
 
 def of_conditions(view: JobStatus, facts: Facts) -> Iterator[Fault]:
-    """Yield the conditions of its newest report, and the sessions whose locks its own sessions wait for."""
+    """Yield the conditions in the newest report, and the sessions whose locks the job's sessions wait for."""
     report = view.report
     if report is None:
         return
@@ -431,9 +431,9 @@ def of_conditions(view: JobStatus, facts: Facts) -> Iterator[Fault]:
 
 
 def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
-    """Return a condition without the lanes that fail by a reported lock; None where no lane remains.
+    """Return a condition without the lanes that fail because of a reported lock; None if no lane remains.
 
-    A server's condition covers all its lanes, and one of them may fail for another reason.
+    A server's condition covers all its lanes, and some of them can fail for another reason.
     """
     if not report.lock_waits or one.party not in (Party.SINK.value, Party.PROCESS.value):
         return one
@@ -445,7 +445,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
     if len(left) in (0, len(lanes)):
         return one if left else None
     cause = server_of(left[0].error.removeprefix(f"{left[0].name}: "))[2]
-    # the condition's own code and act are the lock's
+    # the condition's own code and action belong to the lock
     said = explain(Refusal(cause, side=one.party, server=one.name, job=report.job))
     act, code = ("", "") if said.code == UNKNOWN.code else (said.action, said.code)
     act = act if not act or act.startswith(NOTHING) else f"{act.rstrip('.')}{OR}{RETRIES}"
@@ -453,7 +453,7 @@ def _beside_locks(one: Condition, report: JobReport) -> Condition | None:
 
 
 def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> bool:
-    """Whether a reported lock caused a condition that no lane explains further."""
+    """Whether a reported lock caused a condition that no lane's error explains further."""
     if one.party == Party.SINK.value:
         return bool(_IS_LOCK.search(one.cause))
     waiting = {lane.name for lane in report.lanes if lane.target in things}
@@ -461,12 +461,12 @@ def _is_by_lock(one: Condition, report: JobReport, things: Collection[str]) -> b
 
 
 def _by_lock(lane: LaneReport, things: Collection[str]) -> bool:
-    """Whether a lane failed by a lock: by the sink's text, or by our own limit while its target is locked."""
+    """Whether a lane failed because of a lock: by the sink's text, or by our own limit while its target is locked."""
     return bool(_IS_LOCK.search(lane.error) or (lane.target in things and _BY_LIMIT.search(lane.error)))
 
 
 def _of_lock(lock: Locked, view: JobStatus, report: JobReport, facts: Facts) -> Fault:
-    """Return a lock's fault: a time limit that a lock caused is the lock's, not the sink's."""
+    """Return a lock's fault: if a lock made a step exceed a time limit, the lock is at fault, not the sink."""
     living = [lane for lane in report.lanes if lane.activity != Activity.STOPPED.value]
     waiting = [lane for lane in living if lane.target == lock.thing]
     named = f"{len(waiting)} of {many(len(living), report.part)} {'waits' if len(waiting) == 1 else 'wait'}"

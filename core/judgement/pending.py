@@ -1,4 +1,4 @@
-"""Warn of a job or a table that stays PENDING, with what it waits for. Pure."""
+"""Report a job or a table that stays PENDING, and what it waits for. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from slotkeeper.core.domain.text import safe, typed
 from slotkeeper.core.judgement.facts import Facts
 
 PENDING_SECONDS = 60.0
-"""A start takes seconds, and up to 30 s on a loaded host."""
+"""A normal start takes seconds, and up to 30 s on a loaded host."""
 _BESIDE = ("driver_crashed", "crash_loop", "clocks_differ", "lag")
 """Faults that do not explain why a driver does not start; a crash does, until another driver starts."""
 
 
 def of_pending(view: JobStatus, facts: Facts, known: Iterable[Fault]) -> Iterator[Fault]:
-    """Yield a job whose start no `known` fault explains, and late tables of a started job."""
+    """Yield a fault for a late start that no `known` fault explains, and for late tables of a started job."""
     unexplained = all(one.rule in _BESIDE and (view.driver_alive or one.rule != "driver_crashed") for one in known)
     if view.state is JobState.PENDING and unexplained and _late(view.changed_at, facts):
         yield _fault(view, "", waits_for(view), view.changed_at)
     late = [one for one in pending_tables(view) if not waits_for_others(one) and _late(since_of(one), facts)]
-    if late:  # of many tables that wait for one server, report one
+    if late:  # if many tables wait for one server, report only the first
         more = f"; {len(late) - 1} more wait" if late[1:] else ""
         yield _fault(view, late[0].source_table, f"{late[0].reason or ITS_LANES}{more}", since_of(late[0]))
 

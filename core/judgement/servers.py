@@ -1,8 +1,8 @@
 """Explain a server's rejection by its code, then by its text: Problem, Impact, Action. Pure.
 
-A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres use the same), or an error number of
-MySQL and MariaDB (MySQL, "Server Error Message Reference"). A login error and an error of Doris have no code: their
-text decides. An error that no entry matches gets the entry UNKNOWN, never another entry's act.
+A code is an SQLSTATE (PostgreSQL, "PostgreSQL Error Codes"; DWS and Hologres use the same), or an error number of MySQL
+and MariaDB (MySQL, "Server Error Message Reference"). Login errors and Doris errors have no code: their text decides.
+An error that matches no entry gets the entry UNKNOWN, never another entry's action.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ RETRIES = "wait: retrying automatically, position held, nothing skipped"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One problem; names in braces are placeholders."""
+    """The explanation of one problem; names in braces are placeholders."""
 
     code: str
-    """SK- and four digits, never given to another message."""
+    """SK- and four digits, never reused for another message."""
     problem: str
     """What happened, in a few words."""
     impact: str = ""
-    """What no longer works, what still does, what is lost and when; empty: the impact of its kind of code."""
+    """What no longer works, what still works, what is lost and when; empty: the impact of its group of codes."""
     action: str = ""
     """The next thing to do, imperative; commands and statements in backquotes."""
     codes: tuple[str, ...] = ()
     """The server codes of this problem."""
     words: str = ""
-    """A regular expression for the texts of this problem, without a code."""
+    """A regular expression that matches error texts without a code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A server's rejection as far as it is known; a text is "" where unknown."""
+    """A server's rejection and its known context; a text is "" if unknown."""
 
     text: str
-    """The server's own sentence."""
+    """The server's error text."""
     code: str = ""
     """An SQLSTATE or an error number."""
     side: str = ""
@@ -70,9 +70,9 @@ class Refusal:
     table: str = ""
     """The table at that server, as the configuration names it."""
     own_schema: str = ""
-    """The schema of the progress rows."""
+    """The schema of the progress table."""
     secret: Callable[[], str] = str
-    """Return where the password comes from and when that was changed; called only where needed."""
+    """Return where the password comes from and when it was last changed; called only if needed."""
 
 
 _ADMIN = "As an administrator of {server}, run "
@@ -352,7 +352,7 @@ CAUSES = (
     ),
     _cause("SK-1804", "binlog is off", "Set log_bin and binlog_format = ROW on {server}, and restart it.", "1381"),
 )
-"""In the order in which texts are matched: the narrower before the wider."""
+"""All known causes, in the order in which texts are matched: narrower entries before wider ones."""
 UNKNOWN = Message(
     "SK-1999", "cause not recognized", "Position held.",
     "Read `slotkeeper jobs logs {job_typed}`: it shows what came before.",
@@ -360,13 +360,13 @@ UNKNOWN = Message(
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
 _BY_WORDS = tuple((re.compile(cause.words, re.IGNORECASE), cause) for cause in CAUSES if cause.words)
 _SILENT_CODES = ("08", "28", "57014", "42501")
-"""Codes whose texts need different acts: the text decides before the code."""
+"""Codes that do not determine the action: for these, the text is matched before the code."""
 
 
 def cause_of(code: str, text: str) -> Message:
-    """Return the entry for a rejection; UNKNOWN where none matches.
+    """Return the entry for a rejection; UNKNOWN if none matches.
 
-    An SQLSTATE without its own entry counts as the most general one of its class.
+    An SQLSTATE without an entry of its own gets the entry of the most general code of its class.
 
     >>> cause_of("42501", "").code, cause_of("", "FATAL: the account has been locked").code, cause_of("XX000", "?").code
     ('SK-1101', 'SK-1103', 'SK-1999')
@@ -400,7 +400,7 @@ def explain(refusal: Refusal) -> Said:
 
 
 def filled(cause: Message, refusal: Refusal) -> Said:
-    """Return an entry filled in for a rejection."""
+    """Return an entry with its placeholders filled in for a rejection."""
     problem = f"{cause.problem}: {safe(refusal.text, 300)}" if cause is UNKNOWN else safe(refusal.text, 400)
     made = {name: make(refusal) for name, make in _MADE.items() if "{" + name + "}" in cause.action}
     names = {
@@ -428,10 +428,10 @@ _ROWS = "SELECT, INSERT, UPDATE, DELETE"
 
 
 def _grant(refusal: Refusal) -> str:
-    """Return the GRANT for the object that the server names, where it names one.
+    """Return the GRANT for the object named in the server's error, if there is one.
 
-    MySQL: name the right, not the statement. An account has a host that the error does not name, and a GRANT to
-    another host can create an account (MariaDB, "GRANT", NO_AUTO_CREATE_USER).
+    MySQL: name the privilege, not the statement. An account includes a host that the error does not name, and a GRANT
+    to another host can create an account (MariaDB, "GRANT", NO_AUTO_CREATE_USER).
     """
     if refusal.kind == "mysql":
         right = " ON ".join(mysql_right(refusal.text))
@@ -464,7 +464,7 @@ def _grant_plain(refusal: Refusal) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a table name of MySQL or Doris that needs no quotes, else "": a backquote would end the command."""
+    """Return a MySQL or Doris table name that needs no quotes, else "": a backquote would end the command."""
     return name if re.fullmatch(r"\w+\.\w+", name, re.ASCII) else ""
 
 
@@ -484,7 +484,7 @@ _REFERS = re.compile(r"insert or update on table .+ violates foreign key constra
 
 
 def _row(refusal: Refusal) -> str:
-    """Name a constraint that only the target has; the key that the job writes by is never dropped."""
+    """Return the action for a rejected row: drop a target-only constraint, never the key that the job writes by."""
     found = _CHECKED.search(refusal.text) or _REFERS.search(refusal.text)
     fits = "Alter {table} so that the row fits"
     if found and refusal.side == "sink" and refusal.table:
@@ -517,7 +517,7 @@ def _column(refusal: Refusal) -> str:
 
 
 def _writable(refusal: Refusal) -> str:
-    """A standby rejects writes; a role, a database or a server can be set to reject them."""
+    """Return the action for a read-only server: a standby, or a read-only setting of a role, database or server."""
     primary = "Set host of {server} to the primary if this server is a standby"
     if refusal.kind == "mysql":
         return f"{primary}; else as its administrator run `SET GLOBAL read_only = 0;`."
@@ -544,7 +544,10 @@ _LIMITED = re.compile(r'too many connections for (?P<what>role|database) "(?P<na
 
 
 def _room(refusal: Refusal) -> str:
-    """A role and a database have their own limits (PostgreSQL, "ALTER ROLE", CONNECTION LIMIT)."""
+    """Return the action for too many connections.
+
+    A role and a database have their own limits (PostgreSQL, "ALTER ROLE", CONNECTION LIMIT).
+    """
     found = _LIMITED.search(refusal.text)
     if found is not None:
         name = (refusal.user if found["what"].lower() == "role" else refusal.database) or found["name"]

@@ -1,12 +1,12 @@
-"""Gives what waits in the outbox to the command of `[alerts]`, one after another, in a process of its own.
+"""Send the notifications in the outbox to the command of `[alerts]`, one at a time, in a separate process.
 
-`python -m slotkeeper.core.launch.alert_sender --state-dir DIR`, with the command on its standard input: no supervisor
-waits for it, and the limit of a command holds also where the supervisor that started it has exited. At most one runs
-for a state folder. A notification is taken out when the command has ended with 0: killed in between, it is sent once
-more.
+`python -m slotkeeper.core.launch.alert_sender --state-dir DIR`, with the command on its standard input. No supervisor
+waits for this process, and the command's time limit also holds if the supervisor that started it has exited. At most
+one sender runs per state folder. A notification is removed from the outbox once the command has exited with 0; if the
+sender is killed before that, the notification is sent again.
 
-The command leads a process group of its own, which is killed whole: at the limit, or when the command itself has ended
-and left something running. What it writes is bounded.
+The command leads its own process group. The whole group is killed at the time limit, or when the command has exited and
+left processes running. The size of its output is limited.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from slotkeeper.core.state.folder import StateFolder
 _PYTHON = (sys.executable, "-P", "-m")
 _spawned: list[subprocess.Popen[bytes]] = []
 MOST_BYTES = 1 << 20
-"""A command that writes more than this is killed: no process reads it."""
+"""Maximum output of a command in bytes; a command that writes more is killed, because no process reads that much."""
 _KEPT = 2_000
 _POLL_SECONDS = 0.02
 _KILLED_WITHIN = 2.0
-"""Seconds that the end of a killed command is waited for; what waits after it must be sent all the same."""
+"""Seconds to wait for the exit of a killed command; the other notifications must not wait longer."""
 _BLOCK = 65_536
 _left: list[subprocess.Popen[bytes]] = []
-"""What could not be killed, kept so that its end is still noted."""
+"""Commands that could not be killed, kept so that their exit is still collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The command's words and its limit in seconds."""
+    """The command and its time limit in seconds."""
 
     folder: StateFolder
     command: tuple[str, ...]
@@ -61,7 +61,7 @@ class Sender:
         return run(self.command, text_of(one, place_of(self.folder)), self.seconds)
 
     def empty(self) -> None:
-        """Give all that waits to the command, until it fails; nothing where another process does so."""
+        """Send all pending notifications to the command until it fails; do nothing if another process is sending."""
         file = AlertFile(self.folder, by=identity.of(os.getpid()))
         lock = file.try_sender()
         if lock is None:
@@ -82,23 +82,23 @@ class Sender:
 
 
 def place_of(folder: StateFolder) -> Place:
-    """The host and the state folder that a notification names."""
+    """Return the host and the state folder that a notification names."""
     return Place(socket.gethostname(), str(folder.path))
 
 
 def reap() -> None:
-    """Note the end of senders that we started: one that has ended stays in the system's table until then."""
+    """Reap the senders that this process started: an exited sender stays in the process table until then."""
     _spawned[:] = [one for one in _spawned if one.poll() is None]
 
 
 def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] = ()) -> None:
-    """Start a sender, which outlives us; no process waits for it. Raises OSError.
+    """Start a sender that outlives this process and that no process waits for. Raises OSError.
 
-    `given` are notifications that could not be kept for it (a full disk); else it takes what waits in the outbox.
+    `given`: notifications that could not be stored for the sender (a full disk); without them, it sends the outbox.
     """
     values = [notification_values(one.notification) for one in given]
     text = json.dumps({"command": options.command, "seconds": options.command_timeout, "given": values})
-    # the command's arguments may be secret: they are on no command line of Slotkeeper
+    # the command's arguments can be secret: they appear on no command line of Slotkeeper
     reading = in_memory(text)
     env = {name: value for name, value in handover.environment().items() if name != MARK}
     try:
@@ -113,12 +113,12 @@ def spawn(folder: StateFolder, options: AlertOptions, given: Sequence[Waiting] =
 
 
 def _begin(file: AlertFile) -> Notification | None:
-    """The notification to send now, noted as started; None where nothing waits."""
+    """Return the notification to send now, recorded as started; None if none is pending."""
     with file.locked():
         state = file.read()
         if not state.outbox or not may_try(state.failure, _now()):
             return None
-        # also where it is noted: what cannot be noted is not sent
+        # a notification is sent only if its start can be recorded
         file.save(replace(state, outbox=begun(state.outbox)))
         return state.outbox[0].notification
 
@@ -129,23 +129,23 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command answered."""
+    """The result of a command."""
 
     code: int | None
-    """Its exit code (negative: a signal), None where it was killed or could not be started."""
+    """Its exit code (negative: a signal); None if it was killed or could not be started."""
     fault: str
-    """Empty where it took the notification."""
+    """Why the command failed; empty if it accepted the notification."""
     written: str = ""
-    """The beginning of what it wrote, made visible."""
+    """The beginning of its output, as printable text."""
 
     @property
     def said(self) -> str:
-        """Its failure as text, with the beginning of its output."""
+        """The failure as text, with the beginning of the output."""
         return f"{self.fault}: {self.written}" if self.fault and self.written else self.fault
 
 
 def run(words: Sequence[str], text: str, seconds: float) -> Answer:
-    """Start the command with a text on its standard input and wait for its end, `seconds` at most; never raises."""
+    """Run the command with a text on its standard input; wait at most `seconds` for its end. Never raises."""
     program = safe(words[0], 200)
     try:
         given = in_memory(text)
@@ -165,9 +165,9 @@ def run(words: Sequence[str], text: str, seconds: float) -> Answer:
 
 
 def in_memory(text: str) -> int:
-    """A descriptor from which a child reads a text, however much it is and whether it reads it or not. Raises OSError.
+    """Return a descriptor from which a child can read a text of any size, or leave it unread. Raises OSError.
 
-    A pipe would have to be fed for as long as the child does not read.
+    A pipe would have to be written to for as long as the child does not read.
     """
     descriptor = os.memfd_create("slotkeeper-alert", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as stream:
@@ -177,7 +177,7 @@ def in_memory(text: str) -> int:
 
 
 def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Answer:
-    """Follow it to its end or its limit. Its group is killed before it is reaped: no other process has its id."""
+    """Wait for the child's end or its time limit; kill its group before reaping it, so that its id is not reused."""
     assert child.stdout is not None
     reading = child.stdout.fileno()
     os.set_blocking(reading, False)
@@ -191,14 +191,14 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
             time.sleep(_POLL_SECONDS)
         _drain(reading, written)
     finally:
-        # a command that has become another user's (sudo) may not be ours to kill
+        # a command that runs as another user (sudo) may not be killable by this user
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.stdout.close()
         code: int | None = None
         try:
             code = child.wait(_KILLED_WITHIN)
-        except subprocess.TimeoutExpired:  # another user's, or in a call that hangs
+        except subprocess.TimeoutExpired:  # it runs as another user, or in a call that hangs
             _left.append(child)
     said = safe(bytes(written).decode("utf-8", "replace").strip(), _KEPT // 2)
     if number > MOST_BYTES:
@@ -213,7 +213,7 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
 
 
 def _drain(reading: int, written: bytearray) -> int:
-    """Read what is there, MOST_BYTES at most, keep its beginning; how much it was."""
+    """Read the available output, at most MOST_BYTES, and keep its beginning; return the number of bytes read."""
     number = 0
     with suppress(BlockingIOError):
         while number <= MOST_BYTES and (block := os.read(reading, _BLOCK)):
@@ -223,7 +223,7 @@ def _drain(reading: int, written: bytearray) -> int:
 
 
 def main() -> int:
-    """Take the command from our input, then empty the outbox; the next evaluation reports what goes wrong."""
+    """Read the command from standard input, then send what is pending; the next evaluation reports failures."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="slotkeeper.core.launch.alert_sender")
     parser.add_argument("--state-dir", required=True)

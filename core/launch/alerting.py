@@ -1,11 +1,13 @@
-"""Evaluates alerts every few seconds: in each supervisor for its job, and in `jobs ensure` for all jobs.
+"""Evaluate alerts every few seconds: in each supervisor for its job, and in `jobs ensure` for all jobs.
 
-It never raises or waits: it reports a failure once in the job's log, and retries. All processes that evaluate share
-their records in the state folder, so no alert is sent twice.
+An evaluation never raises or waits: it reports a failure once in the job's log, and retries. All processes that
+evaluate share their records in the state folder, so no alert is sent twice.
 
-That alerts are stuck, because who evaluates or sends them was stopped or hangs with the lock, is remembered in a file
-with a lock of its own, and given to a sender of its own: all others wait for who is stuck. The figures are put where
-node_exporter's textfile collector or another reader finds them: whole or not at all.
+If the process that evaluates or sends alerts is stopped, or hangs with the lock, all other processes wait for it. The
+alert about this is therefore recorded in a separate file with its own lock, and sent by a separate sender.
+
+The metrics are written where node_exporter's textfile collector or another reader finds them, and the file is always
+complete.
 """
 
 from __future__ import annotations
@@ -38,18 +40,18 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str, str], None]
-"""Gets the key and text of an event for a job's log."""
+"""Receives the key and text of an event for a job's log."""
 _AS = {True: "[alerts] keeps its last valid settings", False: "no alert is sent, [alerts] cannot be read"}
 _LAST_SECONDS = 1.0
-"""Seconds that an evaluation waits for its turn where the next one cannot replace it."""
+"""Seconds that an evaluation waits for the lock if no later evaluation can replace it."""
 _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The current options, reread where the file has changed; an invalid file keeps the last valid ones.
+    """The current options, reread when the file changes; if the file becomes invalid, the last valid options stay.
 
-    They are `known` once they have been read.
+    `known`: whether the options have been read.
     """
 
     file: Path | None
@@ -59,7 +61,7 @@ class Options:
     fault: str = ""
 
     def renewed(self, env: Mapping[str, str], kept: Callable[[], str | None]) -> Options:
-        """Return the same options, or those of the changed file; at first also of the text `kept` for the run."""
+        """Return these options, or those of the changed file; before the first read, also those of the text `kept`."""
         if self.file is None:
             return self
         try:
@@ -77,12 +79,12 @@ class Options:
 
 
 class Alerting:
-    """One process's evaluations."""
+    """Evaluates alerts in one process."""
 
     def __init__(
         self, store: Store, say: Say, job: str = "", config: str = "", loaded: Loaded | None = None, run: str = ""
     ) -> None:
-        """`job` is the supervised job of `run`, "" for all; `config` is its file, `loaded` its content."""
+        """`job`: the supervised job of `run`, "" for all jobs; `config`: its file; `loaded`: the file's content."""
         self._run, self._store, self._say, self._job = run, store, say, job
         self._loaded = loaded
         known = loaded.alerts if loaded else AlertOptions()
@@ -93,18 +95,18 @@ class Alerting:
         self._due = 0.0
         self._unsaved: AlertState | None = None
         self._over: dict[str, datetime] = {}
-        """When faults ended whose acknowledgements could not be ended yet."""
+        """The times at which faults ended whose acknowledgements could not be ended yet."""
         self._said: dict[str, str] = {}
 
     def tick(self, every: float, now: bool = False) -> None:
-        """Evaluate where due, or at once; an error in it does not reach the caller."""
+        """Evaluate if due, or at once if `now`; no error reaches the caller."""
         if not now and time.monotonic() < self._due:
             return
         self._due = time.monotonic() + every
         try:
             self._evaluate(_LAST_SECONDS if now else 0.0)
             self._once("alerts not evaluated", "")
-        except Exception as error:  # a supervisor continues to watch its job, whatever this is
+        except Exception as error:  # a supervisor continues to watch its job after any error
             text = f"alerts could not be evaluated: {safe(error, 300) or type(error).__name__}"
             self._once("alerts not evaluated", text)
 
@@ -114,12 +116,12 @@ class Alerting:
         options = self._options.options
         self._once("alerts misconfigured", self._options.fault and f"{_AS[self._options.known]}: {self._options.fault}")
         if not self._options.known:
-            return  # what was not sent must not count as sent
+            return  # an alert that was not sent must not count as sent
         now = datetime.fromtimestamp(self._store.now(), timezone.utc)
         facts, readable = self._facts(options, now)
         faults = judge(facts)
         lock = self._file.try_lock(patience)
-        if lock is not None:  # else another evaluates, or notes what became of a notification
+        if lock is not None:  # else another process evaluates, or records the result of a notification
             try:
                 judged = self._judged(facts) if readable else lambda one: one.rule == _UNREADABLE
                 self._tell(faults, judged, options, now)
@@ -144,9 +146,9 @@ class Alerting:
             return Facts(now, machine=machine, limits=options.limits), False
 
     def _judged(self, facts: Facts) -> Callable[[Fault], bool]:
-        """Return the faults that this process reports: all, or its job's, this host's and its slots', and orphans'.
+        """Return a filter for the faults to report: all, or those of its job, this host, slots, and unsupervised jobs.
 
-        None of those that `StuckAlerts` reports.
+        It excludes the faults that `StuckAlerts` reports.
         """
         if not self._job:
             return lambda one: not is_stuck(one)
@@ -162,7 +164,7 @@ class Alerting:
         before = self._unsaved or self._file.read()
         acks = self._acks()
         found = evaluate(faults, before.firing, acks, options.limits.gap, now, judged)
-        self._end_acks(acks, found, now)  # first: killed after it, we find once more that they have ended
+        self._end_acks(acks, found, now)  # first: if killed afterwards, the next evaluation finds their end again
         outbox = queued(before.outbox, found.notifications) if options.command else ()
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
@@ -171,13 +173,13 @@ class Alerting:
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
         self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
-            alert_sender.spawn(self._store.folder, options, state.outbox)  # at once: it could not be kept for one
+            alert_sender.spawn(self._store.folder, options, state.outbox)  # at once: the outbox could not be stored
             self._unsaved = replace(state, outbox=())
         elif outbox and may_try(failure, now) and not self._file.is_sending():
             alert_sender.spawn(self._store.folder, options)
 
     def _saved(self, state: AlertState) -> bool:
-        """Store the records; in this process's memory where the disk accepts no data."""
+        """Store the records; keep them in this process's memory if the disk accepts no data."""
         try:
             self._file.save(state)
         except StateError as error:
@@ -189,7 +191,7 @@ class Alerting:
         return True
 
     def _acks(self) -> Acks:
-        """Return acknowledgements of lasting faults; none where unreadable: one alert too many is better."""
+        """Return acknowledgements of lasting faults; none if unreadable: an extra alert beats a missing one."""
         try:
             found = AckFile(self._store.folder).read()
         except StateError as error:
@@ -212,7 +214,7 @@ class Alerting:
         self._once("acknowledgement", "")
 
     def _once(self, what: str, text: str, is_event: bool = False) -> None:
-        """Report a condition when it starts; `text` is "" while it does not hold."""
+        """Report a condition when it starts; `text` is "" while the condition does not hold."""
         before, self._said[what] = self._said.get(what, ""), text
         if text and not before:
             self._say(what if is_event else "", text)
@@ -223,7 +225,7 @@ def _line(one: Notification, words: str) -> str:
 
 
 def _marks(state: AlertState) -> tuple[object, ...]:
-    """Return the part that decides whether to write: a fault's growing duration is not a reason to write."""
+    """Return the part whose change requires a write: a fault's growing duration is not a reason to write."""
     firing = {
         key: (one.began, one.sent_at, one.sent_as, one.over, one.fault.severity) for key, one in state.firing.items()
     }
@@ -231,21 +233,21 @@ def _marks(state: AlertState) -> tuple[object, ...]:
 
 
 def is_stuck(fault: Fault) -> bool:
-    """Whether `StuckAlerts` reports it, and no other."""
+    """Whether only `StuckAlerts` reports this fault."""
     return fault.rule == ALERTS_STUCK
 
 
 class StuckAlerts:
-    """One process's reports of stuck alerts; `say` gets lines for the log."""
+    """The reports of stuck alerts by one process; `say` receives lines for the log."""
 
     def __init__(self, folder: StateFolder, by: Identity, say: Callable[[str], None]) -> None:
         self._folder, self._say = folder, say
         self._file = AlertFile(folder, BESIDE, by)
 
     def tell(self, faults: Iterable[Fault], acks: Mapping[str, Ack], options: AlertOptions, now: datetime) -> None:
-        """Report that alerts are stuck, again after the gap, and once that it has ended.
+        """Report that alerts are stuck, repeat the report after the gap, and report once when they no longer are.
 
-        Raises errors of `slotkeeper.core.state`, OSError.
+        Raises errors of `slotkeeper.core.state`, and OSError.
         """
         found = tuple(one for one in faults if is_stuck(one))
         if not found and not self._file.read().firing:
@@ -267,10 +269,10 @@ class StuckAlerts:
 
 
 FRESH_SECONDS = 3.0
-"""Seconds within which a metrics file of another supervisor is not written again."""
+"""Seconds within which a metrics file that another supervisor wrote is not rewritten."""
 _METRICS_BEGIN = b"# TYPE slotkeeper_"
 _METRICS_MODE = 0o644
-"""Readable by other users, such as a collector; it has no secret."""
+"""Readable by other users, such as a collector; the file contains no secret."""
 
 
 def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
@@ -292,7 +294,7 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
             os.fchmod(descriptor, _METRICS_MODE)
             stream.write(text)
         draft.replace(path)
-    except (OSError, ValueError) as error:  # the latter for a path that no system takes
+    except (OSError, ValueError) as error:  # ValueError: no system accepts the path
         with suppress(OSError, ValueError):
             draft.unlink()
         reason = error.strerror if isinstance(error, OSError) else None
@@ -301,7 +303,7 @@ def write_metrics(path: Path, facts: Facts, faults: tuple[Fault, ...]) -> str:
 
 
 def _is_metrics(path: Path, there: os.stat_result) -> bool:
-    """Whether metrics can replace it: a regular file, not a link, empty or with metrics."""
+    """Whether metrics can replace the file: a regular file, not a link, that is empty or contains metrics."""
     if not stat.S_ISREG(there.st_mode):
         return False
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:

@@ -1,6 +1,6 @@
-"""Which consoles may change something at this moment, for all who share a state folder: one small file per console.
+"""Record which consoles can make changes at this moment, for all users of a state folder: one small file per console.
 
-It decides nothing: a command that changes a thing takes that thing's own lock.
+The records only inform: a command that changes an object takes that object's own lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PREFIX = "armed-"
 
 
 def note(folder: Path, reason: str, until: datetime) -> None:
-    """This process is armed from now on; what cannot be written holds nothing up."""
+    """Record that this process is armed until that time; a failed write blocks nothing."""
     mine = processes.of(os.getpid())
     values = {"who": actor().who, "reason": reason, "until": until.timestamp()}
     with suppress(SlotkeeperError, OSError):
@@ -34,13 +34,13 @@ def note(folder: Path, reason: str, until: datetime) -> None:
 
 
 def forget(folder: Path) -> None:
-    """This process only reads again."""
+    """Record that this process is no longer armed."""
     with suppress(SlotkeeperError, OSError):
         ResetFiles(StateFolder.open(folder)).remove(KIND, f"{_PREFIX}{os.getpid()}")
 
 
 def others(folder: StateFolder, now: datetime) -> tuple[Armed, ...]:
-    """The other consoles that are armed: of this host the running ones, of another those whose time is not over."""
+    """Return the other armed consoles: on this host, the running ones; on other hosts, those whose time is not over."""
     found = [(one, process) for one, process in _all(folder) if one.until > now and process.pid != os.getpid()]
     return tuple(one for one, process in found if processes.elsewhere(process) or processes.alive(process))
 

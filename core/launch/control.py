@@ -1,12 +1,13 @@
 """Commands on a whole job: start, stop, pause, resume, restart, and `ensure`; the same for console and CLI.
 
-A command writes the desired state, then waits until its effect is *seen* in the store and among the processes; only
-then does it report success. Any shell of the user can run it: nothing here depends on who started the job. While the
-state store cannot be written, as on a full disk, a stop asks the supervisor by a signal.
+A command writes the desired state, and reports success only after its effect is *seen* in the store and among the
+processes. Any shell of the user can run it: nothing here depends on who started the job. While the state store cannot
+be written, for example on a full disk, a stop sends a signal to the supervisor.
 
-`ensure` starts jobs whose desired state is run and that do not run, after a reboot, or where supervisor and driver were
-both killed. It is safe to call any number of times at once: the start lock lets one start a job, and a later caller
-finds it running. A job that a person paused, stopped or cancelled keeps its state, and a FAILED job needs an action.
+`ensure` starts jobs whose desired state is run and that are not running, after a reboot or after supervisor and driver
+were both killed. It can be called any number of times at once: the start lock lets one caller start a job, and a later
+caller finds the job running. A job that a user paused, stopped or cancelled keeps its state, and a FAILED job needs an
+action.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ _COPYING = (JobState.SNAPSHOT, JobState.CATCHING_UP)
 
 
 class Unwanted(Refused):
-    """A job that was not named has ended or been stopped meanwhile, by a person or by itself."""
+    """A job that the command did not name has meanwhile ended, or a user has stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for an effect (0: not at all), and the callbacks for each change on the way.
+    """The time to wait for an effect (0: not at all), and the callbacks for progress.
 
-    With `stalled`, a start is awaited beyond `seconds`, as long as it shows progress at least that often. `waiting`
-    gets a line about it every ten seconds.
+    With `stalled`, the wait for a start continues beyond `seconds` as long as the start makes progress at least that
+    often. `waiting` receives a line about it every ten seconds.
     """
 
     seconds: float = 30.0
@@ -70,12 +71,13 @@ def start(
     patience: Patience | None = None,
     again: bool = False,
 ) -> JobStatus:
-    """Start a job and wait until it runs or shows why it does not; Refused where it is running, naming its process.
+    """Start a job and wait until it runs or shows why it does not.
 
-    A copy may take hours: one that continues when the patience ends does not fail. Busy where nothing has started by
-    then. The start lock is held until the supervisor is running, so of two starts at once the later sees the first.
-    `take_over` is passed to the driver, and here it starts a job that another machine's name stands at. `again`: only
-    what is wanted already and was not seen to end is started; raises Unwanted for anything else.
+    Raises Refused, naming the process, if the job is running, and Busy if nothing has started in time. A copy can take
+    hours: a start whose copy continues after that time does not fail. The start lock is held until the supervisor is
+    running, so the later of two simultaneous starts finds the first. `take_over` is passed to the driver, and also
+    allows the start of a job that is recorded on another host. `again`: start the job only if its desired state is
+    already run and its end was not recorded; raises Unwanted otherwise.
     """
     with store.folder.locked(job, START_LOCK, _LOCK_SECONDS):
         run = _begin(store, job, config, launch, take_over, again)
@@ -111,7 +113,7 @@ def run_here(store: Store, job: str, config: str, launch: Launch | None = None, 
 
 
 def stop(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Request a stop and wait until the job's processes have exited; by a signal where it cannot be stored.
+    """Request a stop and wait until the job's processes have exited; send a signal if the request cannot be stored.
 
     A job that has ended keeps its state; its desired state becomes stop.
     """
@@ -138,7 +140,7 @@ def pause(store: Store, job: str, patience: Patience | None = None) -> JobStatus
 
 
 def resume(store: Store, job: str, patience: Patience | None = None) -> JobStatus:
-    """Resume a paused job and wait until it runs or copies; Busy where it does neither in time."""
+    """Resume a paused job and wait until it runs or copies; raises Busy if it does neither in time."""
     return _wanted(store, job, WantedState.RUN, JobEvent.RESUMED, patience, lambda view: view.goes_on)
 
 
@@ -153,7 +155,10 @@ def restart(
 
 
 def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over: bool, again: bool = False) -> str:
-    """Record a new run, under the start lock; Refused where the job runs, Unwanted where `again` finds it ended."""
+    """Record a new run, under the start lock.
+
+    Raises Refused if the job runs; with `again`, raises Unwanted if the job has ended.
+    """
     if again:
         view = observe(store, job)
         if not view.state.is_open:
@@ -175,9 +180,9 @@ def _begin(store: Store, job: str, config: str, launch: Launch | None, take_over
 
 
 def refuse_open_reset(store: Store, job: str) -> None:
-    """Raise Refused where a reset of the job's slot is unfinished on this host.
+    """Raise Refused if a reset of the job's slot is unfinished on this host.
 
-    A half moved slot must not be read. The driver checks the sink, this function the local marks.
+    A half-moved slot must not be read. The driver checks the sink; this function checks the local markers.
     """
     for mark in marks(store.folder.path):
         if mark.job == job:
@@ -186,9 +191,9 @@ def refuse_open_reset(store: Store, job: str) -> None:
 
 
 def refuse_unconsented(store: Store, job: str) -> None:
-    """Raise AwaitsCopy where the job's one table awaits a copy that needs a consent, and none is stored here.
+    """Raise AwaitsCopy if the job's only table awaits a copy that needs a consent, and no valid consent is stored here.
 
-    The driver asks again, however it was started, and also where this host has no record of a reset.
+    The driver checks again, however it was started, and also if this host has no record of a reset.
     """
     row, now = store.job(job), SystemClock().utc().timestamp()
     if row is not None and row.state is JobState.AWAITS_COPY:
@@ -198,7 +203,7 @@ def refuse_unconsented(store: Store, job: str) -> None:
 
 
 def _make_way(store: Store, job: str, take_over: bool) -> None:
-    """Raise Refused where the job is running; record as STOPPED a job that should run and does not."""
+    """Raise Refused if the job is running; record it as STOPPED if it should be running but is not."""
     view = settled(store, job)
     lock = store.folder.try_lock(view.name, SUPERVISOR_LOCK)
     if lock is not None:
@@ -214,7 +219,7 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
 
 
 def refuse_elsewhere(view: JobStatus) -> None:
-    """Raise Refused where the job may be running on another machine or in another container."""
+    """Raise Refused if the job may be running on another host or in another container."""
     if view.elsewhere:
         what = f"job {view.name} was started on another host: {_who(view)}; this host cannot see whether it runs"
         over = f"`slotkeeper jobs start {view.name} --take-over`"
@@ -234,7 +239,7 @@ def _bring_up_supervisor(store: Store, job: str, config: str, run: str, patience
     That can take minutes on a busy host. Raises Refused.
     """
     reading, writing = os.pipe()
-    pipe = select.poll()  # select(2) takes no descriptor from 1024 on
+    pipe = select.poll()  # select(2) rejects descriptors from 1024 on
     pipe.register(reading)
     try:
         try:
@@ -257,11 +262,11 @@ def _has_supervisor(view: JobStatus) -> bool:
 
 
 def _stop_without_supervisor(store: Store, view: JobStatus) -> None:
-    """Stop a driver that no supervisor ends: ask it, wait, end the recorded processes, and record it."""
+    """Stop a driver without a supervisor: signal it, wait, end the recorded processes, and record the stop."""
     limits = _launch(store, view).limits
     if view.driver is not None and not processes.end(view.driver, limits.stop):
         raise Busy(f"driver of job {view.name} (pid {view.driver.pid}) could not be ended", "it may hang in the kernel")
-    # Until here the driver may have brought up a new supervisor, which then writes the same.
+    # Until here the driver may have started a new supervisor, which then records the same.
     if observe(store, view.name).state.is_open and not observe(store, view.name).supervisor_alive:
         store.apply(view.name, JobEvent.STOPPED, "stopped; its supervisor had exited")
         store.end_run(view.run, None, "stopped; its supervisor had exited")
@@ -282,7 +287,7 @@ def _wanted(
 
 
 def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, what: str) -> JobStatus:
-    """Check until the effect is seen, showing each change; Busy where it is not within the patience."""
+    """Check until the effect is seen, and report each change; raises Busy if the effect is not seen in time."""
     patience = patience or Patience()
     deadline = time.monotonic() + patience.seconds
     waiting = Waiting(patience.waiting, limit=patience.stalled) if patience.stalled else None
@@ -293,7 +298,7 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
         if shown != (shown := (view.state, view.reason)):
             patience.progress(view)
         why = waiting.status(view) if waiting is not None else ""
-        # a start needs time alone while it neither copies yet nor waits for a server
+        # only a start that neither copies yet nor waits for a server gets more time
         on_its_way = view.lives and view.state is JobState.PENDING and not waits(view)
         if time.monotonic() > deadline and (why or waiting is None or not on_its_way):
             raise Busy(
@@ -306,13 +311,14 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
 
 
 def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: SlotkeeperError) -> JobStatus:
-    """Ask the job's processes to end and wait that many seconds (0: not at all); `cause` is why nothing can be stored.
+    """Signal the job's processes to end and wait `seconds` (0: not at all); `cause`: why nothing can be stored.
 
-    The store is still read: it says which process to ask. One that the store names is believed only while it holds the
-    job's supervisor lock, which no other process does: each user of the folder could have written any number there.
+    The store is still read, because it names the process to signal. A recorded supervisor is trusted only while it
+    holds the job's supervisor lock, which no other process does: any user of the folder could have written any pid
+    there.
 
-    Returns the job as STOPPED with the cause as its reason, also where the store cannot say so. Raises Busy where they
-    are still running, Refused where the recorded supervisor is another process.
+    Returns the job as STOPPED with the cause as its reason, even if the store cannot record that. Raises Busy if
+    processes are still running, Refused if the recorded supervisor is another process.
     """
     deadline = time.monotonic() + seconds
     asked: set[Identity] = set()
@@ -329,7 +335,7 @@ def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: Slotke
 
 
 def _signal_processes(store: Store, view: JobStatus, asked: set[Identity]) -> None:
-    """Signal the supervisor once, or end the driver where there is none."""
+    """Signal the supervisor once; if there is none, end the driver."""
     if view.supervisor_alive and view.supervisor is not None:
         if view.supervisor not in asked:
             _signal_supervisor(store, view.name, view.supervisor)
@@ -343,7 +349,7 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     lock = store.folder.lock_file(job, SUPERVISOR_LOCK)
     if processes.terminate(supervisor, lambda: processes.has_open(supervisor.pid, lock)):
         return
-    # it may have let go of its lock because it is about to end
+    # it may have released its lock because it is about to exit
     if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
         return
     pid = supervisor.pid
@@ -352,7 +358,7 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
 
 
 def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) -> JobStatus:
-    """Record that the job has stopped, where the store can be written again."""
+    """Record that the job has stopped, if the store can be written again."""
     if not view.state.is_open:
         return view
     try:
@@ -365,7 +371,7 @@ def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) 
 
 
 class Ensured(Enum):
-    """The result for one job."""
+    """The result of `ensure` for one job."""
 
     STARTED = "started"
     LIVES = "lives"
@@ -375,7 +381,7 @@ class Ensured(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One job: the result, and the reason where nothing was done."""
+    """The result for one job, and the reason if the job was not started."""
 
     job: str
     what: Ensured
@@ -384,21 +390,21 @@ class Outcome:
 
 
 def ensure(store: Store, start: Callable[[JobStatus], JobStatus] | None = None) -> list[Outcome]:
-    """Start every DEAD job whose desired state is run, as it was started last; one outcome per known job.
+    """Start every DEAD job whose desired state is run, as it was last started; return one outcome per known job.
 
-    A job that cannot be started is an outcome and does not prevent other starts. `start` starts one; the default does
-    not wait for its driver.
+    A failed start is an outcome and does not prevent other starts. `start` starts one job; the default does not wait
+    for its driver.
     """
     return [_ensured(store, view, start or (lambda view: restarted(store, view))) for view in observe_all(store)]
 
 
 def restarted(store: Store, view: JobStatus) -> JobStatus:
-    """Start a job like its newest run: with its configuration file, command and limits; does not wait for its driver.
+    """Start a job like its newest run: with its configuration file, command and limits; do not wait for its driver.
 
-    Raises what `start` raises, Unwanted where it has been stopped or has failed since it was seen.
+    Raises the errors of `start`, and Unwanted if the job was stopped or has failed since it was observed.
     """
     launch = _launch(store, view)
-    # what was taken over then is ours; another start elsewhere since then is not to be ended without being asked
+    # the earlier take-over still holds; a later start on another host is not ended without a request
     launch = replace(launch, extra=tuple(one for one in launch.extra if one != TAKE_OVER))
     return start(store, view.name, view.config, launch, patience=Patience(0), again=True)
 
@@ -410,7 +416,7 @@ def _launch(store: Store, view: JobStatus) -> Launch:
 
 def _ensured(store: Store, view: JobStatus, start: Callable[[JobStatus], JobStatus]) -> Outcome:
     if view.state is JobState.STOPPED and view.wanted is WantedState.RUN:
-        # another start has ended the run before and not yet recorded its own: it holds the lock until that lives
+        # another start has ended the previous run, and holds the lock until the supervisor of its own run has started
         with suppress(Busy), store.folder.locked(view.name, START_LOCK, _LOCK_SECONDS):
             pass
         view = observe(store, view.name)

@@ -1,9 +1,9 @@
-"""Reads what this host gives a job, from /proc and the control groups, and why a process of it was killed.
+"""Read the resources that this host gives a job, from /proc and the control groups, and why a process was killed.
 
-Every read is of one file, at most 64 KiB, of a folder that the kernel makes: no subprocess, no server. What is absent
-or cannot be read is None. Sources: `slotkeeper.core.domain.host`, and for out-of-memory kills "Control Group v2"
-(`memory.events`, `oom_kill`), "Memory Resource Controller" (v1, `memory.oom_control`) and
-"/dev/kmsg" of the kernel's ABI documentation.
+Each read is of one file, at most 64 KiB, of a file system that the kernel provides: no subprocess, no server. A value
+that is absent or cannot be read is None. Sources: `slotkeeper.core.domain.host`, and for out-of-memory kills "Control
+Group v2" (`memory.events`, `oom_kill`), "Memory Resource Controller" (v1, `memory.oom_control`) and "/dev/kmsg" of the
+kernel's ABI documentation.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from slotkeeper.core.state.faults import free_bytes
 
 _BYTES = 1 << 16
 _PROCESSES, _THREADS = 64, 512
-"""The most processes counted of a job: a driver, its Java process and its workers are fewer."""
+"""Maximum number of processes counted per job, and of threads per process; a driver has fewer processes."""
 _RECORDS, _KMSG_SECONDS = 20_000, 0.5
-"""The kernel's log is read for so long at most; its buffer of 1 MiB has fewer records."""
+"""Limits of one read of the kernel log; its buffer of 1 MiB has fewer records."""
 _LEVELS = 8
-"""Control groups above the driver's that are asked for a CPU limit."""
+"""The number of control groups, from the driver's upwards, that are searched for a CPU limit."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILLED = re.compile(r"^\d+,\d+,(\d+),[^;]*;.*[Kk]illed process (\d+)\b", re.MULTILINE)
 """A record: its level, its number, microseconds since the boot, flags; then the text."""
 _EARLIER = 60.0
-"""Seconds by which the log's clock may be behind the monotonic one."""
+"""Seconds by which the log's clock can be behind the monotonic clock."""
 _JAVA = "java"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One process of a job: CPU seconds, resident bytes; by thread the seconds that it ran and waited for a CPU."""
+    """One process of a job: CPU seconds, resident bytes; by thread, the seconds that it ran and waited for a CPU."""
 
     pid: int
     name: str
@@ -51,13 +51,13 @@ class Usage:
 
 @dataclass(slots=True)
 class _Threads:
-    """What all threads of a driver ran and waited, those that have ended included."""
+    """The time that all threads of a driver ran and waited, including the threads that have ended."""
 
     ended: tuple[float, float] = (0.0, 0.0)
     living: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
     def all(self, now: Mapping[int, tuple[float, float]]) -> tuple[float | None, float | None]:
-        """Seconds that they ran and waited until now; None where unknown."""
+        """Return the seconds that the threads ran and waited until now; None if unknown."""
         for thread, (ran, waited) in self.living.items():
             if thread not in now or now[thread][0] < ran:
                 self.ended = self.ended[0] + ran, self.ended[1] + waited
@@ -69,7 +69,7 @@ class _Threads:
 
 
 class HostReader:
-    """The readings of one job's supervisor; `proc`, `groups` and `kmsg` are where the kernel shows them."""
+    """The readings of one job's supervisor; `proc`, `groups` and `kmsg` are paths of the kernel's files."""
 
     def __init__(
         self, folder: Path, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"),
@@ -79,15 +79,15 @@ class HostReader:
         self._samples: deque[HostSample] = deque()
         self._driver = 0
         self._pids: set[int] = set()
-        """Processes of the driver that runs now, as far as they were seen."""
+        """Processes of the current driver that have been seen."""
         self._kills: int | None = None
-        """Out-of-memory kills of its control group when it was first seen."""
+        """Out-of-memory kills in its control group when the group was first read."""
         self._group = ""
         self._began = 0.0
         self._threads = _Threads()
 
     def read(self, at: float, monotonic: float, driver: Identity | None, report: JobReport | None) -> HostReport:
-        """Take a sample, and say what the last ones come to; `at` is in seconds since 1970."""
+        """Take a sample and return the shares over the last samples; `at` is in seconds since 1970."""
         pid = 0 if driver is None else driver.pid
         if pid and pid != self._driver:
             self.begins(pid, monotonic)
@@ -119,15 +119,15 @@ class HostReader:
         )
 
     def begins(self, pid: int, monotonic: float) -> None:
-        """From now on the driver is this process: its counters and its group's kills are counted from here."""
+        """Set the driver's process; its counters and its group's kills are counted from now on."""
         self._driver, self._pids, self._began, self._threads = pid, {pid}, monotonic, _Threads()
         self._group = self._text(f"{pid}/cgroup") or self._text("self/cgroup")
         self._kills = self._oom_kills()
 
     def out_of_memory(self) -> str:
-        """What says that the kernel killed a process of the driver for lack of memory; "" where nothing does.
+        """Return the evidence that the kernel killed a process of the driver for lack of memory; "" if there is none.
 
-        The control group's count is that of all processes in it: it is said as that. The kernel's log has pids.
+        The control group's count covers all processes in the group, and is reported as such. The kernel log has pids.
         """
         now = self._oom_kills()
         if now is not None and self._kills is not None and now > self._kills:
@@ -170,7 +170,7 @@ class HostReader:
         return None if micros is None else micros / 1e6
 
     def _processes(self, driver: int) -> Iterator[Usage]:
-        """The driver first, then all below it; one that ends meanwhile is left out."""
+        """Yield the driver's usage, then that of all its descendants; omit a process that ends meanwhile."""
         waiting, seen = deque([driver]), {driver}
         while waiting and len(seen) <= _PROCESSES:
             pid = waiting.popleft()
@@ -182,7 +182,7 @@ class HostReader:
                 times = {int(one.name): _read(one / "schedstat").split() for one in threads}
                 spent = {tid: (int(its[0]) / 1e9, int(its[1]) / 1e9) for tid, its in times.items() if len(its) >= 2}
                 name, _, rest = self._text(f"{pid}/stat").partition("(")[2].rpartition(")")
-                fields = rest.split()  # from the third on: a name may hold blanks and brackets
+                fields = rest.split()  # from the third field on: a name can contain blanks and parentheses
                 if len(fields) >= 22:
                     cpu, memory = (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * _PAGE
                     yield Usage(pid, name, cpu, memory, spent)
@@ -190,9 +190,9 @@ class HostReader:
     # -- control groups --------------------------------------------------------------------------------------------
 
     def _folders(self, controller: str) -> Iterator[Path]:
-        """The group's folder of a controller and those above it: of v1 where it is mounted, else of v2.
+        """Yield the group's folder of a controller, then the folders above it: of v1 if mounted, else of v2.
 
-        A container shows paths of its host, and its own group at the root of the mount.
+        A container lists paths of its host, and has its own group at the root of the mount.
         """
         lines = [line.split(":", 2) for line in self._group.splitlines() if line.count(":") >= 2]
         v1 = next((path for _, names, path in lines if controller in names.split(",")), None)
@@ -210,7 +210,7 @@ class HostReader:
                 return
 
     def _throttling(self) -> tuple[float | None, float | None]:
-        """Periods of the nearest CPU limit, and those in which it stopped the group."""
+        """Return the periods of the nearest CPU limit, and the periods in which it stopped the group."""
         for folder in self._folders("cpu"):
             values = _pairs(_read(folder / "cpu.stat"))
             if values.get("nr_periods") and "nr_throttled" in values:
@@ -227,7 +227,7 @@ class HostReader:
         return None
 
     def _killed_by_log(self) -> Iterator[int]:
-        """The pids that the kernel's log names as killed; nothing where it cannot be read. One read is one record."""
+        """Yield the pids that the kernel log reports as killed; none if unreadable. One read returns one record."""
         with suppress(OSError):
             descriptor = os.open(self._kmsg, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
@@ -247,7 +247,7 @@ class HostReader:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # of a folder above that may not be searched
+    except OSError:  # a folder above it cannot be searched
         return False
 
 
@@ -259,16 +259,16 @@ def _threads(folder: Path) -> list[Path]:
 
 
 def _read(file: Path) -> str:
-    """The file's first 64 KiB; "" where it cannot be read."""
+    """Return the file's first 64 KiB; "" if it cannot be read."""
     try:
         with file.open("rb") as opened:
             return opened.read(_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError):  # a name with a byte that no name has
+    except (OSError, ValueError):  # ValueError: the name contains a byte that no name can have
         return ""
 
 
 def _pairs(text: str) -> dict[str, float]:
-    """Lines of a key and a number."""
+    """Parse lines of a key and a number."""
     words = (line.split() for line in text.splitlines())
     return {one[0]: value for one in words if len(one) == 2 and (value := _number(one[1])) is not None}
 
@@ -286,7 +286,7 @@ def _kib(text: str) -> int | None:
 
 
 def _listed(text: str) -> int | None:
-    """How many numbers a list of the kernel has.
+    """Return how many numbers a list of the kernel contains.
 
     >>> _listed("0-3,8"), _listed("")
     (5, None)

@@ -1,8 +1,8 @@
-"""Recognising, waiting for and ending processes by what was recorded about them at their start, never by their name.
+"""Recognize, await and end processes by facts recorded at their start, never by their name.
 
-A kill by command line once hit processes of another user. So a process counts as ours only if its
-pid, its start (ticks since that boot, which no clock change moves) and its session are the recorded ones; and the
-members of its session only while that session is provably still the recorded one.
+A kill by command line once hit processes of another user. So a process counts as our own only if its pid, its start
+(ticks since that boot, which no clock change moves) and its session match the record; the members of its session count
+only while that session is provably still the recorded one.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from slotkeeper.core.domain.report import Identity
 from slotkeeper.core.errors import Refused
 
 MARK = "SLOTKEEPER_RUN"
-"""The environment variable that a driver and all it starts carry: the id of their run."""
+"""The environment variable that a driver and all processes it starts carry: the id of their run."""
 _PROC = Path("/proc")
 _POLL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the system says about a pid now."""
+    """The system's current facts about a pid."""
 
     started: str
     session_id: int
 
 
 def of(pid: int, run_id: str = "") -> Identity:
-    """The identity of a living process; raises ProcessLookupError where there is none."""
+    """Return the identity of a running process; raises ProcessLookupError if there is none."""
     seen = _observe(pid)
     if seen is None:
         raise ProcessLookupError(errno.ESRCH, f"no process {pid}")
@@ -45,14 +45,14 @@ def of(pid: int, run_id: str = "") -> Identity:
 
 
 def alive(identity: Identity | None) -> bool:
-    """Whether exactly that process is running here: same pid, same start, same session; a zombie is dead."""
+    """Whether exactly that process is running here: same pid, start and session; a zombie counts as exited."""
     if identity is None:
         return False
     return _observe(identity.pid) == _Seen(identity.started, identity.session_id)
 
 
 def stopped(identity: Identity | None) -> bool:
-    """Whether it exists and does not run, because a signal or a debugger has stopped it (proc(5): state T or t)."""
+    """Whether the process exists but a signal or a debugger has stopped it (proc(5): state T or t)."""
     if not alive(identity) or identity is None:
         return False
     try:
@@ -62,14 +62,14 @@ def stopped(identity: Identity | None) -> bool:
 
 
 def elsewhere(identity: Identity | None) -> bool:
-    """Whether it was recorded on another machine or in another container, where we cannot see whether it is running."""
+    """Whether it was recorded on another host or in another container, whose processes are not visible here."""
     if identity is None:
         return False
     return identity.host != socket.gethostname() and not identity.started.startswith(f"{_machine()}:")
 
 
 def session_members(session_id: int) -> list[int]:
-    """The pids of the living processes whose session id is the given one."""
+    """Return the pids of the running processes with this session id."""
     found = []
     for pid in psutil.pids():
         seen = _observe(pid)
@@ -79,12 +79,12 @@ def session_members(session_id: int) -> list[int]:
 
 
 def members(identity: Identity) -> list[int]:
-    """Return the running processes of a recorded driver: its session's, and those with its run's mark, as a JVM.
+    """Return a recorded driver's running processes: its session's, and those with its run's marker, such as a JVM.
 
     The kernel does not reuse a pid while a session of that number has members. So while the recorded leader runs, the
-    session is the recorded one. If another process leads it, all recorded ones have exited; if none leads it, a member
-    counts only with the mark. A driver that does not lead its session (started in the foreground of a shell) owns
-    only itself.
+    session is the recorded one. If another process leads it, all recorded processes have exited; if no process leads
+    it, a member counts only with the marker. A driver that does not lead its session (started in the foreground of a
+    shell) owns only itself.
     """
     found = {pid for pid in psutil.pids() if pid != os.getpid() and _marked(pid, identity.run_id)}
     if alive(identity):
@@ -95,7 +95,7 @@ def members(identity: Identity) -> list[int]:
 
 
 def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
-    """Whether it went away within these seconds."""
+    """Wait until `still_there` returns False; return False if it still returns True after these seconds."""
     deadline = time.monotonic() + seconds
     while still_there():
         if time.monotonic() > deadline:
@@ -105,7 +105,7 @@ def wait_gone(still_there: Callable[[], bool], seconds: float) -> bool:
 
 
 def end(identity: Identity, grace: float) -> bool:
-    """End a process and what belongs to it: SIGTERM, after `grace` seconds SIGKILL to all; True once gone."""
+    """End a process and its members: SIGTERM, after `grace` seconds SIGKILL to all; return True once all are gone."""
     if alive(identity):
         _send(identity.pid, signal.SIGTERM, lambda: alive(identity))
         wait_gone(lambda: alive(identity), grace)
@@ -113,17 +113,17 @@ def end(identity: Identity, grace: float) -> bool:
 
 
 def interrupt(identity: Identity) -> bool:
-    """Ask a process to break off, as Ctrl-C does; False where it has exited already."""
+    """Interrupt a process, as Ctrl-C does; return False if it has already exited."""
     return _send(identity.pid, signal.SIGINT, lambda: alive(identity))
 
 
 def terminate(identity: Identity, also: Callable[[], bool] = lambda: True) -> bool:
-    """Ask that process to end; False where it has gone, or is not what `also` knows more of it."""
+    """Send SIGTERM to a process; return False if it has exited, or if the further check `also` fails."""
     return _send(identity.pid, signal.SIGTERM, lambda: alive(identity) and also())
 
 
 def has_open(pid: int, file: Path) -> bool:
-    """Whether a process of this user has that very file open, such as a lock; raises Refused for another user's."""
+    """Whether a process of this user has this very file open, such as a lock; raises Refused for another user's."""
     try:
         return any(Path(one.path).samefile(file) for one in psutil.Process(pid).open_files())
     except psutil.AccessDenied as error:
@@ -133,7 +133,7 @@ def has_open(pid: int, file: Path) -> bool:
 
 
 def kill_members(identity: Identity) -> bool:
-    """SIGKILL what is left of a recorded driver; True once nothing is left."""
+    """Send SIGKILL to the remaining processes of a recorded driver; return True once none is left."""
     for _ in range(3):
         left = members(identity)
         for pid in left:
@@ -144,7 +144,7 @@ def kill_members(identity: Identity) -> bool:
 
 
 def _send(pid: int, number: signal.Signals, still_ours: Callable[[], bool]) -> bool:
-    """Signal a process through a descriptor that was opened before it was recognised: its pid cannot be reused then."""
+    """Signal a process through a descriptor opened before its identity is checked: its pid is not reused meanwhile."""
     try:
         descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
         try:
@@ -177,7 +177,7 @@ def _observe(pid: int) -> _Seen | None:
         text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The command name may hold blanks and brackets: the fields are counted from behind its last bracket.
+    # The command name can contain blanks and parentheses: the fields are counted after its last parenthesis.
     rest = text[text.rindex(")") + 2 :].split()
     if rest[0] in "ZXx":
         return None
@@ -196,7 +196,7 @@ def _observe_portably(pid: int) -> _Seen | None:
 
 @cache
 def _machine() -> str:
-    """This boot and pid namespace: a start time means nothing outside of them."""
+    """Return the id of this boot and pid namespace: a start time means nothing outside of them."""
     try:
         boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         namespace = _PROC.joinpath("self/ns/pid").readlink().name

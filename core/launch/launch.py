@@ -1,6 +1,7 @@
-"""How a job's driver and its supervisor are started: commands, limits and environment, and the start itself.
+"""Start a job's driver and its supervisor: their commands, limits and environment.
 
-A launch is kept with its run in the state store, so that a supervisor that adopts a driver starts the next one alike.
+A launch is stored with its run in the state store, so that a supervisor that adopts a driver restarts it in the same
+way.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from slotkeeper.core.launch.log import last_lines
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.frames import KEPT_FRAMES, KEPT_SECONDS
 
-# -P: a module search path without the current folder, so that a folder named `core` lying there starts nothing.
+# -P: a module search path without the current folder, so that no code of a folder named `core` there runs.
 _PYTHON = (sys.executable, "-P", "-m")
 _DRIVER, _DRIVER_BEFORE = "slotkeeper.core.spark.job", "core.spark.job"
 TAKE_OVER, FOREGROUND = "--take-over", "--foreground"
-"""What a driver is started with besides: end an earlier start's sessions; its supervisor is a person's command."""
+"""Options of a driver: end the sessions of an earlier start; its supervisor is a command that a user runs."""
 START_LOCK = "start"
-"""The lock of the state folder that a start of a job, or a reset of its slot, holds until it is through."""
+"""The lock of the state folder that a start of a job, or a reset of its slot, holds until it ends."""
 SUPERVISOR_LOCK = "supervisor"
 """The lock of the state folder that a job's supervisor holds as long as it is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and counts of a supervisor; tests shorten them.
+    """Limits of a supervisor, in seconds or as counts; tests shorten them.
 
-    `stop` is what a driver has for its end before it is killed, so that `jobs stop` takes ten seconds at most; `grace`
-    is the time between two kills.
+    `stop`: the time that a driver has to end before it is killed, so that `jobs stop` takes at most ten seconds;
+    `grace`: the time between two kills.
     """
 
     poll: float = 0.25
@@ -57,10 +58,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a caller chose for a run: another driver's command, what is appended to it, its supervisor's limits.
+    """A caller's choices for a run: another driver's command, arguments appended to it, its supervisor's limits.
 
-    Without a command the driver is the usual one, run by the interpreter of the process that starts it. That path is
-    never stored: after an upgrade of Python, or of the virtual environment, it would lead to nothing.
+    Without a command the usual driver runs, in the interpreter of the process that starts it. The interpreter's path is
+    never stored: it would be invalid after an upgrade of Python or of the virtual environment.
     """
 
     command: tuple[str, ...] = ()
@@ -69,31 +70,31 @@ class Launch:
 
     @property
     def text(self) -> str:
-        """As the state store keeps it."""
+        """The launch in the format of the state store."""
         return codec.text_of(self)
 
     @classmethod
     def parse(cls, text: str) -> Launch:
-        """From what the state store kept, by this or another version; an empty text is the plain launch."""
+        """Parse a stored launch, of this or another version; an empty text is the default launch."""
         if not text:
             return cls()
         found = codec.record_from(cls, text)
-        # earlier versions stored the usual driver's command with their own interpreter's path
+        # earlier versions stored the usual driver's command with the path of their own interpreter
         usual = found.command[-1:] in ((_DRIVER,), (_DRIVER_BEFORE,))
         return replace(found, command=()) if usual else found
 
     def driver(self, job: str, config: str, folder: Path, run: str) -> list[str]:
-        """The driver's full command."""
+        """Return the driver's full command."""
         return [*(self.command or (*_PYTHON, _DRIVER)), *_arguments(job, config, folder, run), *self.extra]
 
 
 def spawn_supervisor(
     folder: StateFolder, job: str, config: str, run: str, adopt: bool = False, keeps_open: tuple[int, ...] = ()
 ) -> None:
-    """Start a detached supervisor: in its own session, without our terminal, and not our child.
+    """Start a detached supervisor: in its own session, without this terminal, and not as a child of this process.
 
-    The command that we start forks, and its first half ends at once: the caller is left with no child to wait for
-    and no zombie, however long the supervisor runs. It holds the descriptors `keeps_open` until it exits.
+    The started command forks, and its parent process exits at once: the caller has no child to wait for and no zombie,
+    however long the supervisor runs. The supervisor holds the descriptors `keeps_open` until it exits.
     """
     command = [*_PYTHON, "slotkeeper.core.launch.supervisor", *_arguments(job, config, folder.path, run)]
     log = folder.append(folder.log(job))

@@ -1,13 +1,13 @@
-"""A job's log file: written by the driver and all it starts, bounded by the supervisor, read for a driver's last words.
+"""A job's log file: written by the driver and its processes, bounded by the supervisor, searched for the last error.
 
-The writers hold the file itself, opened to append, not a pipe to the supervisor: a killed supervisor must break
-no process's stderr. A file that is renamed away would still be written by all of them (a JVM and its workers cannot be
-asked to reopen it), so it is copied and then cut: writers that append continue at the new end. What is written between
-the last piece copied and the cut is lost; the log is for reading, the record is in the state store.
+The writers have the file itself open for appending, not a pipe to the supervisor: a killed supervisor must break no
+process's stderr. All of them would continue to write to a renamed file (a JVM and its workers cannot be asked to reopen
+it), so the file is copied and then truncated: writers that append continue at the new end. Text that is written between
+the last copied block and the truncation is lost; the log is for reading, the record is in the state store.
 
-A JVM that ends for want of memory or by a fault of its own says so on its stderr, which is the job's log (java, the
-options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile); one that was killed says nothing, and the driver then says that
-it is gone.
+A JVM that ends for lack of memory or because of its own error reports that on its stderr, which is the job's log (java,
+the options -XX:+ExitOnOutOfMemoryError and -XX:ErrorFile). A killed JVM reports nothing; then the driver reports that
+the JVM has exited.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from slotkeeper.core.state.folder import StateFolder, opened_alone
 
 _LONGEST = 2_000
 SHOWN_BYTES = 8 * 1024 * 1024
-"""So much of a log's end is read at most, and of a line `_LONGEST` bytes."""
+"""Maximum number of bytes read from the end of a log; of a line, at most `_LONGEST` bytes are read."""
 
 
 def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
-    """Keep the log below `most_bytes` and at most `files` files of it; True where it was cut.
+    """Keep the log below `most_bytes`, with at most `files` files of it; return True if it was truncated.
 
-    Raises StateError where it is a link or no regular file. What a full disk has no room for is not copied: the log is
-    cut all the same.
+    Raises StateError if it is a link or not a regular file. If a full disk has no space for the copy, the log is
+    truncated without a copy.
     """
     log = folder.log(job)
     try:
@@ -61,7 +61,7 @@ def rotate(folder: StateFolder, job: str, most_bytes: int, files: int) -> bool:
 
 
 def say(folder: StateFolder, job: str, text: str) -> None:
-    """A line of the supervisor's own; one that cannot be written is missed: the log is for reading."""
+    """Write a line of the supervisor's own; a failed write is ignored, because the log is for reading."""
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     with suppress(OSError, StateError):
         descriptor = folder.append(folder.log(job))
@@ -72,7 +72,7 @@ def say(folder: StateFolder, job: str, text: str) -> None:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log, every hostile byte visible; raises StateError where it is a link or no regular file."""
+    """Return a log's last lines, as printable text; raises StateError if it is a link or not a regular file."""
     try:
         with os.fdopen(opened_alone(path), "rb") as reading:
             content = end_in(reading, min(count * _LONGEST, SHOWN_BYTES))[0]
@@ -83,13 +83,13 @@ def last_lines(path: Path, count: int) -> list[str]:
     found = []
     for line in content.splitlines(keepends=True)[-count:]:
         text = line.rstrip(b"\r\n")
-        whole = len(text) <= _LONGEST and text != line  # else it is cut, or not written to its end yet: a piece
+        whole = len(text) <= _LONGEST and text != line  # else a piece: the line is cut, or not complete yet
         found.append(safe(text, _LONGEST) if whole else piece(text[:_LONGEST], _LONGEST))
     return found
 
 
 LAST_WORDS_LINES = 200
-"""The number of last lines of a log that are read."""
+"""The number of lines that are read from a log's end."""
 _DRIVER_STARTED = re.compile(r"supervisor \d+ driver started, pid \d+")
 _JAVA = re.compile(
     r"(java\.lang\.(?:OutOfMemoryError|StackOverflowError|InternalError)\b.*"
@@ -102,7 +102,7 @@ _MOST_WORDS = 200
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Its own words since the last driver began, the Java process's before the driver's; "" where it said nothing.
+    """Return the last error since the last driver's start, preferably the Java process's; "" if there is none.
 
     >>> last_words(["12:00 supervisor 7 driver started, pid 9", "slotkeeper: Spark's Java process is gone"])
     "Spark's Java process is gone"

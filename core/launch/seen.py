@@ -35,7 +35,7 @@ from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
 OLD_SECONDS = 15.0
-"""Seconds after which a recorded lag grows with the clock: nothing was applied since."""
+"""Seconds after which a recorded lag grows with the clock, because nothing was applied since."""
 _EVENTS = 50
 _LINES = 200
 _ASKED = {JobState.PAUSED: ("jobs pause",), JobState.STOPPED: ("jobs stop", "jobs drain", "jobs restart")}
@@ -48,7 +48,7 @@ def gather(
     frames: Iterable[Frame] | None = None,
     limits: Limits | None = None,
 ) -> Facts:
-    """Return the facts of the state store and this host; `frames`: the last frame of each job, where known.
+    """Return the facts of the state store and this host; `frames`: the last frame of each job, if known.
 
     `limits` replace those of the configuration.
 
@@ -94,7 +94,7 @@ def job_seen(
 ) -> JobSeen:
     """Return one job with its events and its audit lines."""
     since = now - timedelta(seconds=limits.crashes)
-    # by the configuration; who has not read one (a supervisor) goes by what its driver says
+    # by the configuration; a supervisor has not read one and uses its driver's report
     limit = None if view.report is None else view.report.quarantine_limit
     if job is not None:
         limit = job.sink_options.quarantine_limit if job.sink_options.quarantines else None
@@ -109,7 +109,7 @@ def job_seen(
         verified=verified,
         new_snapshot=_new_snapshot(job) if verified is not None and verified.verdict == "different" else "",
     )
-    # the newest line, `audit` having the newest first, of who asked for the state that the job is in
+    # the newest line (`audit` has the newest first) that requested the job's current state
     actions = _ASKED.get(view.state, ())
     lines = (one for one in audit if one.action in actions and one.what == f"job {view.name}")
     asked = next((one for one in lines if one.phase is Phase.INTENT), None)
@@ -119,7 +119,7 @@ def job_seen(
 def _new_snapshot(job: JobSpec | None) -> str:
     """Return how to copy its target again; "" for a job of several tables, as it is unknown which one differs.
 
-    Called only where it is shown: the sink's module, which loads a driver, knows whether it can.
+    Called only to show it: the sink's module, which loads a driver, decides whether a copy is possible.
     """
     if job is None or len(job.channels) != 1 or not job.binlog.binlog or sinks.open(job.sink_kind).no_reset:
         return ""
@@ -127,9 +127,10 @@ def _new_snapshot(job: JobSpec | None) -> str:
 
 
 def lags_of(frame: Frame, now: datetime, newer: JobReport | None = None, ended: bool = False) -> Lags:
-    """Return a frame's lags as of now; unknown where their age is unknown.
+    """Return a frame's lags as of now; unknown if their age is unknown.
 
-    The lag of a lane that has not moved by a `newer` report grows with time, and so do all lags of an `ended` job.
+    The lag of a lane that has not moved according to a `newer` report grows with time, as do all lags of an `ended`
+    job.
     """
     old = elapsed(frame.at, now)
     if old is None:
@@ -165,7 +166,7 @@ def machine_of(folder: StateFolder, audit: AuditRead) -> Machine:
 def evaluator_of(store: Store) -> Evaluator | None:
     """Return the process that evaluates alerts now, and excludes all others; else a stopped process that should send.
 
-    None where no running process does; the alert command has its own time limit.
+    None if no running process does; the alert command has its own time limit.
     """
     file = AlertFile(store.folder)
     for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):

@@ -1,12 +1,12 @@
 """The detached process that starts a job's driver, watches and records it, restarts it and ends it on request.
 
 `python -m slotkeeper.core.launch.supervisor --job J --config FILE --state-dir DIR --run RUN [--adopt]`: one per running
-job, in its own session, holding the job's supervisor lock for its whole life. Killed itself, it breaks nothing: the
-driver calls `ensure_supervisor`, which starts another that adopts the driver by its recorded identity.
+job, in its own session, holding the job's supervisor lock for as long as it runs. If it is killed, nothing breaks: the
+driver calls `ensure_supervisor`, which starts another one that adopts the driver by its recorded identity.
 
-It takes a frame of the job every few seconds, and one whenever the job's state changes. It also follows what was latest
-when, so that a lag can be given in seconds, and has what is wrong reported. A record that cannot be written is missed,
-and the job continues.
+It records a frame of the job every few seconds, and whenever the job's state changes. It also tracks the source's
+newest positions over time, so that a lag can be given in seconds, and reports faults. If a record cannot be written, it
+is skipped, and the job continues.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Signals:
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must be set for the signal to wake us
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must be set for the signal to end the wait
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,11 +84,11 @@ class Signals:
 
 
 def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> bool:
-    """Record the calling driver, and start a supervisor where none runs; True if started. Called every few seconds.
+    """Record the calling driver, and start a supervisor if none runs; return True if started. Called every few seconds.
 
-    Cheap while the supervisor is running: one row and one look at one pid. Two callers at once are harmless: whichever
-    supervisor does not get the lock ends at once. Raises SlotkeeperError where none can be started: for the driver
-    that is an error to report and retry, not a reason to end.
+    Cheap while the supervisor is running: it reads one row and checks one pid. Two simultaneous callers are harmless:
+    the supervisor that does not get the lock exits at once. Raises SlotkeeperError if none can be started: the driver
+    reports that error and retries, and does not end.
     """
     row = store.run(run)
     if row is None or row.ended_at is not None:
@@ -107,7 +107,7 @@ def ensure_supervisor(store: Store, job: str, run: str, driver: Identity) -> boo
 
 
 class Supervisor:
-    """One run's watcher: `slotkeeper.core.launch.verdict` decides, and the store has its state."""
+    """Watches one run: `slotkeeper.core.launch.verdict` decides, and the store has the run's state."""
 
     def __init__(self, store: Store, job: str, config: str, run: str, launch: Launch, signals: Signals) -> None:
         self._store, self._job, self._config, self._run = store, job, config, run
@@ -124,7 +124,7 @@ class Supervisor:
         self._wanted = WantedState.RUN
 
     def run(self, adopt: bool) -> None:
-        """Until the run ends: start (or adopt) the driver, wait for its end, decide, repeat."""
+        """Start (or adopt) the driver, wait for its end and decide what follows; repeat until the run ends."""
         if adopt:
             row = self._store.run(self._run)
             self._driver = row.driver if row else None
@@ -132,7 +132,7 @@ class Supervisor:
             pid = self._driver.pid if self._driver else "unknown"
             self._tell("driver adopted", f"supervisor had exited; driver pid {pid} {said}")
         else:
-            # wait for what earlier runs may have left behind: two drivers of one job must not run side by side
+            # wait for processes that earlier runs left behind: two drivers of one job must not run at the same time
             for row in self._store.runs(self._job)[:3]:
                 if row.driver is not None and not processes.elsewhere(row.driver):
                     self._clear(row.driver)
@@ -149,17 +149,17 @@ class Supervisor:
                 return
         self._finish(Ended(None, JobEvent.STOPPED, "stopped while no driver was running"))
 
-    # The driver's life
+    # While the driver runs
 
     def _start(self) -> Ended | None:
-        """Start the driver; return how to end where the system rejects the start."""
+        """Start the driver; return the run's end if the system rejects the start."""
         command = self._launch.driver(self._job, self._config, self._store.folder.path, self._run)
         try:
             output = self._store.folder.append(self._store.folder.log(self._job))
         except SlotkeeperError as error:
             return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         try:
-            # the run's mark: by it a left-over of exactly this run is recognised
+            # the run's marker identifies left-over processes of exactly this run
             with handover.passed() as given:
                 self._child = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
@@ -170,8 +170,8 @@ class Supervisor:
             return Ended(None, JobEvent.FAILED, f"the driver cannot be started: {error}")
         finally:
             os.close(output)
-        # A driver that has ended already is still our zombie: its end is then what `_wait_for_end` finds.
-        # One that cannot be recorded now (a full disk) records itself later: `ensure_supervisor`.
+        # A driver that has already ended is still a zombie of this process: `_wait_for_end` then finds its exit code.
+        # A driver that cannot be recorded now (a full disk) records itself later: `ensure_supervisor`.
         with contextlib.suppress(ProcessLookupError, SlotkeeperError):
             self._driver = processes.of(self._child.pid, self._run)
             self._host.begins(self._child.pid, time.monotonic())
@@ -181,7 +181,7 @@ class Supervisor:
         return None
 
     def _wait_for_end(self) -> int | None:
-        """Return the driver's exit code (negative: a signal); None where an adopted driver recorded none."""
+        """Return the driver's exit code (negative: a signal); None if an adopted driver recorded none."""
         asked: float | None = None
         while self._lives():
             self._bound_log()
@@ -210,14 +210,14 @@ class Supervisor:
             return self._child.poll() is None
         return processes.alive(self._driver)
 
-    # After its end
+    # After the driver's end
 
     def _crashed(self, crash: Crashed) -> Ended | None:
-        """Report the crash and wait for the restart; return how to end after a stop request or too many crashes."""
+        """Report the crash and wait for the restart or a stop request; return the run's end after too many crashes."""
         crash = because(crash, self._host.out_of_memory())
         history = self._crashes if crash.counts else self._absences
         number = history.add(time.monotonic(), self._limits.crash_window)
-        # with what the driver or its Java process said itself, where either did
+        # with the last error of the driver or its Java process, if there is one
         with contextlib.suppress(SlotkeeperError, OSError):
             if words := last_words(log.last_lines(self._store.folder.log(self._job), LAST_WORDS_LINES)):
                 crash = replace(crash, text=f"{crash.text}: {words}")
@@ -253,12 +253,12 @@ class Supervisor:
 
     def _stop_is_wanted(self) -> bool:
         if not self._signals.asked_to_end:
-            with contextlib.suppress(StateError, Busy):  # cannot be read for now: what was wanted last still is
+            with contextlib.suppress(StateError, Busy):  # unreadable now: the last desired state holds
                 self._wanted = self._store.wanted(self._job)
         return self._signals.asked_to_end or self._wanted is WantedState.STOP
 
     def _noted_state(self) -> JobState:
-        """Return the desired state; run while the store cannot be read, because the job is running."""
+        """Return the recorded state; RUNNING while the store cannot be read, because the job is running."""
         try:
             row = self._store.job(self._job)
         except SlotkeeperError:
@@ -279,7 +279,7 @@ class Supervisor:
         self._recorder.tick(now=True)
 
     def _event(self, event: JobEvent, reason: str, trouble: str = "", safe: str = "") -> None:
-        """Apply an event; a better reason that the driver has already recorded stays."""
+        """Apply an event; a more precise reason that the driver has already recorded stays."""
         if self._noted_state() not in WITH_PROCESS:
             return
         with contextlib.suppress(SlotkeeperError):
@@ -287,12 +287,12 @@ class Supervisor:
             self._store.apply(self._job, event, reason, trouble, safe)
 
     def _tell(self, event: str, text: str) -> None:
-        with contextlib.suppress(SlotkeeperError):  # a full disk must not end who watches: the log may have room
+        with contextlib.suppress(SlotkeeperError):  # a full disk must not end the supervisor: the log may have space
             self._store.record_event(self._job, event, text)
         log.say(self._store.folder, self._job, text)
 
     def _say(self, event: str, text: str) -> None:
-        """Record a message of the alerts: an event where it has a key, else a line of the log."""
+        """Record a message of the alerts: as an event if it has a key, else as a line of the log."""
         if event:
             self._tell(event, text)
         else:
@@ -325,7 +325,7 @@ class Recorder:
         self._failed = False
 
     def tick(self, now: bool = False) -> None:
-        """Record a frame and evaluate alerts where due, or at once; cheap where not due."""
+        """Record a frame and evaluate alerts if due, or at once if `now`; cheap if not due."""
         try:
             state = self._store.state(self._job)
             if now or state is not self._state or time.monotonic() >= self._due:
@@ -373,8 +373,8 @@ class Recorder:
 def lags_at(curves: Mapping[str, Curve], lanes: Iterable[LaneReport], now: float) -> Lags:
     """Return the lags of lanes in seconds at `now`, by the curves of their names.
 
-    A lane is as far as nothing is left for it to apply. Its row follows more slowly where nothing comes: a job of many
-    lanes settles that many a second.
+    A lane's position is the one up to which nothing is left to apply. Its progress row follows more slowly if no
+    changes arrive: a job with many lanes settles a limited number of them per second.
     """
     known: dict[str, float | None] = {}
     least: dict[str, float] = {}
@@ -393,7 +393,7 @@ def _follow(curves: dict[str, Curve], report: JobReport, reported_at: float) -> 
 
 
 def supervise(job: str, config: str, folder: Path, run: str, adopt: bool) -> int:
-    """Hold the job's supervisor lock, record this process and watch; 0 also where another supervisor is running."""
+    """Hold the job's supervisor lock, record this process and watch; return 0 also if another supervisor is running."""
     with Store.open(folder) as store, Signals() as signals:
         row = store.run(run)
         if row is None or row.ended_at is not None:
@@ -420,7 +420,7 @@ def main() -> int:
     parser.add_argument("--adopt", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # go on as a process without a terminal that leads a session of its own; the one that was started ends here
+    # continue as a process without a terminal that leads its own session; the started process ends here
     if os.fork():
         os._exit(0)
     os.setsid()

@@ -1,6 +1,6 @@
 """Commands on a running job's tables: pause, resume, stop, start or restart one alone, or retry now.
 
-As for whole jobs, a command writes its request, then waits until the effect is *seen*, or answered.
+As for whole jobs, a command writes its request, then waits until the effect is *seen*, or the request answered.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _COPYING = (JobState.SNAPSHOT.value, JobState.CATCHING_UP.value)
 
 @dataclass(frozen=True, slots=True)
 class TablePatience:
-    """Seconds to wait for an effect (0: not at all), and the callback for each change on the way."""
+    """The seconds to wait for an effect (0: not at all), and the callback for each change meanwhile."""
 
     seconds: float = 30.0
     progress: Callable[[TableReport], None] = lambda _: None
 
 
 def known(view: JobStatus) -> tuple[TableReport, ...]:
-    """Return the tables of a running job, as its driver reports them; Refused where none can be steered alone."""
+    """Return a running job's tables, as its driver reports them; raises Refused if none can be controlled alone."""
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
@@ -69,18 +69,18 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
 
 
 def refuse_one_table(job: str) -> None:
-    """Raise Refused: a job of one table cannot continue without that table."""
+    """Raise Refused: a job with one table cannot continue without it."""
     raise Refused(f"job {job}: the job has one table: use the command without --table")
 
 
 def refuse_one_position(job: str) -> None:
-    """Raise Refused where the source keeps one position for all tables: none can move alone."""
+    """Raise Refused for a source that keeps one position for all tables: no table can move alone."""
     what = f"job {job}: its source keeps one position for all its tables: none can be steered alone"
     raise Refused(what, "use the command without --table; a job for each table has its own position")
 
 
 def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
-    """Return one of the tables; Refused with the known names where it is unknown."""
+    """Return the table of this name; raises Refused with the known names if it is unknown."""
     found = {one.source_table: one for one in tables}
     if name not in found:
         raise Refused(f"job {job} has no table {name!r}", f"known: {', '.join(sorted(found))}")
@@ -88,10 +88,11 @@ def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
 
 
 def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | None = None) -> TableReport:
-    """Run a command on one table and wait until it has its effect or the table has FAILED; Refused where it has none.
+    """Run a command on one table and wait until its effect is seen or the table has FAILED.
 
-    A copy that continues when the patience ends does not fail the start. Busy where the effect is not seen by then.
-    A reset of the table holds the start lock, so that the table does not start under it.
+    Raises Refused if the command has no effect, and Busy if its effect is not seen in time. A start whose copy
+    continues after that time does not fail. A reset of the table holds the start lock, so that the table does not start
+    during it.
     """
     with store.folder.locked(job, START_LOCK, LOCK_SECONDS):
         view = observe(store, job)
@@ -103,7 +104,7 @@ def ask(store: Store, job: str, name: str, what: Ask, patience: TablePatience | 
 
 
 def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> None:
-    """Raise Refused where the command has no effect in the table's state, or a reset of its slot is unfinished."""
+    """Raise Refused if the command has no effect in the table's state, or if a reset of its slot is unfinished."""
     alone = f"{typed(view.name)} --table {typed(table.source_table)}"
     said = f"table {table.source_table} of job {view.name} is {table.state}"
     paused = table.state == JobState.PAUSED.value
@@ -122,7 +123,7 @@ def _refuse(store: Store, view: JobStatus, table: TableReport, what: Ask) -> Non
 
 
 def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) -> bool:
-    """Whether the effect is reported; a start's has to be newer than the state before."""
+    """Whether the effect is reported; after a start, the report must be newer than the previous state."""
     if what in _AGAIN and now.since == before.since:
         return False
     goal = _GOALS.get(what, JobState.RUNNING)
@@ -132,13 +133,13 @@ def _reached(view: JobStatus, before: TableReport, now: TableReport, what: Ask) 
 
 
 def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: TablePatience) -> TableReport:
-    """Check until the effect is seen, showing each change; Busy where it is not within the patience."""
+    """Check until the effect is seen, and report each change; raises Busy if the effect is not seen in time."""
     deadline, name = time.monotonic() + patience.seconds, before.source_table
     shown, now = "", before
     while True:
         view = observe(store, job)
         if what is Ask.STOP and view.state is JobState.STOPPED:
-            return replace(now, state=view.state.value, reason=view.reason)  # it was the last that went on
+            return replace(now, state=view.state.value, reason=view.reason)  # it was the job's last running table
         if not view.state.has_process or not view.lives:
             raise Busy(f"job {job} is already {view.state.value}: {view.reason}", view.safe)
         found = view.report.tables if view.report and view.reported else ()
@@ -160,9 +161,9 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
 
 
 def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> tuple[TryAnswer, ...]:
-    """Request a retry, and return the result per table; nothing with `seconds` 0, which waits for no answer.
+    """Request a retry, and return the result per table; with `seconds` 0, return nothing without waiting.
 
-    Refused where nothing waits, or where a retry must not come early; Busy where no process answers in time.
+    Raises Refused if nothing waits, or if a retry must not come early; Busy if no process answers in time.
     """
     expected = _expected(observe(store, job), table)
     number = steering.ask(store, job, table)
@@ -186,7 +187,7 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
 
 
 def _expected(view: JobStatus, table: str) -> Set[str]:
-    """Return the source tables that have to answer, none where unknown; Refused where none can."""
+    """Return the source tables that must answer, none if unknown; raises Refused if no table can answer."""
     name = typed(view.name)
     refuse_elsewhere(view)
     if not view.state.has_process or not view.lives:

@@ -1,8 +1,8 @@
 """Interpret a driver's end: from (exit code, reported state, requested stop) to the next step. Pure.
 
 The driver's exit codes are a contract: 0 ended as requested, 2 configuration, 10 FAILED (needs an action), 11
-SUPERSEDED, 12 ended by SIGTERM, 13 the Spark cluster provides no executor: the only crash outside crash loops. Any
-other code, and any signal, is a crash.
+SUPERSEDED, 12 ended by SIGTERM, 13 the Spark cluster provides no executor (the only crash that is not counted for crash
+loops). Any other code, and any signal, is a crash.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ended:
 class Crashed:
     """The driver has to be restarted; `text` describes its end.
 
-    `counts` is False where the cause passes without a person: a cluster in maintenance is not a crash loop.
+    `counts` is False if the cause passes without an action: a cluster in maintenance is not a crash loop.
     """
 
     exit_code: int | None
@@ -47,12 +47,12 @@ class Crashed:
 
 @dataclass(slots=True)
 class CrashHistory:
-    """When a run's driver crashed, by the monotonic clock."""
+    """The times of a run's driver crashes, by the monotonic clock."""
 
     times: deque[float] = field(default_factory=deque)
 
     def add(self, now: float, window: float) -> int:
-        """Count one more; how many there were within the window."""
+        """Record one more crash; return the number of crashes within the window."""
         self.times.append(now)
         while self.times[0] < now - window:
             self.times.popleft()
@@ -60,7 +60,7 @@ class CrashHistory:
 
 
 def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended | Crashed:
-    """What follows a driver's end; `exit_code` None is an adopted driver that noted none.
+    """Return the step that follows a driver's end; `exit_code` None: an adopted driver recorded none.
 
     >>> judge(-9, JobState.RUNNING, stop_wanted=False)
     Crashed(exit_code=-9, code='SIGKILL', text='killed by SIGKILL', counts=True)
@@ -78,7 +78,7 @@ def judge(exit_code: int | None, reported: JobState, stop_wanted: bool) -> Ended
 
 
 def because(crash: Crashed, out_of_memory: str) -> Crashed:
-    """The crash with what killed its driver, or a process below it, where that is known; a signal alone says nothing.
+    """Return the crash with the known reason for a kill of its driver or a child process; a signal shows none.
 
     >>> because(Crashed(-9, "SIGKILL", "killed by SIGKILL"), "").text
     'killed by SIGKILL, cause unknown'
@@ -92,7 +92,7 @@ TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
     safe="No action needed if that start is meant. Otherwise stop it on its host",
 )  # fmt: skip
-"""Its driver reports the same, at once: what it holds open may take a while to end."""
+"""The driver reports the same at once, because its open resources may take a while to close."""
 _MEANINGS: dict[int | None, Ended] = {
     ENDED: Ended(ENDED, JobEvent.STOPPED, "ended as requested"),
     CONFIGURATION: Ended(

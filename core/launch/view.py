@@ -1,6 +1,6 @@
 """Observe a job: its stored state, its running processes, and whether a wait for it makes progress.
 
-`slotkeeper.core.domain.elapsed` decides how long a wait may last; here are its samples.
+`slotkeeper.core.domain.elapsed` decides how long a wait can last; this module takes its samples.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Say = Callable[[str], None]
 STARTING_SECONDS = 60.0
 """Seconds for which a supervisor that has not recorded itself counts as starting."""
 LAST_MOMENTS = 20.0
-"""Seconds that an ended run's processes may need to exit: Spark ends after the job has recorded its end."""
+"""Seconds that the processes of an ended run may need to exit: Spark ends after the job has recorded its end."""
 
 
 def observe(store: Store, job: str) -> JobStatus:
-    """Observe a job; Refused where it is unknown."""
+    """Observe a job; raises Refused if it is unknown."""
     row = store.job(job)
     if row is None:
-        store.wanted(job)  # raises the same refusal as every other question about an unknown job
+        store.wanted(job)  # raises the same error as every other query about an unknown job
         raise Refused(f"unknown job {job!r}")
     return view_of(row, store.run(row.run) if row.run else None)
 
 
 def settled(store: Store, job: str) -> JobStatus:
-    """Observe a job; where its run has ended, wait until its processes have exited or their time limit has passed."""
+    """Observe a job; if its run has ended, wait until its processes have exited or their time limit has passed."""
     view = observe(store, job)
     if view.state.is_open or not view.lives:
         return view
@@ -60,7 +60,7 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
     away = open_run and (processes.elsewhere(supervisor) or processes.elsewhere(driver))
     recorded = supervisor is not None or driver is not None
     dead = row.state.has_process and recorded and not (supervisor_alive or driver_alive or away)
-    # its state came so lately that its supervisor may not have said yet who it is
+    # the state is so recent that its supervisor may not have recorded itself yet
     age = None if row.changed_at is None else elapsed(row.changed_at, SystemClock().utc())
     young = age is not None and age < STARTING_SECONDS
     starting = open_run and not recorded and row.state is JobState.PENDING and young
@@ -88,7 +88,7 @@ def view_of(row: JobStatus, run: RunRow | None) -> JobStatus:
 
 
 def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bool) -> tuple[str, str]:
-    """Return (reason, safe act), by the processes where they show more than the store."""
+    """Return (reason, safe action), from the processes if they show more than the store."""
     if not row.state.has_process or supervisor_alive:
         return row.reason, row.safe
     if away:
@@ -105,7 +105,7 @@ _SAMPLE_EVERY = 2.0
 
 
 class Waiting:
-    """One wait for a job; `say` gets a line every ten seconds."""
+    """One wait for a job; `say` receives a line every ten seconds."""
 
     def __init__(
         self, say: Say = lambda _: None, monotonic: Callable[[], float] = time.monotonic, limit: float = 0.0
@@ -118,8 +118,8 @@ class Waiting:
     def status(self, view: JobStatus, moved: Hashable = None, what: str = "") -> str:
         """Sample the job, at most every 2 s; return why the wait ends, "" while it continues.
 
-        `moved` differs after each piece of work of a running job. Where it is given, a heartbeat and CPU time of such
-        a job are no progress, and `what` is shown as its step.
+        `moved` differs after each piece of work of a running job. If it is given, a heartbeat and CPU time of a running
+        job are no progress, and `what` is shown as its step.
         """
         now = self._monotonic()
         if self._fresh or now - self._sampled_at >= _SAMPLE_EVERY:
@@ -134,9 +134,9 @@ class Waiting:
 
 
 def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None) -> Signs:
-    """Return the progress of a job by its view and its processes (CPU seconds, whether Java runs).
+    """Return a job's signs of progress, from its view and its processes (CPU seconds, whether Java runs).
 
-    A driver that reports what it waits for makes no progress: its heartbeat and its CPU time never end.
+    A driver that reports a wait makes no progress: its heartbeat and its CPU time never stop.
     """
     report = view.report if view.reported else None
     work = None if report is None else (report.chunks_done, report.snapshot_rows, report.changes, report.registrations)
@@ -150,12 +150,12 @@ def signs_of(view: JobStatus, usage: tuple[float, bool], moved: Hashable = None)
 
 
 def waits(view: JobStatus) -> bool:
-    """Whether its driver reports what blocks it, such as a server that does not answer."""
+    """Whether the job's driver reports what blocks the job, such as a server that does not answer."""
     return view.reported and view.driver_alive and view.state is not JobState.RUNNING and bool(view.reason)
 
 
 def step_of(view: JobStatus, java: bool) -> str:
-    """Describe what a starting job waits for."""
+    """Describe the step that a starting job waits for."""
     report = view.report if view.reported else None
     if waits(view):
         return f"what its driver reports ({view.reason})"
@@ -174,7 +174,7 @@ def step_of(view: JobStatus, java: bool) -> str:
 
 
 def load_here() -> str:
-    """Describe this host's load over a minute; two busy cores are 2."""
+    """Describe this host's load over one minute; two busy cores are a load of 2."""
     return f"load of this host: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 

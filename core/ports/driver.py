@@ -27,7 +27,7 @@ from slotkeeper.core.ports.source import Chunk, Retention, SlotAdmin, Source
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """The run of a job, as in its progress rows."""
+    """The run of a job, as its progress rows record it."""
 
     job: str
     run: str
@@ -47,7 +47,7 @@ class ChunkCounts:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Rows that a sink beside its store may have received twice: of ranges, and of chunks of the last copy."""
+    """Rows that a sink beside its store may have received twice: in ranges, and in chunks of the last copy."""
 
     ranges: int
     chunks: int
@@ -55,9 +55,9 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A progress row held FOR UPDATE with its epoch checked during a registration; `others` are held beside it.
+    """A progress row held FOR UPDATE, with its epoch checked, during a registration; `others` are held with it.
 
-    `record` writes the registration into it, and the record of its target check; "" leaves that.
+    `record` stores the registration in it, and the record of its target check; "" leaves that record unchanged.
     """
 
     row: ProgressRow
@@ -67,7 +67,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """A lane by its progress row: the stored registration, and its age in seconds."""
+    """A lane according to its progress row: the stored registration, and its age in seconds."""
 
     shard: str
     position: str
@@ -79,7 +79,7 @@ class Rows(Protocol):
     """The progress rows for a registration and an empty step."""
 
     def registration(self, key: LaneKey, epoch: int, others: Sequence[LaneKey] = ()) -> AbstractContextManager[Lock]:
-        """Lock the row for a registration, and `others` with it; raises Superseded if another start raised an epoch."""
+        """Lock the row and `others` for a registration; raises Superseded if another start raised an epoch."""
 
     def advance_empty(self, key: LaneKey, epoch: int, after: Position, new: Position) -> bool:
         """Move a position over a range without rows; return False if the fence did not match."""
@@ -98,7 +98,7 @@ class Rows(Protocol):
 
     @property
     def generation(self) -> int:
-        """The number of this session's connections: a new one can be to an older state of the sink."""
+        """The number of connections that this session has opened: a new one can show an older state of the sink."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -108,7 +108,7 @@ NOTHING_OUT = LeftOut()
 
 
 class Decisions(Protocol):
-    """A worker's calls at a store for a sink that shares no transaction with it.
+    """A worker's calls at the store of a sink that shares no transaction with the store.
 
     Each change is a compare-and-swap of one row, and returns False if it missed. One session, not shared between
     threads.
@@ -123,10 +123,11 @@ class Decisions(Protocol):
     def decide(
         self, key: LaneKey, epoch: int, after: Position, decided: Decided, left_out: LeftOut = NOTHING_OUT
     ) -> bool:
-        """Record the sink's next range, if epoch and position match and nothing is decided.
+        """Record the sink's next range if epoch and position match and no range is decided.
 
-        The same transaction quarantines its rows that the sink rejects, and ends entries that it touches, under the
-        plan's label: `withdraw` reverts both, `settle` keeps them. Raises QUARANTINE FULL if there are too many.
+        The same transaction quarantines the rows of the range that the sink rejects, and ends the entries that the
+        range touches, under the plan's label: `withdraw` reverts both, `settle` keeps them. Raises QUARANTINE FULL if
+        there are too many.
         """
 
     def quarantined_any(self, key: LaneKey) -> bool:
@@ -136,25 +137,25 @@ class Decisions(Protocol):
         """Count the rows of a decided range as repeats, before they are written again."""
 
     def arm(self, key: LaneKey, epoch: int, after: Position, was: Decided, armed: Decided) -> bool:
-        """Record the load of a planned range that can be committed, instead of the one in `was`."""
+        """Record the load of a planned range that can be committed, in place of the load in `was`."""
 
     def send_again(self, key: LaneKey, epoch: int, after: Position, was: Decided, planned: Decided) -> bool:
-        """Count a range with a forgotten load as repeated, and turn it back into a plan."""
+        """Count a range whose load the sink has forgotten as repeated, and turn it back into a plan."""
 
     def withdraw(self, key: LaneKey, epoch: int, after: Position, planned: Decided) -> bool:
         """Withdraw a plan, none of whose loads can be committed."""
 
     def settle(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> bool:
-        """Move the position to the end of the decided range, which the sink has."""
+        """Move the position to the end of the decided range, which the sink has stored."""
 
     def begin_chunk(self, key: LaneKey, epoch: int, number: int, rows: int) -> bool:
         """Record that a planned chunk is about to be written; count its rows if it may have been written before."""
 
     def end_chunk(self, key: LaneKey, epoch: int, number: int, left_out: LeftOut = NOTHING_OUT) -> bool:
-        """Record that the sink has the chunk, except rows that the same transaction quarantines."""
+        """Record that the sink has stored the chunk, except the rows that the same transaction quarantines."""
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks: roll back an open transaction; `session` becomes the session's name."""
+        """Prepare for the next task: roll back an open transaction; `session` becomes the session's name."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -166,7 +167,7 @@ class Store(Rows, Protocol):
     def create_tables(self) -> None: ...
     def take_lease(self) -> bool: ...
     def pass_lease(self) -> None:
-        """Continue without the lease's lock until it is free: the rows' epoch is the fence."""
+        """Continue without the lease's lock until it is free: the epoch of the rows is the fence."""
 
     @property
     def passes(self) -> bool:
@@ -196,18 +197,18 @@ class Store(Rows, Protocol):
         """Open the target records of a sink beside this store, over the same session."""
 
     def target_record(self) -> TargetSeen | None:
-        """Return the target's last record; None if there is none, or a copy is due."""
+        """Return the target's last record; None if there is none, or if a copy is due."""
 
     def note_columns(self, fingerprint: str, known: Sequence[Column]) -> None:
-        """Store the source's columns of a fingerprint, which the target matches now."""
+        """Store the source's columns under a fingerprint; the target matches them now."""
 
     def noted_columns(self, fingerprint: str) -> tuple[Column, ...] | None:
-        """Return the source's columns of a fingerprint; None if they were never stored."""
+        """Return the source's columns stored under a fingerprint; None if they were never stored."""
 
     def empty(self, epoch: int, fingerprint: str, known: Sequence[Column]) -> None:
         """Reset all rows to creating, so that the next start copies again; raises Superseded if an epoch is newer.
 
-        `fingerprint` and `known`: those of the source that the target matches now.
+        `fingerprint` and `known`: the source's fingerprint and columns, which the target matches now.
         """
 
     def raise_epoch(self, tables: Sequence[str] = ()) -> int: ...
@@ -215,7 +216,7 @@ class Store(Rows, Protocol):
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None: ...
     def way_of_copy(self) -> str: ...
     def ordered(self) -> Ordered:
-        """Return the order for the next copy; empty once it has started."""
+        """Return the order for the next copy; empty once that copy has started."""
 
     def begin_copy(self, turn: Turn, chunks: Sequence[Chunk], copying: str) -> None: ...
     def end_copy(self, turn: Turn, noted_end: Mapping[str, Position]) -> None: ...
@@ -228,7 +229,7 @@ class Store(Rows, Protocol):
 
 
 class ResetStore(Store, Protocol):
-    """Further calls of a slot's reset on the lease's session: the lease's holder, and the resets."""
+    """Further calls for a reset of a slot, on the lease's session: the lease's holder, and the resets."""
 
     def lease_id(self) -> str: ...
     def end_holder(self) -> None: ...
@@ -246,14 +247,15 @@ class ResetStore(Store, Protocol):
     ) -> list[str]:
         """Write the rows under the epoch, and the reset's step, in one transaction; return unexpected facts as text.
 
-        Quarantined rows after them are archived as `by`; those that the reset `undone` had archived are restored.
+        Quarantined rows after the new positions are archived as `by`; rows that the reset `undone` had archived are
+        restored.
         """
 
     def reset(self, reset: str) -> ResetEntry | None: ...
     def open_entry(self) -> ResetEntry | None: ...
     def history(self, limit: int = 100) -> list[ResetEntry]: ...
     def note_epoch(self, reset: str, epoch: int) -> None:
-        """Record the epoch that the reset has raised."""
+        """Record the epoch to which the reset has raised the rows."""
 
     def target_changed(self) -> str:
         """Return the recorded change of the target as the end of a sentence; "" if there is none."""
@@ -267,17 +269,17 @@ class TaskRunner(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many tasks can run at once."""
+        """The number of tasks that can run at once."""
 
     @property
     def tasks_started(self) -> int:
-        """How many tasks were ever started."""
+        """The number of tasks that were ever started."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Start a task: `entry(spec)`; `entry` is picklable, a function of a module or a partial of one."""
+        """Start a task: `entry(spec)`; `entry` is picklable: a module's function, or a partial of one."""
 
     def cancel(self, group: str) -> None:
-        """Try to end the tasks of a group; a cancelled one can still commit, which the fence makes harmless."""
+        """Try to end the tasks of a group; a cancelled task can still commit, which the fence makes harmless."""
 
     def close(self) -> None:
         """End all tasks and their workers; safe to call twice."""
@@ -302,7 +304,7 @@ class Target(Protocol):
         """Return the target's size at the sink in bytes; None if unknown or missing."""
 
     def readers(self) -> str | None:
-        """The sessions that use the target now and what publishes it, in words; None where the sink does not tell."""
+        """Return the sessions that use the target and what publishes it, as text; None if not reported by the sink."""
 
     def copying(self, on_existing: str = "") -> str:
         """Return the mode of the copy: direct, shadow or merge; raises Refused for a filled target without an option.
@@ -345,13 +347,13 @@ class Sessions(Protocol):
         """Return the source session `name`."""
 
     def admin(self, name: str) -> SlotAdmin:
-        """Return the registering session `name`."""
+        """Return the session `name` that registers positions."""
 
     def rows(self, name: str) -> Rows:
         """Return the sink session `name` for progress rows."""
 
     def log_in(self, where: str) -> None:
-        """Open a session at the servers of a side ("" for both) and end it; raises the server's rejection."""
+        """Log in to the servers of a side ("" for both) and log out again; raises the server's rejection."""
 
 
 class TaskEnds(Protocol):
@@ -361,21 +363,21 @@ class TaskEnds(Protocol):
         """Return the unique prefix of the names of tasks' sessions at the store."""
 
     def end_tasks(self, names: Mapping[str, Callable[[bool], None]]) -> None:
-        """End the job's own sessions of these names at the store; return whether it was at work.
+        """End the job's own sessions of these names at the store; report to each callback whether one was at work.
 
         Waits at most for a login and 2 s. Raises a SlotkeeperError if the server does not answer or allow it.
         """
 
 
 class DriverSessions(Sessions, TaskEnds, Protocol):
-    """The driver's sessions; after `begin` new ones have the epoch in their name.
+    """The driver's sessions; after `begin`, new sessions have the epoch in their name.
 
     Calls about one table go to the sessions for its channel.
     """
 
     @property
     def keeps_positions(self) -> bool:
-        """Whether the source stores confirmed positions: else the job registers nothing and keeps nothing alive."""
+        """Whether the source stores confirmed positions; if not, the job registers nothing and renews nothing."""
 
     @property
     def shares_position(self) -> bool:
@@ -393,27 +395,27 @@ class DriverSessions(Sessions, TaskEnds, Protocol):
         """Return the sessions for the channel of a source table: all channels share the sessions of one name."""
 
     def store(self) -> Store:
-        """The start's own sink session, which holds the lease."""
+        """Return the start's own sink session, which holds the lease."""
 
     def ending(self) -> Store:
         """Open a separate session on the channel's rows for the end of a copy; the caller closes it."""
 
     def target(self) -> Target:
-        """The target, over the start's sink session."""
+        """Return the target, over the start's sink session."""
 
     def targets(self) -> TargetReader | None:
         """Open a reader of the job's targets while it streams; None if the sink has none."""
 
     def starter(self) -> Retention:
-        """A registering session of a start without a copy."""
+        """Return the registering session of a start without a copy."""
 
     def apart(self, job: JobSpec) -> DriverSessions:
         """Open separate sessions for some of the job's tables; the caller closes them."""
 
     def begin(self, epoch: int, tables: Collection[str] = ()) -> bool:
-        """Name sessions after the epoch and end those of earlier epochs; return False if it is not certain.
+        """Name sessions after the epoch and end those of earlier epochs; return False if their end is not certain.
 
-        With `tables`: only those that register them; the job's other tables can be streaming.
+        With `tables`: end only the sessions that register these tables; the job's other tables can be streaming.
         """
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Ports of a server kind: one session with its interfaces, and the kind's own texts and traits.
 
 Each interface serves one part of the program; all interfaces of a session share it, one call at a time. No code above
-these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open one by its name
-in the configuration. `TableReader` serves the comparison of one table, `Changelog` a reader for other programs: it
-fixes a range's end before the read, and not every source kind has it.
+these ports names a kind: `slotkeeper.core.sources.registry` and `slotkeeper.core.sinks.registry` open a kind by its
+name in the configuration. `TableReader` is for the comparison of a table. `Changelog` is for readers in other programs:
+it fixes a range's end before the read, and not every source kind has it.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from slotkeeper.core.ports.source import (
 )
 
 Key = tuple[str, ...]
-"""A row's key: the text form of each key column under the pinned text settings, in canonical spelling."""
+"""A row's key: the text form of each key column under the pinned text settings, in canonical form."""
 
 COUNTED = "counted"
-"""The form of a column in a row's hash that every kind knows: its text with its length before it."""
+"""The hash form of a column that every kind supports: its text, preceded by the text's length."""
 
 Digest = tuple[str | None, ...]
 """One hash per compared column, None for NULL; the values never leave the server."""
@@ -86,14 +86,14 @@ WHOLE = KeyRange()
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """Number of rows and the sum of their hashes: equal for equal tables, in any storage order."""
+    """The number of rows and the sum of their hashes: the same for equal tables, in any storage order."""
 
     rows: int
     total: int
 
 
 class TableReader(Protocol):
-    """One side of a comparison. Both sides must order keys alike and write equal values alike.
+    """One of the two tables of a comparison. Both must order keys alike and write equal values alike.
 
     Each call sees one snapshot of the table; different calls can see different snapshots.
     """
@@ -104,11 +104,11 @@ class TableReader(Protocol):
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the compared columns, matched with the other side's by position."""
+        """Names of the compared columns; they match the other table's columns by position."""
 
     @property
     def signature(self) -> Sequence[str]:
-        """The order of keys and the encoding of text; both sides must have the same."""
+        """The order of keys and the encoding of text; both tables must have the same."""
 
     def count(self, bounds: KeyRange) -> int:
         """Return the number of rows in the range."""
@@ -123,7 +123,7 @@ class TableReader(Protocol):
         """Return key and hash of each row of the range, at most `limit`, unordered."""
 
     def digests(self, keys: Collection[Key]) -> dict[Key, Digest]:
-        """Return the column hashes of existing `keys`; those of several rows of a key are concatenated."""
+        """Return the column hashes of existing `keys`; if a key has several rows, their hashes are concatenated."""
 
 
 class ComparedKey(Protocol):
@@ -134,11 +134,11 @@ class ComparedKey(Protocol):
         """Its name."""
 
     def of_copy(self, text: str) -> str:
-        """Convert a value as a copy of the source writes it to the reader's canonical form."""
+        """Convert a value from the text in a copy of the source to the reader's canonical form."""
 
 
 class ComparedTable(TableReader, Protocol):
-    """A table that can be compared with one of another server."""
+    """A table that can be compared with a table of another server."""
 
     @property
     def key(self) -> Sequence[ComparedKey]:
@@ -149,14 +149,14 @@ class ComparedTable(TableReader, Protocol):
         """The hash form of each compared column."""
 
     def hashes_by(self, forms: Sequence[str]) -> None:
-        """Set the columns' hash forms; both sides of a comparison must have the same."""
+        """Set the columns' hash forms; both tables of a comparison must have the same."""
 
 
 class TableSession(Protocol):
     """An open session that reads whole tables, in short transactions."""
 
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> ComparedTable:
-        """Open a table `schema.table`; no `key`: its primary key, no `columns`: all of them.
+        """Open a table `schema.table`; no `key`: its primary key; no `columns`: all columns.
 
         `where` is a trusted condition over the columns. Raises Refused without a usable key.
         """
@@ -167,7 +167,7 @@ class TableSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FollowedTable:
-    """A table that configured jobs read; `followers` are those that follow its binlog, each narrowed to it."""
+    """A table that configured jobs read; `followers`: the jobs that follow its binlog, each narrowed to this table."""
 
     name: str
     followers: tuple[JobSpec, ...]
@@ -175,7 +175,7 @@ class FollowedTable:
 
 @dataclass(frozen=True, slots=True)
 class SourceAsked:
-    """Inputs of `doctor` for a source; `points_proven` and `recorded`: a probe's records.
+    """Inputs of `doctor` for a source; `points_proven` and `recorded` come from the record of a probe.
 
     `recorded` returns the answer to a question by its name, "" if unknown.
     """
@@ -189,9 +189,9 @@ class SourceAsked:
 
 @dataclass(frozen=True, slots=True)
 class SinkAsked:
-    """Inputs of `doctor` for a sink; `jobs`: those that write to it, once per channel.
+    """Inputs of `doctor` for a sink; `jobs`: the jobs that write to it, once per channel.
 
-    `identity_of` returns the source table of a job with the channel's objection to it; None if unknown.
+    `identity_of` returns a job's source table, None if unknown, and the channel's objection to it.
     """
 
     name: str
@@ -233,20 +233,20 @@ class SourceSession(Protocol):
         """Return the findings of `doctor` on the server and the tables that jobs read there."""
 
     def waits(self, asked: WaitsAsked) -> SourceWaitReader | None:
-        """Return a reader of waits for slots and sessions of jobs; None if the server kind cannot report them."""
+        """Return a reader of the waits for slots and sessions of jobs; None if the server kind cannot report waits."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError, Unreachable after a few seconds."""
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
+        """Close the connection immediately, from any thread, without waiting."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
 
 
 class Probe(Protocol):
-    """A probe of a source kind's behaviour, on scratch tables that it creates and drops."""
+    """A probe of a source kind's behavior, on scratch tables that it creates and drops."""
 
     asked: int
     """The number of questions."""
@@ -263,17 +263,17 @@ class Probe(Protocol):
         progress: Callable[[str], None],
         ending: Callable[[], None],
     ) -> list[Answer]:
-        """Carry a plan out; `left` gets the tables that could not be dropped, `ending` is called before they are."""
+        """Execute a plan; `left` receives the tables that could not be dropped; `ending` is called before the drops."""
 
     def switches(self, answers: Iterable[Answer]) -> Mapping[str, bool | None]:
-        """Return the answer of every question with a switch of the stand-in; None if unknown."""
+        """Return the answer to each question that has a switch of the stand-in; None if unknown."""
 
 
 class SourceKind(Protocol):
     """A source kind."""
 
     traits: SourceTraits
-    """Its traits: whether it stores positions, creates slots, and has one stream for all channels."""
+    """Whether the kind stores positions, creates slots, and has one stream for all channels."""
 
     gives: tuple[Encoding, ...]
     """The encodings in which it supplies a batch."""
@@ -294,20 +294,20 @@ class SourceKind(Protocol):
         """Return a session that opens at its first call."""
 
     def poller(self, login: Login) -> SlotPoller:
-        """Return a quiet session for the slots of a screen."""
+        """Return a session that polls slots for a screen."""
 
     def tables(self, login: Login, limit_ms: int) -> TableSession:
         """Open a session that reads whole tables for a comparison."""
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """Return GRANT statements with the least rights for following and comparing these tables."""
+        """Return GRANT statements with the least privileges for following and comparing these tables."""
 
 
 class AuditCopy(Protocol):
     """A copy of the audit at a sink."""
 
     def append(self, line: AuditLine, chain: str, head: str) -> None:
-        """Append a line with its audit and its hash, in its own transaction; raises the sink's errors."""
+        """Append a line with its audit's name and its hash, in its own transaction; raises the sink's errors."""
 
     def heads(self, chains: Sequence[str]) -> list[CopiedHead]:
         """Return the hashes of these audits' lines, the oldest first; none before the first copy. Creates nothing."""
@@ -329,7 +329,7 @@ class SinkSession(Protocol):
         """
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
+        """Close the connection immediately, from any thread, without waiting."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -345,14 +345,14 @@ class BatchSession(SinkSession, Protocol):
         """Return the target of a job's channel, compared with its record at the store if given."""
 
     def targets(self) -> TargetSight | None:
-        """Return a reader of targets; None if the kind cannot identify a table beyond its name."""
+        """Return a reader of targets; None if the kind identifies a table only by its name."""
 
     def ping(self) -> None:
         """Return once the server has answered; raises a SlotkeeperError."""
 
 
 class StoreSession(SinkSession, Protocol):
-    """One session at a sink that is a store: it has progress rows, its own jobs' or those of sinks beside it."""
+    """One session at a sink that is a store: it has progress rows, of its own jobs or of sinks beside it."""
 
     def targets(self) -> TargetReader:
         """Return a reader of its own targets."""
@@ -385,10 +385,10 @@ class StoreSession(SinkSession, Protocol):
         """Return the quarantine of this sink's targets."""
 
     def at_work(self, name: str) -> bool:
-        """Whether the server runs a statement of this login's sessions of exactly that name."""
+        """Whether a session of this login with exactly that name is running a statement."""
 
     def end_sessions(self, name: str) -> int:
-        """End this login's sessions of exactly that name in this database; return how many."""
+        """End this login's sessions with exactly that name in this database; return their number."""
 
     def lanes(self, job: JobSpec) -> list[LaneSeen]:
         """Return a job's lanes by their progress rows; none before a first run. Creates and locks nothing."""
@@ -413,10 +413,10 @@ class SinkKind(Protocol):
     """A sink kind."""
 
     traits: SinkTraits
-    """Its capabilities, on which a job's promise rests."""
+    """Its capabilities, which determine what a job guarantees."""
 
     no_reset: str
-    """Why a slot of its jobs cannot be reset; empty if it can."""
+    """Why a slot of its jobs cannot be reset; empty if it can be reset."""
 
     takes: tuple[Encoding, ...]
     """The encodings of a batch that it accepts."""
@@ -434,7 +434,7 @@ class SinkKind(Protocol):
         """Open a session that reads whole tables for a comparison."""
 
     def grants(self, endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) -> list[str]:
-        """Return GRANT statements with the least rights of these jobs, once per channel."""
+        """Return GRANT statements with the least privileges for these jobs, once per channel."""
 
 
 class Changelog(Source, Protocol):
@@ -447,9 +447,10 @@ class Changelog(Source, Protocol):
         """Whether the slot exists, without creating it; None if the server cannot list slots."""
 
     def end_of(self, shard: Shard, after: Position, up_to: Position, status: SlotStatus) -> Position:
-        """Return the end of the complete part of (after, up_to]: a range to it always returns the same rows.
+        """Return the end of the complete part of (after, up_to]: reading up to that end always returns the same rows.
 
-        `status` was read before. At its newest position that is the last visible event, as more can still arrive.
+        `status` was read before. If `up_to` is the newest position in it, that end is the last visible event, because
+        more events can still arrive.
         """
 
     def copy_images(
@@ -463,7 +464,7 @@ class Changelog(Source, Protocol):
     ) -> int:
         """Write the rows of (after, up_to] as COPY text: the two numbers of `Position.pair`, type, these columns.
 
-        `up_to` is from `end_of`, or from `next_range` of such a range. Returns the number of rows.
+        `up_to` comes from `end_of`, or from `next_range` within such a range. Returns the number of rows.
         """
 
     def copy_rows(self, chunk: Chunk, columns: Sequence[Column], only: Sequence[Condition], out: BinaryIO) -> int:

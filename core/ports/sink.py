@@ -1,14 +1,14 @@
 """Ports of a sink: batches and their commit, rejected rows, locks, Spark queries, its targets.
 
-A sink with progress rows commits a step in one transaction with them, under their fence (`StepSink`). Another one has
-two parts (`BatchSink`), between which a separate store decides (`Decisions` of `slotkeeper.core.ports.driver`);
-`slotkeeper.core.engine.worker.two_part` makes a `StepSink` of both (ADR 23).
+A sink with progress rows commits a step together with them in one transaction, under their fence (`StepSink`). A sink
+without progress rows works in two parts (`BatchSink`), between which a separate store decides (`Decisions` of
+`slotkeeper.core.ports.driver`); `slotkeeper.core.engine.worker.two_part` makes a `StepSink` of both (ADR 23).
 
-A Spark query has an id, which its checkpoint retains; its batches have ascending numbers. The sink records, in the
-transaction that writes the rows, the query of a target and its last batch: that is the fence. For a query that reads a
-slot a store has an account, which only informs.
+A Spark query has an id, which its checkpoint retains; its batches have ascending numbers. The sink records the query of
+a target and its last batch in the transaction that writes the rows: that is the fence. A store has an account of a
+query that reads a slot; the account is informational only.
 
-The target of a running job is checked for its current state, and whether a start would still accept it (ADR 63).
+While a job runs, its target is checked: its current state, and whether a start would still accept it (ADR 63).
 
 All calls block; each raises an error of `slotkeeper.core.errors` and nothing else.
 """
@@ -35,9 +35,9 @@ from slotkeeper.core.errors import Refused, SlotkeeperError
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The order of staged rows: the highest first number, and the highest second number at the range's last one.
+    """The highest first number of the staged rows, and the highest second number at the range's last first number.
 
-    None without rows.
+    Both are None without rows.
     """
 
     first: int | None
@@ -45,21 +45,21 @@ class Top:
 
 
 class StepSink(Protocol):
-    """One sink transaction after another for a worker: stage, then commit under the fence."""
+    """A worker's sink: it stages and commits one transaction after another, under the fence."""
 
     encoding: Encoding
-    """The encoding of a batch that it reads; `slotkeeper.core.drivers.pipe` converts another one of a source, once."""
+    """The encoding of a batch that it reads; `slotkeeper.core.drivers.pipe` converts a source's other one, once."""
     names_rows: bool
     """Whether an isolating step of a job without quarantine raises RowRefused with the row's key."""
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
-        """The lane's progress row as it is committed now."""
+        """Return the lane's committed progress row."""
 
     def stage(self, reader: BinaryIO) -> int:
         """Start a transaction and fill the staging table from a batch in its encoding; return the staged rows."""
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """As `stage`; `commit` then quarantines the rows that the target rejects, and applies the rest."""
+        """Stage like `stage`; `commit` then quarantines the rows that the target rejects, and applies the others."""
 
     def top(self, up_to: Position) -> Top:
         """Return the highest pairs of the staging table."""
@@ -70,21 +70,21 @@ class StepSink(Protocol):
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
         """Finish the decided range of `row`; raises Refused at a sink with one transaction per step.
 
-        `read_again` stages exactly the rows after the row's position as `stage` does, and a few after the decided end
-        if the source cannot distinguish them; it is called only if the sink has stored nothing.
+        `read_again` stages exactly the rows after the row's position, like `stage`, and a few rows after the decided
+        end if the source cannot distinguish them; it is called only if the sink has stored nothing.
         """
 
     def copy_chunk(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """Take the planned chunk and fill the target in one open transaction; None if the chunk is not free."""
+        """Take the planned chunk and fill the target in one open transaction; return None if the chunk is not free."""
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """As `copy_chunk`; quarantines the rows that the target rejects."""
+        """Copy like `copy_chunk`; quarantine the rows that the target rejects."""
 
     def finish_chunk(self) -> None:
         """Commit the chunk that `copy_chunk` left open."""
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks: roll back an open transaction, and end a session after long use.
+        """Prepare for the next task: roll back an open transaction, and end a session after long use.
 
         `session` becomes the name of the store's session, if its server allows it; "" leaves the name.
         """
@@ -104,15 +104,15 @@ class BatchWriter(Protocol):
 
 
 Fields = tuple[str | None, ...]
-"""A row of `Encoding.ROWS`: of a step point, sequence, type and the columns, of a chunk the columns; None is NULL."""
+"""A row of `Encoding.ROWS`: point, sequence, type and columns in a step, only the columns in a chunk; None is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` rows for a sink beside its store: those of a lane's range, or of a chunk (then `key` names no shard).
+    """`count` rows for a sink beside its store: the rows of a lane's range, or of a chunk (then `key` names no shard).
 
-    `label` names them in messages; after a reset the same label can mean other rows. `rows` can be iterated repeatedly,
-    in the source's order.
+    `label` names the rows in messages; after a reset, the same label can name other rows. `rows` can be iterated
+    repeatedly, in the source's order.
     """
 
     key: LaneKey
@@ -131,9 +131,9 @@ class Outcome(Enum):
 
 @runtime_checkable
 class LabelSink(Protocol):
-    """A sink with labels and two-phase commit, beside a store that plans under them (ADR 41); one session.
+    """A sink with labels and two-phase commit, beside a store whose plans use the labels (ADR 41); one session.
 
-    A label is of letters, digits, `_`, `-` and `:`, at most 128 characters; a load's number has no blank.
+    A label consists of letters, digits, `_`, `-` and `:`, at most 128 characters; a load's number contains no blank.
     """
 
     @property
@@ -142,7 +142,7 @@ class LabelSink(Protocol):
 
     @property
     def key(self) -> tuple[int, ...]:
-        """Indexes of the key among them."""
+        """Indexes of the key columns in `columns`."""
 
     def label(self, batch: Batch) -> str:
         """Return a new label for a plan of this batch; sends nothing."""
@@ -172,7 +172,7 @@ class LabelSink(Protocol):
         """Return why the target rejects this row now; None if it does not. The row never becomes visible."""
 
     def rest(self) -> None:
-        """Between two tasks."""
+        """Prepare for the next task."""
 
     def abandon(self) -> None:
         """Abandon a running call; sent rows stay."""
@@ -185,10 +185,10 @@ class BatchSink(Protocol):
     """A sink that shares no transaction with its progress rows; one session, not shared between threads."""
 
     def prepare(self, batch: Batch) -> str:
-        """Send the rows invisibly, and return a token of at most 200 characters.
+        """Send the rows without making them visible, and return a token of at most 200 characters.
 
-        Empty if the server cannot store rows invisibly: then nothing was sent. Raise every possible rejection here: a
-        decided range has to be written, or a user has to act.
+        The token is empty if the server cannot store invisible rows: then nothing was sent. Every possible rejection
+        must be raised here: a decided range must be written, or a user has to act.
         """
 
     def commit(self, token: str) -> bool:
@@ -201,13 +201,13 @@ class BatchSink(Protocol):
         """Discard prepared rows that will certainly not be decided."""
 
     def write(self, batch: Batch) -> None:
-        """Write the rows at once, visible immediately; it can be a repeat, and can be cut off anywhere."""
+        """Write the rows at once, visible immediately; the call can be a repeat, and can be cut off at any row."""
 
     def write_chunk(self, batch: Batch) -> None:
         """Write the rows of a copy's chunk, which are older than those of any range."""
 
     def rest(self) -> None:
-        """Between two tasks: roll back an open transaction, and end a session after long use."""
+        """Prepare for the next task: roll back an open transaction, and end a session after long use."""
 
     def abandon(self) -> None:
         """Roll back an open transaction; prepared rows stay."""
@@ -227,13 +227,13 @@ class ReplaysBeside(Protocol):
         """Return (label, load) of armed, unresolved replays."""
 
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
-        """Record that this (label, load) can be committed for an entry; False while a range is in progress.
+        """Record that this (label, load) can be committed for an entry; return False while a range is in progress.
 
         Raises Refused if the entry is no longer quarantined, and during a copy.
         """
 
     def resolve(self, label: str, applied: bool) -> None:
-        """End the replay: its entry is replayed, or stays."""
+        """End the replay: its entry becomes replayed, or stays quarantined."""
 
     def still_bad(self, id: int, refusal: Refusal) -> None:
         """Record that the target rejected the row again, and why."""
@@ -252,13 +252,13 @@ class Quarantine(Protocol):
         """Return the number of quarantined rows by slot's table; tables without any are absent."""
 
     def values(self, key: LaneKey) -> Sequence[dict[str, str | None]]:
-        """Return the quarantined rows of a slot's table, by target column; an old half has only its key."""
+        """Return the quarantined rows of a slot's table, by target column; an old half has only its old key."""
 
     def ids(self, key: LaneKey) -> list[int]:
-        """Return the quarantined entries of a slot's table, in the order of their reading."""
+        """Return the quarantined entries of a slot's table, in the order in which they were read."""
 
     def replay(self, id: int, job: JobSpec, key: LaneKey, identity: TableIdentity, by: str, reason: str) -> Replayed:
-        """Apply an entry to the target of the job's channel in one transaction; Refused during a copy."""
+        """Apply an entry to the target of the job's channel in one transaction; raises Refused during a copy."""
 
     def discard(self, id: int, key: LaneKey, by: str, reason: str) -> Replayed:
         """Discard an entry: the target stays without that row until its key changes again."""
@@ -266,38 +266,38 @@ class Quarantine(Protocol):
 
 @runtime_checkable
 class SessionEnder(Protocol):
-    """Reads one server's session in front of a session of this login, and ends it."""
+    """Finds one server's session that a session of this login waits for, and ends it."""
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
-        """Return the session of that pid where a session of this login waits for it at this moment, else None.
+        """Return the session of that pid if a session of this login waits for it at this moment, else None.
 
-        With `end` the same statement ends it, if it is the client's session that began then, belongs to no job, and the
-        login may end it; where a server has no such statement, it is ended right after the query. Raises Refused where
-        a server of this kind cannot tell.
+        With `end`, the same statement ends the session, if it is the client session that began then, belongs to no job,
+        and the login is allowed to end it; if a server has no such statement, the session is ended right after the
+        query. Raises Refused if a server of this kind cannot determine that.
         """
 
     def is_there(self, pid: int, began: float) -> bool:
-        """Return whether that very session is still there."""
+        """Return whether exactly that session still exists."""
 
 
 class LockReader(SessionEnder, Protocol):
-    """Reads one sink's lock waits repeatedly; its last answer continues a wait between two attempts."""
+    """Repeatedly reads one sink's lock waits; the last answer lets a wait continue between two attempts."""
 
     def read(self, now: float) -> Sequence[LockWait]:
         """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
 
         Takes no table lock. A session that waited in the last answer but does not wait now is included, with `waits`
-        False, while the server still shows its blocker. Raises a SlotkeeperError.
+        False, while the server still shows the session that blocked it. Raises a SlotkeeperError.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """A target and what is staged for it: `columns` in the order of the staged values, `key` their names in the key.
+    """A target and the data staged for it; `columns`: in the order of the staged values; `key`: its key columns' names.
 
-    A text column goes into a column of any type that parses its text. `ordered` rows are a changelog; others are
-    upserts, at most one per key and batch. `successor_of`: the id of a query that wrote the target before and that this
-    one replaces.
+    A text column can be written to a column of any type that parses its text. `ordered` rows are a changelog; others
+    are upserts, at most one per key and batch. `successor_of`: the id of the query that wrote the target before and
+    that this query replaces.
     """
 
     name: str
@@ -311,7 +311,7 @@ class QueryTarget:
 
 @dataclass(frozen=True, slots=True)
 class QueryBatch:
-    """A batch by its query's id and its number."""
+    """A batch, identified by its query's id and its number."""
 
     query: str
     number: int
@@ -321,7 +321,7 @@ class QueryBatch:
 class Staged:
     """The staged rows of one attempt of a task, with its unique token.
 
-    `left_out`: rows of the task without an effect, which were not staged.
+    `left_out`: rows of the task that have no effect and were not staged.
     """
 
     token: int
@@ -333,12 +333,12 @@ class QuerySink(Protocol):
     """One session at a sink for a query's batches; not shared between threads."""
 
     def admit(self) -> str:
-        """Create missing tables, raise Refused for an unsuitable target; return the place where tasks stage."""
+        """Create missing tables; raise Refused for an unsuitable target; return the location where tasks stage rows."""
 
     def stage(self, place: str, query: str, token: int, lines: BinaryIO) -> int:
         """Stage CSV lines of (token, point, sequence, kind, columns) at `place`; return the stored rows.
 
-        They are durable, and invisible to readers of the target. Raises Refused if another query writes the target.
+        The rows are durable, and invisible to readers of the target. Raises Refused if another query writes the target.
         """
 
     def commit(self, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
@@ -348,7 +348,7 @@ class QuerySink(Protocol):
         """
 
     def discard(self) -> None:
-        """Free staged rows that no run can need; undoes nothing, and ignores failures."""
+        """Free staged rows that no run can need; undo nothing, and ignore failures."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -360,15 +360,15 @@ class QueryAccounts(Protocol):
     def begin(self, epoch: int, fresh: bool) -> None:
         """Create the account of a query of this epoch, and its table if missing; does nothing if a newer one exists.
 
-        Earlier reports stay unless `fresh`: a slot has one checkpoint, so they are this query's. Raises the store's
+        Earlier reports stay unless `fresh`: a slot has one checkpoint, so they belong to this query. Raises the store's
         errors, for example if the login cannot create a table.
         """
 
     def write(self, report: QueryReport) -> bool:
-        """Store an account; return False if the query's epoch is not the newest, or `begin` is missing."""
+        """Store a report; return False if the query's epoch is not the newest, or if `begin` was not called."""
 
     def read(self) -> QueryReport | None:
-        """Return the newest account, or None. Creates nothing."""
+        """Return the newest report, or None. Creates nothing."""
 
     def close(self) -> None:
         """End the session; safe to call twice."""
@@ -376,7 +376,7 @@ class QueryAccounts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One target: its job, narrowed to the channel, the mirrored columns of the target, and its record.
+    """One target to check: its job, narrowed to the channel, the mirrored columns of the target, and its record.
 
     Rows are counted up to `most`.
     """
@@ -389,9 +389,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A store's counts of a table's lanes: applied events, and decided ones that are not settled.
+    """A store's counts for a table's lanes: applied events, and decided events that are not settled.
 
-    `home`: the table with the counts.
+    `home`: the table that holds the counts.
     """
 
     home: int
@@ -415,7 +415,7 @@ class TargetRecords(Protocol):
         """Write a record that no start accepts, under the epoch."""
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
+        """Close the connection immediately, from any thread, without waiting."""
 
 
 class TargetSight(Protocol):
@@ -431,7 +431,7 @@ class TargetSight(Protocol):
         """Return why a start would reject the target of a job's channel now; None if it would not."""
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
+        """Close the connection immediately, from any thread, without waiting."""
 
 
 class TargetReader(Protocol):
@@ -447,12 +447,12 @@ class TargetReader(Protocol):
         """Write a record that no start accepts into the rows of a job's channel, under its epoch."""
 
     def sever(self) -> None:
-        """Cut the session off, from any thread, without waiting."""
+        """Close the connection immediately, from any thread, without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A target: its job, narrowed to the channel, the source's table, and the mirrored columns of the target."""
+    """A watched target: its job, narrowed to the channel, the source's table, and the target's mirrored columns."""
 
     job: JobSpec
     identity: TableIdentity
@@ -462,7 +462,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """A loop's targets by source table, with their reader; without a reader no registration waits."""
+    """A loop's targets by source table, with their reader; without a reader, no registration waits for a check."""
 
     reader: TargetReader | None = None
     tables: Mapping[str, Watched] = field(default_factory=dict)

@@ -29,14 +29,14 @@ from slotkeeper.core.domain.ttl import Purge, Ttl
 from slotkeeper.core.ports.sink import Top
 
 LOST_ANSWER_WAIT = 15.0
-"""Seconds in which a killed driver's call can still take effect: longer than the server's limit of a registration."""
+"""Seconds in which a killed driver's call can still take effect: longer than the server's limit for a registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A transaction that was open when the slot was made: `started` identifies it together with `pid`.
+    """A transaction that was open when the slot was created: `started` identifies it together with `pid`.
 
-    A prepared one has no session: `pid` is 0, `started` its name and `application` its database.
+    A prepared transaction has no session: `pid` is 0, `started` its name and `application` its database.
     """
 
     pid: int
@@ -54,20 +54,20 @@ class Waiter:
 
 
 class OpenTransactions(Protocol):
-    """The transactions that were open at one time."""
+    """The transactions that were open at one moment."""
 
     def left(self) -> str:
         """Return a text that names the transactions still open; empty once all have certainly ended."""
 
     def advice(self, job: str) -> str:
-        """Return the user's action for those that do not end."""
+        """Return the user's action for transactions that do not end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """An interval of keys, lo < key <= hi in the source's own order; values are the source's text forms.
 
-    `lo` is empty for the first chunk: everything up to `hi`.
+    `lo` is empty for the first chunk, which contains all keys up to `hi`.
     """
 
     number: int
@@ -77,16 +77,16 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class WaitsAsked:
-    """The subjects of a waits query: the tables that jobs follow, each with its slots and their jobs."""
+    """The subject of a query for waits: the tables that jobs follow, each with its slots and their jobs."""
 
     tables: Mapping[str, Mapping[str, str]]
 
 
 class SourceWaitReader(Protocol):
-    """Reads one source's waits for slots and sessions of jobs repeatedly, and remembers their start."""
+    """Repeatedly reads one source's waits for slots and sessions of jobs, and remembers when they started."""
 
     hidden: str
-    """What the last answer could not see; empty if it saw every session."""
+    """Text about sessions that the last answer did not show; empty if it showed every session."""
 
     def read(self, now: float) -> Sequence[SourceWait]:
         """Return the current waits within a few seconds; `now`: this host's clock in seconds since 1970.
@@ -114,21 +114,21 @@ class Source(Protocol):
         """Return the status of one DN or of all; creates a slot that does not exist (DWS)."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Whether the DN has a row after `after` and at most at `up_to`."""
+        """Whether the DN has a row in (after, up_to]."""
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> Position:
         """Return the end of the range after `after`: at most the status's latest, and about `width` wide.
 
-        It is `after` itself if the step has enough without it (`Bounded`). The end can be stored, and the range read
-        again with the same rows. `width` is in the source's own unit. Raises Trouble if rows cannot show the next
-        change; everything before it is readable.
+        The result is `after` itself if the step has enough rows without this range (`Bounded`). The end can be stored,
+        and the range read again with the same rows. `width` is in the source's own unit. Raises Trouble if rows cannot
+        represent the next change; everything before it is readable.
         """
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
         """Write the rows of (after, up_to]: both numbers of `Position.pair`, type, user columns; return their number.
 
-        A source of COPY text writes that, one of rows puts each by `slotkeeper.core.drivers.pipe.put`; `out` converts
-        if the sink reads the other encoding.
+        A source of COPY text writes COPY text; a source of rows writes each row by `slotkeeper.core.drivers.pipe.put`;
+        `out` converts if the sink reads the other encoding.
         """
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
@@ -155,29 +155,29 @@ class Source(Protocol):
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A source that limits a step by the bytes it reads: `next_range` is empty once there are enough."""
+    """A source that limits a step by the number of bytes read: `next_range` is empty once that limit is reached."""
 
     def begin_step(self) -> None:
         """Start a step: the following ranges belong to it."""
 
 
 class SlotAdmin(Protocol):
-    """Writes slot points; only the driver and slot commands hold one."""
+    """Writes slot points; only the driver and slot commands have an instance."""
 
     def nodes(self) -> list[Shard]:
-        """As `Source.nodes`."""
+        """Same as `Source.nodes`."""
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """As `Source.read_status`."""
+        """Same as `Source.read_status`."""
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """As `Source.has_changes`."""
+        """Same as `Source.has_changes`."""
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
-        """As `Source.standing`."""
+        """Same as `Source.standing`."""
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> Kept:
-        """Confirm a lane's position at the source; `first` was just read and judged.
+        """Confirm a lane's position at the source; `first` was just read and checked.
 
         Returns the slot's new state. After any error except Trouble and Superseded the outcome is unknown.
         """
@@ -189,22 +189,22 @@ class SlotAdmin(Protocol):
         """
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Register this for a new lane on one DN, over any earlier state. Raises Busy if it reached no node."""
+        """Register this state for a new lane on one DN, over any earlier state. Raises Busy if no node was reached."""
 
     def full_sync(self) -> str:
-        """Move the slot to now on every DN; return the server's answer as text (DWS does not document it)."""
+        """Move the slot to the newest position on every DN; return the server's answer (undocumented for DWS)."""
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Hold one open session for the block: a lost one is not reopened inside it."""
+        """Hold one open session for the block: a lost session is not reopened inside it."""
 
     shown_as: str
     """The server's name for the session that registers the channel; "": the session's own."""
 
     cleared_for: int
-    """The last sink connection (`generation`) for which the lane's other registrars are known to have ended."""
+    """The last sink connection (`generation`) for which the end of the lane's other registrars was confirmed."""
 
     def end_rivals(self) -> bool:
-        """End other sessions that register the same lane; return False if it is not certain."""
+        """End other sessions that register the same lane; return False if their end is not certain."""
 
     def end_sessions(self, pattern: str) -> bool:
         """End the login's other sessions of that name; return False if their end is not certain."""
@@ -215,9 +215,9 @@ class SlotAdmin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A lane's confirmation: `before` is the last registration, `check` is called before each call.
+    """A lane's confirmation: `before` is the last registration; `check` is called before each call.
 
-    `fingerprint`: that of the lane's table. `probe` is called at named points.
+    `fingerprint`: the fingerprint of the lane's table. `probe` is called at named points.
     """
 
     position: Position
@@ -230,14 +230,14 @@ class Confirmation:
 class Retention(SlotAdmin, Protocol):
     """Further calls of a start without a copy, and of a reset: how far back a table's binlog reaches, and its points.
 
-    `read_status` and registrations are sent only for a slot that exists, because the query creates one (DWS).
+    `read_status` and registrations are sent only for an existing slot, because the query creates a missing slot (DWS).
     """
 
     words: SlotWords
     """The source's texts about its slots."""
 
     def identify(self) -> TableIdentity:
-        """As `Source.identify`."""
+        """Same as `Source.identify`."""
 
     def points(self) -> Sequence[RegisteredPoint] | None:
         """Return every registered point of the table, of all its slots; None if the kernel cannot list them."""
@@ -267,20 +267,20 @@ class Retention(SlotAdmin, Protocol):
         """Return the number of rows of a copy, within 5 s; unknown if the table is unreadable."""
 
     def begin_at(self, status: SlotStatus, place: Position, record: FirstRecord | None) -> Kept:
-        """Return the registration of a lane that starts at a position; `record`: the first that it needs, if known."""
+        """Return the registration of a lane that starts at a position; `record`: its first needed record, if known."""
 
     def kept_at(self, shard: Shard, place: Position, before: Kept, status: SlotStatus | None, back: bool) -> Kept:
         """Return the slot's state for a lane moved to a position, `back` or ahead; `before`: the current state."""
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Register exactly this for a slot in the state `first`, with a check of each part before the next.
+        """Register exactly this state for a slot in the state `first`; check each part before the next.
 
-        `lost`: the slot did not exist at the reset's plan. Raises Refused if the server rejects it, SLOT LOST if the
-        slot is lost meanwhile.
+        `lost`: the slot did not exist when the reset was planned. Raises Refused if the server rejects it, SLOT LOST if
+        the slot is lost meanwhile.
         """
 
     def registration_text(self, node: int, kept: Kept) -> list[str]:
-        """Return the calls that register this on one DN, for a plan."""
+        """Return the calls that register this state on one DN, for a plan."""
 
     def seconds(self) -> float:
         """Return the server's clock, in seconds since 1970."""
@@ -289,12 +289,12 @@ class Retention(SlotAdmin, Protocol):
         """Return the table's TTL in seconds."""
 
     def record_ttl(self) -> int | None:
-        """Return the TTL if the source deletes records by age, read or not; else None."""
+        """Return the TTL if the source deletes records by age, whether they are read or not; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCalls:
-    """The statements of slot commands, for their plans; `{}` stands for the table and the slot as literals.
+    """The statements of slot commands, for their plans; `{}` is replaced by the table and the slot as literals.
 
     `drops` is the name of the function that drops a slot.
     """
@@ -307,10 +307,10 @@ class SlotCalls:
 
 @dataclass(frozen=True, slots=True)
 class DdlWords:
-    """A dialect's texts about DDL that waits for slots or clears them; `waits`: by action, {limit} is the duration.
+    """A dialect's texts about DDL that waits for slots or clears them; `waits`: by action; {limit} is the duration.
 
-    `limit`: the duration if unknown, `limit_of` if known. `clears` and `lost_by`: the DDL that clears slots, and this
-    one. `blocked`: what waits, in a few words. `note`: a caution.
+    `limit`: the duration if unknown, `limit_of` if known. `clears`: the DDL that clears slots. `lost_by`: the same for
+    the shown slot. `blocked`: the actions that wait, in a few words. `note`: a caution.
     """
 
     waits: Mapping[str, str]
@@ -327,11 +327,11 @@ class SlotWords:
     """A dialect's texts about slots: unknown facts, and what happens to slots; "" is not shown.
 
     `head`: about a table, with {ttl} and {timeout}. `ttl`: the name of its time to live. `part`: the name of a lane's
-    part of the source (`Positions.part`). `short`: moving a slot to the newest position reached too little. `identity`:
-    what distinguishes tables of one name. `marks`: the names of a slot's values on one DN (`Positions.marks`), none if
-    the server stores none: then Slotkeeper's own position is shown. `retains`: the source retains records until slots
-    have passed them; else it deletes them by age, and no slot expires. `there`: a slot is complete. `no_expiry`: why a
-    reset has no TTL to check. `ddl`: None if no DDL waits for readers or clears a slot.
+    part of the source (`Positions.part`). `short`: the slot did not reach the newest position when it was moved there.
+    `identity`: what distinguishes tables of one name. `marks`: the names of a slot's values on one DN
+    (`Positions.marks`), none if the server stores none: then Slotkeeper's own position is shown. `retains`: the source
+    retains records until slots have passed them; else it deletes them by age, and no slot expires. `there`: a slot is
+    complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None if no DDL waits for readers or clears a slot.
     """
 
     no_list: str = "the server cannot list slots: only configured ones are shown, from Slotkeeper's progress rows"
@@ -364,11 +364,11 @@ class SlotVerbs(SlotAdmin, Protocol):
     """Calls of the commands that create, move or drop a slot."""
 
     def clear(self) -> int:
-        """Clear the slot on all DNs; return the number of cleared points by the server."""
+        """Clear the slot on all DNs; return the number of points that the server reports as cleared."""
 
 
 class SlotViewer(Protocol):
-    """Calls about a source's slots by commands that only read; none creates a slot."""
+    """Calls of read-only commands about a source's slots; none creates a slot."""
 
     calls: SlotCalls
     """The statements of this kind's slot commands."""
@@ -392,7 +392,7 @@ class SlotViewer(Protocol):
         """Whether every slot has read everything, on one DN or on all; None if the kernel does not report it."""
 
     def ttl(self, table: str) -> Ttl | None:
-        """Return the seconds that the source retains a table's unregistered slots; None if the table does not exist."""
+        """Return the seconds for which the source retains unregistered slots; None if the table does not exist."""
 
     def consume_timeout(self) -> int | None:
         """Return the seconds that maintenance waits for readers; None if the server does not report it."""
@@ -411,10 +411,10 @@ class SlotPoller(Protocol):
     """Its texts about its slots."""
 
     def read_table(self, table: str) -> TableAnswer | None:
-        """Return points and clock; None if this kernel just proved unable to list points: the next answer has none."""
+        """Return points and clock; None if the kernel just proved unable to list points: later answers have none."""
 
     def unread(self, table: str) -> Sequence[UnreadRows] | None:
-        """As `SlotViewer.unread`."""
+        """Same as `SlotViewer.unread`."""
 
     def close(self) -> None:
         """End the session."""
@@ -425,20 +425,20 @@ class PurgesByAge(Protocol):
     """A viewer or poller of a source that deletes its files by age, even if a slot needs them."""
 
     def purge(self, position: Position | None) -> Purge:
-        """Return when files are deleted, and the state of the one that a slot at this position needs."""
+        """Return when files are deleted, and the state of the file that a slot at this position needs."""
 
 
 class BinlogReader(Protocol):
-    """Calls that read rows of a binlog for display; none names a slot."""
+    """Calls that read binlog rows for display; none refers to a slot."""
 
     def identity(self, table: str) -> TableIdentity:
         """Return the table's columns and key."""
 
     def nodes(self, table: str) -> dict[str, int]:
-        """As `SlotViewer.nodes`."""
+        """Same as `SlotViewer.nodes`."""
 
     def points(self, table: str) -> Sequence[RegisteredPoint] | None:
-        """As `SlotViewer.points`."""
+        """Same as `SlotViewer.points`."""
 
     def newest(self, table: str, shard: Shard) -> Position | None:
         """Return the newest position of a DN; None if it has no records."""

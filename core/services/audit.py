@@ -1,8 +1,8 @@
-"""The audit of a command: a line before, a line after, a copy of both in the job's sink; and its verification.
+"""The audit of a command: a line before, a line after, a copy of both in the job's sink; and the audit's verification.
 
-The local file comes first and decides: where the line before cannot be written, nothing is done. A failed copy
-blocks nothing; it is reported, retried with the next line, and written into the outcome. What can be proven is
-the file's own chain, and the hashes of its lines that sinks have.
+The local file comes first and decides: if the line before cannot be written, nothing is done. A failed copy blocks
+nothing; it is reported, retried with the next line, and recorded in the outcome. Verification covers the file's own
+chain, and the hashes of its lines that sinks have.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def silent(sentence: str) -> None:
 
 
 class CopiedAudit(Audit):
-    """The audit file, and its copy over a sink session; None for a slot whose sink is unknown.
+    """The audit file, and its copy over a sink session; no session for a slot whose sink is unknown.
 
-    `tell` gets a sentence where a copy fails, once for each different failure.
+    `tell` receives a sentence if a copy fails, once for each different failure.
     """
 
     def __init__(self, folder: StateFolder, session: StoreSession | None, tell: Tell = silent) -> None:
@@ -47,9 +47,9 @@ class CopiedAudit(Audit):
         self._fault = ""
 
     def append(self, line: AuditLine) -> str:
-        """Write one line and return its hash; raises StateError where the file cannot be written.
+        """Write one line and return its hash; raises StateError if the file cannot be written.
 
-        A sink that cannot take the copy blocks nothing: the action has to be recorded here in any case.
+        A sink that cannot store the copy blocks nothing, because the action must be recorded here in any case.
         """
         if self._fault and line.phase is Phase.OUTCOME:
             line = replace(line, outcome=f"{line.outcome} (the sink has no copy of the line before: {self._fault})")
@@ -74,20 +74,20 @@ class CopiedAudit(Audit):
 class DriverAudit:
     """The audit of a job's own actions; implements `slotkeeper.core.engine.driver.context.JobAudit`.
 
-    `connect` opens a session at the job's store for each line: years may lie between two of them.
+    `connect` opens a session at the job's store for each line, because years can pass between two lines.
     """
 
     def __init__(self, folder: StateFolder, connect: Callable[[], StoreSession], tell: Tell = silent) -> None:
         self._folder, self._connect, self._tell = folder, connect, tell
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
-        """Write the line before an action; raises StateError where it cannot be written."""
+        """Write the line before an action; raises StateError if it cannot be written."""
         line = intent(action, what, reason, result)
         self._append(line)
         return line
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
-        """Write the line after it; raises StateError where it cannot be written."""
+        """Write the line after an action; raises StateError if it cannot be written."""
         self._append(outcome(line, said, result))
 
     def _append(self, line: AuditLine) -> None:
@@ -102,7 +102,7 @@ def audited(
     after: Callable[[], Mapping[str, str]] = dict,
     catches: type[BaseException] = Exception,
 ) -> Done:
-    """Run an action between its two audit lines; where it fails, write what `after` observes."""
+    """Run an action between its two audit lines; if it fails, write the result that `after` observes."""
     audit.append(line)
     try:
         done = act()
@@ -123,7 +123,7 @@ def audited(
 
 @dataclass(frozen=True, slots=True)
 class SinkProof:
-    """One sink's answer; `fault` where it could not be queried, and then nothing is compared."""
+    """One sink's answer; `fault`: why the sink could not be queried, and then nothing is compared."""
 
     name: str
     compared: Compared | None = None
@@ -149,7 +149,7 @@ class Proof:
 
     @property
     def unlinked(self) -> str:
-        """Explain lines without a hash, with the act."""
+        """The explanation of lines without a hash, with the action."""
         links = self.chain.unlinked
         names = "names no line before it" if len(links) == 1 else "name no line before them"
         first = f" (the first: {links[0].place})" if links else ""
@@ -166,13 +166,13 @@ class Proof:
 
     @property
     def after(self) -> int:
-        """The number of newest lines without a hash, or a later one, in any sink."""
+        """The number of newest lines for which no sink has a hash of the line or of a later one."""
         known = [one.compared.after for one in self.sinks if one.compared]
         return min([len(self.chain.whole), *known])
 
     @property
     def unproven(self) -> list[str]:
-        """What this check cannot prove, as sentences."""
+        """The facts that this check cannot prove, as sentences."""
         found = []
         if self.after:
             found.append(f"whether the newest {self.after} lines are unchanged: no sink has a hash of them")
@@ -195,7 +195,7 @@ class Proof:
 
 
 def prove(audit: Audit, loaded: Loaded | None) -> Proof:
-    """Check the chain and compare it with every store of the configuration; raises StateError for the files only."""
+    """Check the chain and compare it with every store of the configuration; only file errors raise StateError."""
     chain = audit.chain()
     _, _, folder = audit.place.partition(":")
     hosts = {link.line.actor.host for link in chain.whole if link.line} | {socket.gethostname()}

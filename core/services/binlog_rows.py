@@ -1,8 +1,8 @@
-"""The console's queries at a source: slots while they are shown, rows of one DN's binlog on demand.
+"""The console's queries at a source: slots while they are shown, and rows of one DN's binlog on demand.
 
-Values of a PROD source are masked but for the key; showing them writes two lines into the audit, and is rejected
-where those cannot be written. A peek is bounded: the source searches until it has enough rows or time is up. Nothing
-here names or creates a slot, registers, or moves a point.
+Values of a PROD source are masked, except the key. To show them, two audit lines are written; the request is rejected
+if they cannot be. A peek is bounded: the source searches until it has enough rows or its time has passed. No query here
+names or creates a slot, registers, or moves a point.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from slotkeeper.core.state.audit import Audit, intent
 from slotkeeper.core.state.folder import StateFolder
 
 SECONDS = 5.0
-"""Seconds that a peek can last; a statement of it has its own, shorter limit at the server."""
+"""Seconds that a peek can last; each of its statements has its own, shorter limit at the server."""
 
 
 Places = Mapping[str, Position]
-"""A slot's position by DN; without DNs where it is unknown."""
+"""A slot's position by DN; empty if unknown."""
 
 
 def peek(
@@ -45,7 +45,7 @@ def peek(
 ) -> Page:
     """Read rows; `now` is a clock in seconds. Raises the source's errors, Refused for unknown names.
 
-    `ours` is the slot's position by the progress rows, for a source that keeps none; others are queried.
+    `ours`: the slot's position in the progress rows, for a source that stores none; other sources are queried.
     """
     identity = reader.identity(table)
     names = [column.name for column in identity.columns]
@@ -54,7 +54,7 @@ def peek(
             raise Refused(f"{table} has no column {name!r}", f"its columns: {', '.join(names)}", where="source")
     nodes, stands = reader.nodes(table), dict(ours or {})
     for one in (reader.points(table) or ()) if ours is None and ask.slot else ():
-        if one.slot == ask.slot and one.point is not None:  # by DN the place of the slot that lies further back
+        if one.slot == ask.slot and one.point is not None:  # by DN, the older of the slot's points
             stands[one.shard] = min(stands.get(one.shard, one.point), one.point)
     shard = _shard(reader, table, nodes, ask, stands)
     after, notes = _begin(reader, table, shard, ask, stands)
@@ -76,7 +76,7 @@ def peek(
 
 
 def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
-    """Return the named DN; else the one with the slot's oldest unread row, or with any row."""
+    """Return the named DN; else the DN with the slot's oldest unread row, or with any row."""
     if not nodes:
         raise Refused("the source names no DN", "check this login's rights on its catalog of nodes", where="source")
     if ask.dn and ask.dn not in nodes:
@@ -88,7 +88,7 @@ def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask,
     lowest = min(known) if len(known) == len(at) else None
     try:
         firsts = reader.firsts(table, ask.after or lowest)
-    except SlotkeeperError:  # one DN that does not answer must not hide the others
+    except SlotkeeperError:  # a DN that does not answer must not hide the others
         firsts = {}
     unread: list[tuple[Position | None, str]] = [
         (one.point, name)
@@ -96,7 +96,7 @@ def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask,
         if name in at and one.point is not None and ((place := at[name]) is None or one.point >= place)
     ]
     choice = unread or [(at[name], name) for name in sorted(at)]
-    # an order over DNs, of which only the first place is looked for: pairs grow along a lane
+    # an order over DNs, used only to find the first: pairs grow along a lane
     name = min(choice, key=lambda one: one[0].pair if one[0] is not None else (-1, -1))[1]
     return Shard(name, nodes[name])
 
@@ -123,7 +123,7 @@ ACTION = "slots peek --unmask"
 
 
 def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
-    """Watches the slots of the tables that configured jobs read at a source; no query before its first turn."""
+    """Return a poller of the slots of tables that configured jobs read at a source; it does not query yet."""
     entry = loaded.sources[source]
     mine = {table: owners(loaded, source, table) for _, table in tables(loaded, source)}
 
@@ -135,7 +135,7 @@ def slot_poller(loaded: Loaded, source: str, clock: Clock) -> StatusPoller:
 
 
 def place(loaded: Loaded, source: str, text: str) -> Position:
-    """Parse a typed position by the dialect of a source; the row at it is read. Raises ConfigError."""
+    """Parse a typed position in the dialect of a source; reading includes the row at it. Raises ConfigError."""
     positions = registry.open(loaded.sources[source].dialect).positions
     try:
         return positions.place(text).from_here
@@ -152,7 +152,7 @@ def masks(loaded: Loaded, source: str) -> bool:
 def rows(loaded: Loaded, source: str, table: str, ask: Ask, unmask: bool = False, reason: str = "") -> Page:
     """Return rows of a table's binlog on one DN; raises the source's errors.
 
-    `masked` in the page: its values must not be shown; it has them all the same, to compare changes.
+    `masked` in the page: its values must not be shown; they are included for the comparison of changes.
     """
     if source not in loaded.sources:
         raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")

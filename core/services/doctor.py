@@ -1,7 +1,7 @@
-"""`doctor`: what jobs need at the servers, the least rights as GRANT statements, what a job promises; and `--probe`.
+"""`doctor`: the requirements of jobs at servers, least privileges as GRANT statements, guarantees; and `--probe`.
 
-Without `--probe` sessions only read: they create no slot, table or row, and each kind of server has its own checks
-(`slotkeeper.core.ports.kinds`). A probe runs between two audit lines. Whatever ends it, its scratch tables are dropped
+Without `--probe`, sessions only read: they create no slot, table or row, and each kind of server has its own checks
+(`slotkeeper.core.ports.kinds`). A probe runs between two audit lines. However it ends, its scratch tables are dropped
 before the end is reported; signals wait for that.
 """
 
@@ -41,7 +41,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 
 def promise_of(job: JobSpec) -> str:
-    """What a job guarantees about its target, as text."""
+    """Return what a job guarantees about its target, as text."""
     return traits.promise(sinks.open(job.sink_kind).traits, job)
 
 
@@ -51,9 +51,9 @@ V = TypeVar("V", SourceSession, SinkSession)
 def check_source(
     loaded: Loaded, entry: SourceEntry, clock: Clock | None = None, seen: list[Finding] | None = None
 ) -> list[Finding]:
-    """Check reachability, login, version, clock, the needs of binlog reading, and the tables that jobs read there.
+    """Check a source: reachability, login, version, clock, binlog requirements, and the tables that jobs read there.
 
-    `seen` gets each finding at once, for a command that stops waiting.
+    `seen` receives each finding at once, for a command that stops waiting.
     """
     found = probe_record(loaded.state_dir, entry.name)
     jobs = [part for job in loaded.jobs.values() for part in job.narrowed if job.source.name == entry.name]
@@ -77,7 +77,7 @@ def check_source(
 
 
 def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> list[Finding]:
-    """Probe the port's protocol after a failure only: then the port can be another server's."""
+    """Probe the port's protocol, only after a failure: the port can belong to another server."""
     if len(found) != 1 or found[0].level is not Level.FAIL:
         return found
     spoken = speaks(entry.endpoint.host, entry.endpoint.port)
@@ -90,7 +90,7 @@ def _with_protocol(found: list[Finding], entry: SourceEntry, expected: str) -> l
 def check_sink(
     loaded: Loaded, entry: SinkEntry, clock: Clock | None = None, seen: list[Finding] | None = None
 ) -> list[Finding]:
-    """Check reachability, login, version, clock, and privileges for progress tables and targets; `seen` as above."""
+    """Check a sink: reachability, login, version, clock, and privileges for progress tables and targets."""
     asked = SinkAsked(
         name=entry.name,
         endpoint=entry.endpoint,
@@ -131,10 +131,10 @@ def _writers(loaded: Loaded, entry: SinkEntry) -> list[JobSpec]:
 
 
 def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str]:
-    """The source's table, and what the channel asks of it in vain; None where it cannot be told or is not to be had.
+    """Return the source's table, None if unknown or missing, and the channel's requirements that it does not meet.
 
-    What a source has against being read its own findings say. `silent` are sources that did not answer: each is waited
-    for once.
+    The source's own findings report why it cannot be read. `silent`: sources that did not answer, so that each is
+    waited for only once.
     """
     if job.source.name in silent:
         return None, ""
@@ -156,15 +156,15 @@ def _identity(silent: set[str], job: JobSpec) -> tuple[TableIdentity | None, str
 
 
 def promises(loaded: Loaded) -> list[Finding]:
-    """Yield what each configured job guarantees about its target."""
+    """Return what each configured job guarantees about its target."""
     return [Finding(f"job {name}", Level.OK, promise_of(job)) for name, job in loaded.jobs.items()]
 
 
-# -- the least rights -----------------------------------------------------------------------------------------------
+# -- the least privileges -------------------------------------------------------------------------------------------
 
 
 def grants(loaded: Loaded) -> list[tuple[str, list[str]]]:
-    """Yield (server, statements) with the least privileges that the configured jobs need."""
+    """Return (server, statements) with the least privileges that the configured jobs need."""
     found = []
     for name, entry in loaded.sources.items():
         names = [table for _, table in tables(loaded, name)]
@@ -183,7 +183,7 @@ ACTION = "doctor --probe"
 def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
     """Return the plan of a probe of a source; only reads.
 
-    Raises ConfigError for an unknown source, Refused where the server has no binlog or no schema for a table.
+    Raises ConfigError for an unknown source, Refused if the server has no binlog or no schema for a table.
     """
     if source not in loaded.sources:
         raise ConfigError(f"unknown source {source!r}", f"known: {', '.join(sorted(loaded.sources)) or 'none'}")
@@ -194,7 +194,7 @@ def plan(loaded: Loaded, source: str, schema: str = "") -> ProbePlan:
 def probe(
     loaded: Loaded, found: ProbePlan, reason: str, progress: Tell, tell: Tell, clock: Clock | None = None
 ) -> Report:
-    """Execute a plan; `progress` gets each question, `tell` the objects that an error leaves behind."""
+    """Execute a plan; `progress` receives each question, `tell` the objects that an error leaves behind."""
     clock = clock or SystemClock()
     entry = loaded.sources[found.source]
     audit = Audit(folder := StateFolder.open(loaded.state_dir))
@@ -227,12 +227,12 @@ def probe(
 
 
 def asked(entry: SourceEntry) -> int:
-    """The number of questions of a source's probe."""
+    """Return the number of questions in a source's probe."""
     return _probe(entry).asked
 
 
 def remembered(loaded: Loaded, source: str) -> Mapping[str, object] | None:
-    """The record of a source's last probe; None where there is none, or it cannot be read."""
+    """Return the record of a source's last probe; None if there is none, or if it cannot be read."""
     return probe_record(loaded.state_dir, source)
 
 
@@ -250,10 +250,10 @@ def _login(entry: SourceEntry) -> Login:
 
 
 class Patience:
-    """Signals that would end us: passed on as they come, from `begin` on kept until the end.
+    """Holds back termination signals: passes them on at once until `begin`, then holds them until the end.
 
-    Handlers, not a mask: a process with several threads hears a signal in any of them. Outside the main thread there is
-    nothing to hear.
+    It uses handlers, not a mask, because any thread of a process can receive a signal. Outside the main thread, no
+    signal can be handled.
     """
 
     def __init__(self) -> None:

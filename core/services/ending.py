@@ -1,7 +1,7 @@
-"""Ending one session that is in front of a job's: looked at right before, in the audit before and after.
+"""End one session that blocks a job's: checked right before, with audit lines before and after.
 
-It is ended by its pid and by the moment at which it began, in the statement that asks whether it is in front: a session
-that has let go, or another one that has got its pid, is left alone.
+The session is ended by its pid and its start time, in the statement that checks whether it blocks: a session that no
+longer blocks, or another session that has got its pid, is not ended.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from slotkeeper.core.state.folder import StateFolder
 
 ACTION = "locks end"
 GONE_SECONDS = 5.0
-"""So long its end is waited for: a session that is at work looks for signals at its next pause."""
+"""Seconds to wait for the session's end: a session at work checks for signals at its next pause."""
 _POLL = 0.1
 _SINK = "sink "
-"""What the name of a sink begins with among servers; only its session has a copy of the audit."""
+"""Prefix of a sink's name among servers; only a sink's session has a copy of the audit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which session of which server ("sink mart"), and why; `began` is None where it was not typed."""
+    """The session to end, its server ("sink mart"), and the reason; `began` is None if it was not typed."""
 
     server: str
     pid: int
@@ -45,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The session whose end was requested, what was seen then, and whether it is gone."""
+    """The session whose end was requested, the outcome, and whether the session is gone."""
 
     found: InFront
     outcome: str
@@ -53,7 +53,7 @@ class Ended:
 
 
 def server_of(loaded: Loaded, sink: str, source: str) -> str:
-    """The server that is meant: the only sink where none is named; raises Refused."""
+    """Return the named server, or the only sink if none is named; raises Refused."""
     known = sorted(askers(loaded))
     sinks = [one for one in known if one.startswith(_SINK)]
     if not sink and not source and len(sinks) == 1:
@@ -66,7 +66,7 @@ def server_of(loaded: Loaded, sink: str, source: str) -> str:
 
 
 def end(loaded: Loaded, asked: Asked, now: Callable[[], float], tell: Tell = silent) -> Ended:
-    """End it; raises Refused where it may not be, and then nothing was ended."""
+    """End the session; raises Refused if that is not allowed, and then nothing was ended."""
     if not asked.reason.strip():
         raise Refused(f"ending pid {asked.pid} needs a reason: {ending.NOTHING}", "--reason TEXT")
     session, reader = askers(loaded)[asked.server]()

@@ -1,7 +1,7 @@
 """Read-only commands: their sessions, their time limit for all servers, and the waits at these servers.
 
-A session's name is not a job's, whose sessions its next start ends. Each server is asked in a thread and a session of
-its own, so that one that does not answer holds up no other.
+Their sessions do not have a job's session names, because the job's next start ends the sessions of those names. Each
+server is queried in its own thread and session, so that a server that does not answer delays no other.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SECONDS = 7.0
 def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None = None) -> dict[K, V | SlotkeeperError]:
     """Return the answer to each query, or its error; Unreachable instead of a late answer.
 
-    A lane is one server, by the name for messages. Its questions follow one another in one thread, which is left
-    behind where it is late. Any other exception of a question is raised here.
+    A lane is one server, by its name in messages. Its queries follow one another in one thread, which is abandoned if
+    it is late. Any other exception of a query is raised here.
     """
     seconds = SECONDS if seconds is None else seconds
     found: dict[K, V | SlotkeeperError] = {}
@@ -54,7 +54,7 @@ def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None =
                     found[key] = ask()
                 except SlotkeeperError as error:
                     found[key] = error
-        except Exception as error:  # the top of a thread: the command must not take it for silence
+        except Exception as error:  # the top of a thread: the command must not mistake it for silence
             defects.append(error)
 
     threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in lanes.values()]
@@ -72,7 +72,7 @@ def asked(lanes: Mapping[str, Sequence[Question[K, V]]], seconds: float | None =
 
 
 def answer(lane: str, ask: Callable[[], V], seconds: float | None = None) -> V:
-    """Return the answer to one query; raises its error, or Unreachable where it is late."""
+    """Return the answer to one query; raises its error, or Unreachable if it is late."""
     found = asked({lane: [(lane, ask)]}, seconds)[lane]
     if isinstance(found, SlotkeeperError):
         raise found
@@ -85,14 +85,14 @@ def late(lane: str, seconds: float) -> Unreachable:
 
 
 def passwords(endpoints: Iterable[Endpoint]) -> None:
-    """Run the password commands of these endpoints first: one can ask a person, whose time is not the server's."""
+    """Run the password commands of these endpoints first: a user may have to answer, outside the time limit."""
     for ref in {ref for one in endpoints for ref in (one.password, one.sslpassword) if ref.how == "command"}:
         with suppress(SlotkeeperError):  # the login reports it
             resolve(ref)
 
 
 STORE_LIMIT_MS = 30_000
-"""Of one statement that a command asks of a store: somebody waits, who would not for the ten minutes of a step."""
+"""Milliseconds of one statement of a command at a store: a user waits, so less than the ten minutes of a step."""
 
 
 def poll_name(what: str) -> str:
@@ -105,7 +105,7 @@ def poll_name(what: str) -> str:
 
 
 def open_source(kind: str, endpoint: Endpoint, name: str = "") -> SourceSession:
-    """Open a session at a source with its own name; without one, that of a read-only command."""
+    """Open a session at a source with the given name; without one, with that of a read-only command."""
     return sources.open(kind).connect(login(endpoint, name or poll_name(endpoint.name)))
 
 
@@ -117,7 +117,7 @@ def viewing(kind: str, endpoint: Endpoint) -> Iterator[SlotViewer]:
 
 
 def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> StoreSession:
-    """A session where a job's progress rows live that is not the job's; of a command that looks, where unnamed."""
+    """Open a session at the store of a job's progress rows; without `name`, with that of a read-only command."""
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=STORE_LIMIT_MS if limit_ms is None else limit_ms)
     positions = sources.open(job.source_kind).positions
@@ -130,9 +130,9 @@ NO_WAITS = "a source of this kind shows no waits"
 
 @dataclass(frozen=True, slots=True)
 class LocksSeen:
-    """One server's answer: its `name`, its `place`, and `error` where it did not answer.
+    """One server's answer: its `name`, its `place`, and `error` if it did not answer.
 
-    `untold` is why there is nothing to ask it, "" where it was asked; `hidden` what its login is not shown. A sink has
+    `untold`: why it cannot be queried, "" if it was queried; `hidden`: the facts that its login cannot see. A sink has
     `waits`, a source (`is_source`) has `source_waits`.
     """
 
@@ -153,7 +153,7 @@ class LocksSeen:
 
 @dataclass(slots=True)
 class _Sink:
-    """A sink before its first query, or its session."""
+    """A sink before its first query, or with its session."""
 
     endpoint: Endpoint
     connect: Callable[[], SinkSession]
@@ -176,7 +176,7 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Source:
-    """A source before its first query, or its session; `job` limits it to one job, "" for all."""
+    """A source before its first query, or with its session; `job` limits it to one job, "" for all."""
 
     endpoint: Endpoint
     connect: Callable[[], SourceSession]
@@ -203,10 +203,10 @@ class _Source:
 
 
 class ServerLocks:
-    """Repeats queries over the same sessions, opened at the first query."""
+    """Repeats queries over the same sessions, which open at the first query."""
 
     def __init__(self, loaded: Loaded, job: str = "") -> None:
-        """All of a configuration's sinks and sources for all job sessions, or those of one job for its own."""
+        """Prepare queries of all servers for all jobs' sessions; with `job`, of its servers for its own sessions."""
         prefix = session_name(job, "") if job else PREFIX
         jobs = [loaded.jobs[job]] if job else list(loaded.jobs.values())
         sinks = {_at(one.endpoint): one for each in jobs for one in _sinks(each, prefix)}
@@ -215,8 +215,8 @@ class ServerLocks:
     def ask(self, now: float, seconds: float | None = None) -> list[LocksSeen]:
         """Query all servers at once; `now` is this host's clock in seconds since 1970.
 
-        A server that has not answered after `seconds` has an error in place of an answer, and is asked again once it
-        has.
+        A server that has not answered after `seconds` gets an error instead of an answer, and is queried again once it
+        has answered.
         """
         answers: SimpleQueue[tuple[int, LocksSeen | Exception]] = SimpleQueue()
 
@@ -226,12 +226,12 @@ class ServerLocks:
                     answers.put((number, one.ask(now)))
             except SlotkeeperError as error:
                 answers.put((number, replace(one.blank(), error=error)))
-            except Exception as error:  # the top of a thread: its waiter must get the error
+            except Exception as error:  # the top of a thread: its caller must get the error
                 answers.put((number, error))
 
         found: dict[int, LocksSeen] = {}
         for number, one in enumerate(self._servers):
-            if one.asking.locked():  # by a question of before
+            if one.asking.locked():  # by an earlier query
                 found[number] = _late(one, seconds)
             else:
                 threading.Thread(target=work, args=(number, one), name=_NAME, daemon=True).start()
@@ -260,11 +260,11 @@ class ServerLocks:
 
 
 Asker = Callable[[], tuple[StoreSession | SourceSession, LockReader | SourceWaitReader | None]]
-"""Opens a session at a server, and what asks there who waits; None where a server of this kind cannot tell."""
+"""Opens a session at a server, and its reader of waits; None if a server of this kind cannot report waits."""
 
 
 def askers(loaded: Loaded) -> dict[str, Asker]:
-    """By "sink NAME" and "source NAME", what asks the servers of a configuration."""
+    """Return, by "sink NAME" and "source NAME", the openers of sessions and readers for a configuration's servers."""
 
     def at_sink(job: JobSpec) -> tuple[StoreSession, LockReader | None]:
         session = open_store(job, name=_NAME)
@@ -298,7 +298,7 @@ def _sinks(job: JobSpec, prefix: str) -> Iterable[_Sink]:
 
 
 def _sources(jobs: Iterable[JobSpec], only: str) -> Iterable[_Source]:
-    """Each source once, with the tables and slots of all its jobs."""
+    """Yield each source once, with the tables and slots of all its jobs."""
     found: dict[tuple[str, int, str, str], list[JobSpec]] = {}
     for job in jobs:
         found.setdefault(_at(job.source), []).append(job)

@@ -1,8 +1,8 @@
-"""The quarantine: reading it, and the two verbs that end an entry.
+"""The quarantine: reading it, and the two commands that end an entry.
 
-Each verb is audited: an intent line before (nothing is done where it cannot be written), each result after.
-A replay into a sink beside its store is a plan without width, armed before it is committed (ADR 50). Nothing else is
-planned on the row's lane until the replay is resolved, by this command, a later one, or a worker of the job.
+Each command is audited: an intent line before (if it cannot be written, nothing is done), each result after. A replay
+into a sink beside its store is a plan without width, armed before it is committed (ADR 50). Nothing else is planned on
+the row's lane until the replay is resolved, by this command, a later one, or a worker of the job.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
 GAP_SECONDS = 20.0
-"""Seconds to wait for a moment without a running range of the lane."""
+"""Seconds to wait for a moment without a running range on the lane."""
 _EVERY_S = 0.02
 _OTHER_COLUMNS = Refusal("", "", "the target's mirrored columns have changed since the row was quarantined")
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """One entry of a channel of `job`, whose store is `store`."""
+    """Replays entries of one channel of `job`, whose store is `store`."""
 
     job: JobSpec
     store: StoreSession
@@ -47,7 +47,7 @@ class Replay:
     pause: Callable[[float], None] = time.sleep
 
     def carry_out(self, id: int) -> Replayed:
-        """Apply the entry; one that fails again stays. Raises Busy where its lane is never idle, Refused in a copy."""
+        """Apply an entry; it stays if it fails again. Raises Busy if its lane is never idle, Refused during a copy."""
         key = self.job.lane_key()
         replays = self.store.replays(key)
         with closing(worker.session_beside(self.job, "errors")) as session:
@@ -95,7 +95,7 @@ class Replay:
 
 
 def resolve(sink: LabelSink, replays: ReplaysBeside, label: str, load: str) -> bool:
-    """Commit an armed replay and record it in the store; False where it never arrived, and its entry stays."""
+    """Commit an armed replay and record it in the store; return False if it was not committed: its entry stays."""
     applied = sink.commit(label, load) is Outcome.COMMITTED
     replays.resolve(label, applied)
     return applied
@@ -106,13 +106,13 @@ OnEach = Callable[[Replayed], None]
 
 @contextmanager
 def polling(job: JobSpec) -> Iterator[Quarantine]:
-    """The quarantine of a job's sink, which all jobs of that sink share, over a read-only session."""
+    """Open the quarantine of a job's sink, which all jobs of that sink share, over a read-only session."""
     with closing(open_store(job)) as session:
         yield session.quarantine()
 
 
 def is_of(entry: QuarantineEntry, job: JobSpec) -> bool:
-    """Whether an entry is of a job's slot and one of its tables."""
+    """Whether an entry belongs to a job's slot and one of its tables."""
     tables = {channel.source_table for channel in job.channels}
     return (entry.source, entry.slot) == (job.source.name, job.slot) and entry.source_table in tables
 
@@ -128,7 +128,7 @@ def quarantine_of(job: JobSpec) -> list[QuarantineEntry]:
 
 
 def check(job: JobSpec, ids: Sequence[int]) -> None:
-    """Raise Refused for an id that is not the job's; nothing changes."""
+    """Raise Refused for an id of another job; change nothing."""
     with polling(job) as rows:
         _places(job, rows, ids)
 
@@ -162,7 +162,7 @@ def replay(
 def discard(
     job: JobSpec, folder: StateFolder, ids: Sequence[int], reason: str, on_each: OnEach = _ignored, tell: Tell = silent
 ) -> list[Replayed]:
-    """Discard entries: the target lacks those rows until their keys change again. Raises like `replay`."""
+    """Discard entries: the target lacks those rows until their keys change again. Raises the errors of `replay`."""
 
     def one(rows: Quarantine, channel: JobSpec, id: int) -> Replayed:
         return rows.discard(id, channel.lane_key(), actor().text, masked(reason))
@@ -179,9 +179,9 @@ def _each(
     act: Callable[[Quarantine, JobSpec, int], Replayed],
     on_each: OnEach,
 ) -> list[Replayed]:
-    """Run an action on each entry between two audit lines; halves handled with an earlier entry are not repeated.
+    """Run an action on each entry between two audit lines; a half handled with an earlier entry is skipped.
 
-    `audit` takes the lines, and reports where their copy fails.
+    `audit`: the folder of the audit, and the function that reports a failed copy.
     """
     if not reason.strip():
         raise Refused(f"{action} needs a reason", "add --reason TEXT: it is stored with the entries and in the audit")
@@ -209,7 +209,7 @@ def _each(
 
 
 def _places(job: JobSpec, rows: Quarantine, ids: Sequence[int]) -> dict[int, JobSpec]:
-    """The job narrowed to the channel of each entry."""
+    """Return the job narrowed to the channel of each entry."""
     channels = {channel.source_table: _of(job, channel) for channel in job.channels}
     found = {}
     for id in ids:

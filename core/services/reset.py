@@ -1,6 +1,6 @@
-"""What a reset of a slot is given: a session at the source, one at the sink with the lease, files.
+"""Provide the inputs of a slot reset: a session at the source, one at the sink with the lease, and files.
 
-The console asks whether a job runs, because processes are seen above this layer.
+The console checks whether a job runs, because processes are visible only above this layer.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.wiring import worker
 
 STORE_LIMIT_MS = 40_000
-"""Of one statement of a reset at its store, which has few rows: longer than a lock there is waited for (30 s)."""
+"""Milliseconds of one statement of a reset at its store, which has few rows: more than the lock wait there (30 s)."""
 probe: Probe = silent
-"""Called at named points of a reset; tests put theirs here."""
+"""Called at named points of a reset; tests replace it."""
 
 
 def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
-    """Return the configured job that reads a table by a slot, narrowed to that channel; ConfigError without one.
+    """Return the job that reads a table by a slot, narrowed to that channel; raises ConfigError if there is none.
 
-    If a rejected job may be that job, its error is raised.
+    If a rejected job could be that job, its error is raised.
     """
     for job in loaded.jobs.values():
         if job.slot == slot and any(channel.source_table == table for channel in job.channels):
@@ -72,9 +72,10 @@ def reset_context(
     alone: bool = True,
     rate: Callable[[int | None], float | None] = lambda present: None,
 ) -> Iterator[ResetContext]:
-    """Yield the context of a reset of a job's slot; the lease is held to the block's end; `tell` gets side failures.
+    """Yield the context of a reset of a job's slot, with the lease held until the block ends.
 
-    `alone`: the job has no other table than the one that it was narrowed to; `rate` is that of its last copy.
+    `tell` receives side failures, such as a failed copy of the audit; `alone`: the job has no table except the one to
+    which it was narrowed; `rate` returns the speed of its last copy.
     """
     why = sinks.open(job.sink_kind).no_reset
     if why:
@@ -89,7 +90,7 @@ def reset_context(
     resets = store.resets(job, worker.who(job, name))
     clock, target = SystemClock(), (beside or store).target(job)
     with closing(retention), closing(resets), closing(beside or resets), ExitStack() as stack:
-        # what was seen of the slot before is not how it stands after the block
+        # an earlier observation of the slot is outdated after the block
         stack.callback(observed.forget, folder.path, job.channel.source_table, job.slot)
         yield ResetContext(
             job=job,

@@ -1,7 +1,7 @@
-"""Slot commands: what slots retain, preflight, the verbs that change a slot, and the DataFrame queries that read slots.
+"""Slot commands: what slots retain, preflight, changes of a slot, and the DataFrame queries that read slots.
 
-Each change is audited: an intent line before (nothing is done where it cannot be written), the observed result after.
-Queries run in other processes; the store's rows report them.
+Each change is audited: an intent line before (if it cannot be written, nothing is done), the observed result after.
+Queries run in other processes; they are observed through the store's rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from slotkeeper.core.wiring import worker
 from slotkeeper.core.wiring.worker import end_job_sessions
 
 FOLLOWED_LIMIT_MS = 2_000
-"""Milliseconds for a sink to name the tables of its progress rows, which is shown beside other facts."""
+"""Milliseconds for a sink to return the tables of its progress rows, which are shown beside other facts."""
 OWN_SECONDS = 3.0
 """Seconds for a sink to return its progress rows, login included; they are shown beside the source's answer."""
 
@@ -64,18 +64,18 @@ class Polled:
     retained: TableRetained
 
 
-# -- looking --------------------------------------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------------------------------
 
 
 def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None) -> Polled:
-    """Return the slots of a source's table and what they retain, without creating any; raises the source's errors.
+    """Return the slots of a source's table and what they retain; create no slot; raises the source's errors.
 
-    `silent` are the sinks that do not answer: each is awaited once.
+    `silent`: the sinks that do not answer, so that each is awaited only once.
     """
     entry, silent = loaded.sources[source], set() if silent is None else silent
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
-        points, unread = viewer.points(table), viewer.unread(table)  # asked once, so that all is of one moment
+        points, unread = viewer.points(table), viewer.unread(table)  # queried once: all values are of one moment
         slots = inspect(source, table, mine, points, unread, viewer.words)
         now = viewer.now()
 
@@ -91,9 +91,10 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
 
 
 def taken_out(loaded: Loaded, source: str = "", table: str = "") -> dict[tuple[str, str], dict[str, str]]:
-    """Return former jobs of tables, by their slots, by (source, table) that no job reads now.
+    """Return the former jobs of tables that no job reads now: by (source, table), then by slot.
 
-    By the progress rows of its former job; nothing of a sink that does not answer at once, which is asked no more.
+    The progress rows of the former job show this. A sink that does not answer at once contributes nothing and is not
+    queried again.
     """
     read, silent = set(tables(loaded)), set[str]()
     found: dict[tuple[str, str], dict[str, str]] = {}
@@ -118,7 +119,7 @@ def _followed(job: JobSpec) -> list[tuple[str, str, str, str]]:
 
 
 def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence[str]], Sequence[Rate]]) -> Preflight:
-    """Return whether maintenance of a table can start; `rates` is asked for jobs whose slots have unread rows."""
+    """Return whether maintenance of a table can start; `rates` is called for jobs whose slots have unread rows."""
     entry = loaded.sources[source]
     with viewing(entry.dialect, entry.endpoint) as viewer:
         mine = owners(loaded, source, table)
@@ -128,12 +129,12 @@ def preflight(loaded: Loaded, source: str, table: str, rates: Callable[[Sequence
 
 
 def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> list[OwnLane]:
-    """Read the sink's progress rows of a channel, by the source's clock; empty where the sink does not answer.
+    """Read the sink's progress rows of a channel, by the source's clock; empty if the sink does not answer.
 
-    A sink of `silent` is not queried, and one that does not answer is added.
+    A sink in `silent` is not queried; a sink that does not answer is added to it.
 
-    Of a source that keeps nothing, or holds nothing back, it is our own position, and no registration: its time is up
-    to when all is applied.
+    For a source that stores no positions, or retains nothing for slots, the result is Slotkeeper's own position, not a
+    registration: its time is that up to which everything is applied.
     """
     silent, place = set[str]() if silent is None else silent, job.store_at[0].place
     try:
@@ -152,14 +153,14 @@ def own_lanes(job: JobSpec, now: datetime, silent: set[str] | None = None) -> li
         return found
     for one in lanes:
         kept = None if one.registered is None else positions.kept(one.registered)
-        # an age below 0 is of a sink whose clock was set back since: it says nothing
+        # a negative age comes from a sink whose clock was set back since: the time is unknown
         at = None if one.age is None or one.age < 0 else now - timedelta(seconds=one.age)
         found.append(OwnLane(one.shard, kept.furthest if kept else None, kept.oldest if kept else None, at))
     return found
 
 
 def own_places(job: JobSpec) -> dict[str, Position]:
-    """Return the positions of a channel's progress rows by DN; empty where the sink does not answer."""
+    """Return the positions of a channel's progress rows by DN; empty if the sink does not answer."""
     try:
         return _places(job, _lanes(job))
     except SlotkeeperError:
@@ -181,7 +182,7 @@ def _lanes(job: JobSpec) -> list[LaneSeen]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Receives the plan, and what fails beside the change: a copy of the audit."""
+    """Receives the plan, and reports side failures, such as a failed copy of the audit."""
 
     show: Callable[[ChangePlan], None]
     tell: Tell = silent
@@ -189,7 +190,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A slot command's result: the plan, and the observed result where it was executed."""
+    """A slot command's result: the plan, and the observed result if it was executed."""
 
     plan: ChangePlan
     done: Done | None = None
@@ -199,7 +200,7 @@ def _refuse(loaded: Loaded, source: str, verb: SlotVerb, owner: Owner | None) ->
     """Raise the verb's objections before any query."""
     traits = registry.open(loaded.sources[source].dialect).traits
     refuse_unasked(traits, source, verb)
-    if owner is None:  # it may be the slot of a job that could not be read
+    if owner is None:  # it can be the slot of a job whose configuration could not be read
         loaded.whole()
     else:
         refuse_shared(traits, owner.job, len(loaded.jobs[owner.job].channels))
@@ -208,7 +209,7 @@ def _refuse(loaded: Loaded, source: str, verb: SlotVerb, owner: Owner | None) ->
 def change(
     loaded: Loaded, verb: SlotVerb, place: tuple[str, str, str], owner: Owner | None, consent: Consent, heard: Heard
 ) -> Changed:
-    """Plan a slot command on (source, table, slot); execute it where the user consented.
+    """Plan a slot command on (source, table, slot); execute it if the user consented.
 
     To execute, the owning job must be stopped, and this command must hold its lease before the plan is shown.
     """
@@ -235,13 +236,13 @@ def change(
         if not consent.execute:
             return Changed(plan)
         refuse_without_consent(plan, consent)
-        # a job's name in it lets the job's next start end this session where it hangs
+        # with a job's name in it, the job's next start can end this session if it hangs
         name = worker.session_name(job.name, f"slots-{plan.verb}") if job else f"slotkeeper-slots/{slot}"[:63]
         verbs = open_source(entry.dialect, entry.endpoint, name).verbs(
             table, slot, job.binlog if job else BinlogOptions()
         )
         admin = stack.enter_context(closing(verbs))
-        # no registration of a driver that was killed may land after ours: its session is ended, or waited out
+        # no registration of a killed driver can arrive after this one: its session is ended, or its time limit awaited
         if job and not end_job_sessions(job, admin):
             time.sleep(LOST_ANSWER_WAIT)
 
@@ -259,7 +260,7 @@ def change(
 
 @contextmanager
 def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
-    """Hold the job's lease, so that no host runs it meanwhile; yield its session. Refused where another has it."""
+    """Hold the job's lease, so that no host runs it meanwhile; yield its session. Raises Refused if it is taken."""
     session = worker.store_session(job, "lease")
     progress = session.progress(job, worker.who(job, f"slots {verb}"))
     try:
@@ -284,25 +285,25 @@ def _lease(job: JobSpec, verb: str) -> Iterator[StoreSession]:
 
 
 WITHIN = 3.0
-"""Seconds for which a command waits for all stores together, which is shown beside other facts."""
+"""Seconds for which a command waits for all stores together; their answers are shown beside other facts."""
 Queries = Mapping[tuple[str, str], QuerySeen]
-"""The observed positions, by job and source table."""
+"""The observed queries, by job and source table."""
 
 
 def query_of(job: JobSpec) -> QuerySeen | None:
-    """Return the query that reads the slot of a job's channel; None without one, or where the store does not answer."""
+    """Return the query that reads the slot of a job's channel; None without one, or if the store does not answer."""
     return queries_of([job]).get((job.name, job.channel.source_table))
 
 
 def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked: bool = False) -> Queries:
-    """Return the queries that read slots of these jobs, all channels; none of a store that does not answer in time.
+    """Return the queries that read slots of these jobs, all channels; none for a store that does not answer in time.
 
-    `silent` gets the names of the jobs whose store has not. Each store is asked over one session in a thread of its
-    own, which is left behind where it hangs. Unless requested (`unasked`), no store is asked whose password a
-    command gives, which may ask a person.
+    `silent` receives the names of the jobs whose store has not answered. Each store is queried over one session in its
+    own thread, which is abandoned if it hangs. If no user requested the query (`unasked`), a store whose password comes
+    from a command is not queried, because the command may ask a user.
     """
     by_store: dict[object, list[JobSpec]] = {}
-    for job in jobs:  # also those that are to copy once only: a query reads the binlog all the same
+    for job in jobs:  # also jobs that only copy once: a query reads the binlog all the same
         by_store.setdefault((job.store_at, job.progress_schema), []).append(job)
     lanes: dict[str, list[Question[object, Queries | None]]] = {}
     for store, mine in by_store.items():
@@ -318,7 +319,7 @@ def queries_of(jobs: Iterable[JobSpec], silent: set[str] | None = None, unasked:
 
 def _ask(jobs: list[JobSpec]) -> Queries | None:
     found: dict[tuple[str, str], QuerySeen] = {}
-    # the top of a thread: whatever it is, this store has not answered
+    # the top of a thread: after any error, this store has not answered
     with suppress(Exception), closing(open_store(jobs[0], FOLLOWED_LIMIT_MS)) as session:
         there = set(session.queried())
         for job in jobs:
@@ -346,14 +347,14 @@ def _seen(session: StoreSession, job: JobSpec) -> QuerySeen | None:
 
 
 def _account(session: StoreSession, job: JobSpec, epochs: set[int]) -> QueryReport:
-    """What the query says of itself: nothing, where that cannot be read, or is of one before its rows were made.
+    """Return the query's own report; an empty report if it is unreadable, or older than the query's rows.
 
-    One that begins raises their epoch, and has said nothing yet: what it said in an earlier life is still so.
+    A starting query raises the epoch of its rows before it reports: until then, its earlier report still applies.
     """
     nothing = QueryReport(0)
     try:
         report = session.accounts(job.lane_key()).read()
-    except SlotkeeperError:  # a login that may read the rows only
+    except SlotkeeperError:  # a login that can only read the rows
         return nothing
     return report if report is not None and report.epoch <= max(epochs) else nothing
 

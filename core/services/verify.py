@@ -1,4 +1,4 @@
-"""The comparison of a job's two tables, over read-only sessions.
+"""Compare a job's two tables, over read-only sessions.
 
 Nothing here creates a slot, a table or a progress row.
 """
@@ -27,12 +27,12 @@ SETTLE_SECONDS = 60.0
 
 
 def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Comparison:
-    """Compare the tables of a job's channel; where the job runs, a difference counts only once its lanes caught up."""
+    """Compare the tables of a job's channel; if the job runs, a difference counts only once its lanes caught up."""
     if start_at(job.start).partial:
         what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
         raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
     with ExitStack() as stack:
-        # rows that are hidden or masked from the source's login would be called extra, or be missing on both sides
+        # rows hidden or masked from the source's login would be reported as extra, or be missing on both sides
         with closing(open_source(job.source_kind, job.source)) as looking:
             refuse(looking.hidden(job.channel.source_table), "source")
         name, limit, channel = poll_name(job.name), job.binlog.full_sync_binlog_read_timeout, job.channel
@@ -49,7 +49,7 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
         rows = stack.enter_context(closing(open_store(job))).quarantine()
 
         def quarantined(keys: Collection[Key]) -> Collection[Key]:
-            """Picks the keys that are quarantined now, both halves of a changed key among them."""
+            """Return the keys that are quarantined now, including both halves of a changed key."""
             values = rows.values(job.lane_key())
             return {tuple(one.of_copy(row.get(one.name) or "") for one in right.key) for row in values}.intersection(
                 keys
@@ -60,9 +60,9 @@ def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Com
 
 
 def settled(viewer: SlotViewer, progress: Rows, table: str, seconds: float = SETTLE_SECONDS) -> bool:
-    """Wait until every lane has passed the source's current newest point; False where that is unknown.
+    """Wait until every lane has passed the source's current newest point; return False if that is unknown.
 
-    Query the newest point without a slot: naming a missing slot would create it.
+    The newest point is queried without a slot: naming a missing slot would create it.
     """
     latest = viewer.latest(table)
     if latest is None:

@@ -1,6 +1,6 @@
 """Shared parts of sink kinds without progress rows: the session, the check of targets, the target for a start.
 
-A kind adds what only its server knows: how a table is read, what stands against it, how its rows are counted.
+A kind adds what depends on its server: how a table is read, the objections to it, how its rows are counted.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from slotkeeper.core.ports.source import Chunk
 from slotkeeper.core.sinks.seen_beside import SeenBeside
 
 ABSENT = TargetSeen(0, 0, "", dict.fromkeys(PARTS, ""), "", 0, 0, "")
-"""The reading of a target that does not exist."""
+"""The state of a target that does not exist."""
 
 
 def hash_of(part: object) -> str:
-    """Return a record's hash of a part of a table."""
+    """Return the hash of a part of a table, for a record."""
     return hashlib.sha256(repr(part).encode()).hexdigest()[:12]
 
 
@@ -134,7 +134,7 @@ class BesideTarget(ABC, Generic[L]):
         return None
 
     def half_done(self, way: str) -> Refused | None:
-        """Chunks are written by key, so a started one can be written again."""
+        """Return None: chunks are written by key, so a started chunk can be written again."""
         return None
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
@@ -154,10 +154,10 @@ class BesideTarget(ABC, Generic[L]):
         return Reshape(changes(old or (), identity.columns), before=tuple(self._sight.objections(self._job, identity)))
 
     def alterable(self, shape: Reshape) -> None:
-        """Nothing is altered."""
+        """Do nothing: this target is never altered."""
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        """There is never a statement to run."""
+        """Return no statements: this target is never altered."""
         return ()
 
 
@@ -168,7 +168,7 @@ class BesideConnection(Generic[L]):
         self._session = session
 
     def locks(self, prefix: str) -> None:
-        """No session waits for a lock there that a session could name."""
+        """Return None: no session there waits for a lock that a query could report."""
         return
 
     def sever(self) -> None:

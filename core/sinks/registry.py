@@ -1,6 +1,6 @@
-"""The kinds of sink, by the name that the configuration gives them (`kind`); a new one is one line here.
+"""The kinds of sink by their name in the configuration (`kind`); a new kind is one line here.
 
-A kind is loaded when it is first asked for, and without it what it can do: that is asked where no driver is wanted.
+A kind is imported when it is first used. Its traits are imported without it, for callers that need no driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = {
 
 @cache
 def open(kind: str) -> SinkKind:
-    """The kind of that name; raises Defect for one that the configuration should have refused."""
+    """Return the kind with that name; raises Defect for a name that the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown sink kind {kind!r}")
     module, name = KINDS[kind]
@@ -35,7 +35,7 @@ def open(kind: str) -> SinkKind:
 
 @cache
 def traits(kind: str) -> SinkTraits:
-    """What the kind of that name can do; raises Defect for one that the configuration should have refused."""
+    """Return the kind's traits; raises Defect for a name that the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown sink kind {kind!r}")
     module, name = KINDS[kind]

@@ -1,8 +1,9 @@
-"""Keeps, at a job's store, what a sink beside it tells of its targets, and compares; the same record as a store's own.
+"""Records and compares, in a job's store, the state of its targets at a sink beside it, as for a store's own targets.
 
-Two servers have no snapshot in common. So a target that has no row is compared with what the store counts behind that
-look, and with what was decided by then: a batch is decided before it is written. One that has rows is recorded with
-what was counted before it, less what may not be seen yet. Either errs to the side of no alarm.
+Two servers have no common snapshot. So an empty target is compared with the changes that the store counts after the
+read of the target, and with the batch decided by then: a batch is decided before it is written. A target with rows is
+recorded with the changes counted before the read, minus those that may not be visible yet. Both err on the side of no
+alarm.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SeenBeside:
         return placed
 
     def _shown(self, table: str, changes: int, since: TargetSeen | None) -> int:
-        """Of what is counted, what the target has been showing for certain."""
+        """Return how many of the counted changes the target certainly shows."""
         now, late = time.monotonic(), self._sight.late
         counted = self._counted.setdefault(table, deque())
         counted.append((now, changes))
@@ -62,7 +63,7 @@ class SeenBeside:
         refuse_changed(self, self._records, job, columns)
 
     def begin_copy(self, job: JobSpec, columns: Sequence[str], way: str) -> None:
-        """Record the target that a copy begins with, before the lanes turn."""
+        """Record the target at the start of a copy, before the lanes change state."""
         earlier, _ = self._records.recorded(job)
         self._records.record(job, begun(earlier, self._now(job, columns, earlier), way))
 
@@ -74,7 +75,7 @@ class SeenBeside:
             raise trouble(job.channel.target, why)
 
     def end_copy(self, job: JobSpec, columns: Sequence[str]) -> None:
-        """Record the target that a copy leaves, before the lanes turn."""
+        """Record the target at the end of a copy, before the lanes change state."""
         self._records.record(job, renewed(self._now(job, columns, None)))
 
     def _now(self, job: JobSpec, columns: Sequence[str], since: TargetSeen | None) -> TargetSeen:
@@ -89,9 +90,9 @@ def _now(reader: TargetReader, job: JobSpec, columns: Sequence[str], since: Targ
 
 
 def refuse_changed(reader: TargetReader, records: TargetRecords, job: JobSpec, columns: Sequence[str]) -> None:
-    """TARGET CHANGED where a target is not what was recorded of it; else what it is now is the record."""
+    """Raise TARGET CHANGED if a target differs from its record; otherwise record its present state."""
     record, due = records.recorded(job)
-    if due or not job.binlog.binlog:  # its copy decides about the target
+    if due or not job.binlog.binlog:  # the job's copy decides what happens to the target
         return
     now = _now(reader, job, columns, record)
     why = changed(record, now)

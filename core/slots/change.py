@@ -1,11 +1,12 @@
-"""The verbs that change a slot (create, register a full-sync point, drop): plan, execution and check of each.
+"""The commands that change a slot (create, register a full-sync point, drop): plan, execution and check of each.
 
-One rule for all three: a dry run unless executed with a reason and the slot's name typed; rows that would be lost need
-their number typed; a slot of no configured job, or a source whose environment is PROD, needs the table's name as well.
-Create asks for the slot's points on every DN, which makes it and starts recording. It stays unregistered: a point of 0
-is what a first `jobs start` expects; any other would look like a stranger's slot to it.
-Register moves a slot to now on every DN, because the full data came by another way; what the slot has not read is
-skipped, so its number has to be typed. Where the kernel cannot drop, the slot is abandoned until its TTL clears it.
+All three follow one rule: they are a dry run unless executed with a reason and the typed name of the slot. If rows
+would be lost, their number has to be typed. A slot without a configured job, or a source whose environment is PROD,
+needs the typed name of the table as well.
+Create queries the slot's points on every DN, which creates the slot and starts recording. The slot stays unregistered:
+a first `jobs start` expects a point of 0 and takes any other point for another program's slot.
+Register moves a slot to now on every DN, for full data that arrived in another way; the slot's unread changes are
+skipped, so their number has to be typed. If the kernel cannot drop a slot, it is abandoned until its TTL clears it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from slotkeeper.core.sqltext import dotted, literal
 
 PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
-"""Typed instead of the number of rows where the server cannot count them."""
+"""Typed instead of the number of rows if the server cannot count them."""
 
 SINK_SILENT = "the sink of job {job} does not answer: its progress rows, and so the job's next start, are unknown"
 
@@ -38,9 +39,9 @@ AT_REST = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The configured job of a slot: `state` None where it was never started here; `positions` counts its progress rows,
-    None where the sink does not answer. `query` is why nothing may be done to its slot, and `query_to_do` what its
-    reader does first, where that is a DataFrame query; "" where it is none."""
+    """The configured job of a slot: `state` is None if it was never started here; `positions` counts its progress rows,
+    None if the sink does not answer. For a DataFrame query, `query` is why its slot cannot be changed and `query_to_do`
+    what its user has to do first; both are "" for other jobs."""
 
     job: str
     state: JobState | None = None
@@ -64,9 +65,9 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """The effects of a verb; `rows` are those that no reader could read any more, None where not countable.
+    """The effects of a command; `rows`: rows that no reader could read any more, None if they cannot be counted.
 
-    `before` is the slot as it is; `highest` asks for the table's name as well.
+    `before` is the slot as it is; `highest`: the table's name has to be typed as well.
     """
 
     verb: str
@@ -82,15 +83,15 @@ class ChangePlan:
 
     @property
     def what(self) -> str:
-        """The slot, as the audit names it."""
+        """The slot, as named in the audit."""
         return f"{self.source} {self.table} slot {self.slot}"
 
     @property
     def rows_to_type(self) -> str:
-        """The most unread rows that may be lost, as consent has them; "" where none are.
+        """The number of unread rows to type as consent to their loss; "" if there are none.
 
-        Ten times as many as there are now: a table that is written gains some until the command has been typed, and a
-        slot that began lately soon has twice as many.
+        It is ten times the present number: a table in use gains rows until the command has been typed, and a slot that
+        started recently soon has twice as many.
         """
         return UNKNOWN_ROWS if self.rows is None else str(10 * self.rows) if self.rows else ""
 
@@ -124,9 +125,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class SlotVerb:
-    """One slot command: its plan and its execution; `left` is what the slot's TTL leaves it.
+    """One slot command: its plan and its execution; their TimeLeft is the time until the slot's TTL ends.
 
-    `instead` is what a person does where a slot exists without being asked for, so that the verb has no sense.
+    `instead` is what a user does if the source creates slots implicitly, so that the command does not apply.
     """
 
     name: str
@@ -137,7 +138,7 @@ class SlotVerb:
 
 
 def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
-    """Raise Refused where the source creates slots implicitly: there is nothing to create, move or drop."""
+    """Raise Refused if the source creates slots implicitly: there is nothing to create, move or drop."""
     if not traits.slot_unasked:
         return
     what = f"source {source} keeps no slots, any client can read its binlog: nothing to {verb.name}"
@@ -153,7 +154,7 @@ def seen(viewer: SlotViewer, asked: Asked) -> TableSlots:
 def planned(
     asked: Asked, verb: str, before: SlotView, rows: int | None, effects: Sequence[str], sql: Sequence[str]
 ) -> ChangePlan:
-    """Return the plan of the request; in `sql`, {} stands for the table and the slot as literals."""
+    """Return the plan of the request; in `sql`, {} is replaced by the table and the slot as literals."""
     names = f"{literal(dotted(asked.table))}, {literal(asked.slot)}"
     calls = tuple(each.replace("{}", names) for each in sql)
     place = (asked.source, asked.table, asked.slot)
@@ -166,9 +167,10 @@ def unread_rows(rows: int | None) -> str:
 
 
 def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
-    """What it means for the slot's reader: one of these sentences, with {job} for the owning job.
+    """Return the consequence for the slot's reader: one of these sentences, with {job} for the owning job.
 
-    `foreign` where no configured job owns it, `rows` and `no_rows` by whether that job's sink has progress rows.
+    `foreign` if no configured job owns the slot; otherwise `rows` or `no_rows`, by whether the job's sink has
+    progress rows.
     """
     if owner is None:
         return [foreign] if foreign else []
@@ -179,7 +181,7 @@ def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> lis
 
 
 def view_of(found: TableSlots, slot: str) -> SlotView:
-    """Return the slot as observed; absent or unknown where it is not listed."""
+    """Return the slot as observed; if it is not listed, it is absent, or unknown on a server that lists no slots."""
     listed = next((one for one in found.slots if one.name == slot), None)
     if listed is not None:
         return listed
@@ -187,7 +189,7 @@ def view_of(found: TableSlots, slot: str) -> SlotView:
 
 
 def refuse_unless_at_rest(owner: Owner | None) -> None:
-    """Raise Refused while the owning job is running, may run on another host, or should run."""
+    """Raise Refused while the owning job is running, may be running on another host, or should run."""
     if owner is not None and owner.query and owner.lives:
         raise Refused(owner.query, f"it is a DataFrame query: {owner.query_to_do}")
     if owner is None or owner.state is None:
@@ -199,7 +201,7 @@ def refuse_unless_at_rest(owner: Owner | None) -> None:
 
 
 def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
-    """Raise Refused where a required typed value is missing or wrong."""
+    """Raise Refused if a required typed value is missing or wrong."""
     if not consent.reason.strip():
         raise Refused(f"{plan.verb} of slot {plan.slot} needs a reason", "--reason TEXT")
     if consent.confirm != plan.slot:
@@ -229,7 +231,7 @@ def _said(point: Position | None) -> str:
 
 
 def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
-    """Return the plan of a creation; raises Refused where the slot exists or its name is invalid."""
+    """Return the plan of a creation; raises Refused if the slot exists or its name is invalid."""
     try:
         slot_name(asked.slot)
     except ValueError as error:
@@ -275,7 +277,7 @@ NO_ROWS_TO_MOVE = "the next start of job {job} fails (PROGRESS LOST): the slot h
 
 
 def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
-    """Return the plan of a registration with what it skips; raises Refused where the slot does not exist."""
+    """Return the plan of a registration and what it skips; raises Refused if the slot does not exist."""
     before = view_of(seen(viewer, asked), asked.slot)
     if before.exists is False:
         to_do = f"`slots create {typed(asked.table, asked.slot)}`"
@@ -289,7 +291,7 @@ def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None
 def register(
     admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None = None
 ) -> Done:
-    """Move the slot and check: a DN counts as moved only where both points are seen at or past what was newest."""
+    """Move the slot and check: a DN counts as moved only if both points are at or after the newest point before."""
     newest = viewer.latest(asked.table)
     names = sorted(viewer.nodes(asked.table))
     answered = admin.full_sync()
@@ -322,7 +324,7 @@ NO_ROWS_LEFT = "job {job} has no progress row: its next start creates the slot a
 
 
 def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> ChangePlan:
-    """Return the plan of a drop with its losses; raises Refused where the slot does not exist or this login cannot."""
+    """Return the plan of a drop and its losses; raises Refused if the slot does not exist or this login cannot drop."""
     found = seen(viewer, asked)
     before = view_of(found, asked.slot)
     if before.exists is False:
@@ -350,7 +352,7 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
 def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, left: TimeLeft | None) -> Done:
     """Clear the slot and read the status again; a DN that still shows a point was missed.
 
-    Where the kernel cannot clear it, nothing is sent; the result names when the slot expires.
+    If the kernel cannot clear it, nothing is sent; the result names when the slot expires.
     """
     if not plan.sql:
         after = view_of(seen(viewer, asked), asked.slot)

@@ -1,6 +1,7 @@
-"""Whether VACUUM FULL, a scale-out or a change of a table can start now: what its slots retain, and a verdict for each.
+"""Verdicts on whether VACUUM FULL, a scale-out or a change of a table can start now, and what its slots retain.
 
-The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts say who holds it.
+The server's own 0 or 1 (`pgxc_consumed_binlog_records`) decides; points and unread counts identify the
+slots that retain changes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Action(Enum):
 
 
 class MayBegin(Enum):
-    """Whether it can start now."""
+    """Whether the action can start now."""
 
     YES = "yes"
     NO = "no"
@@ -36,7 +37,7 @@ class MayBegin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How fast the owning job applies: changes a second, from two of its reports."""
+    """The owning job's apply rate in changes per second, from two of its reports."""
 
     job: str
     per_second: float
@@ -44,7 +45,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A slot that retains changes on one DN; `point` names which of its two points, `rows` None where uncounted."""
+    """A slot that retains changes on one DN; `point` names which of its two points, `rows` is None if not counted."""
 
     slot: str
     job: str | None
@@ -56,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ActionVerdict:
-    """Whether this action can start now, and why."""
+    """Whether this action can start now, and the reason."""
 
     action: Action
     answer: MayBegin
@@ -65,7 +66,7 @@ class ActionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The observed facts; `consumed` is the server's answer for all DNs, `by_shard` for each."""
+    """The observed facts; `consumed` is the server's answer for all DNs, `by_shard` its answer per DN."""
 
     source: str
     table: str
@@ -81,7 +82,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The answers for one table; `drain_seconds` is how long the owning jobs need at their rate now, None: unknown."""
+    """The answers for one table; `drain_seconds`: time for the owning jobs at their present rate, None: unknown."""
 
     source: str
     table: str
@@ -101,7 +102,7 @@ class Preflight:
         return all(one.answer is MayBegin.YES for one in self.verdicts)
 
     def answer(self, action: Action) -> MayBegin:
-        """The answer for one action."""
+        """Return the answer for one action."""
         return next(one.answer for one in self.verdicts if one.action is action)
 
 
@@ -110,7 +111,7 @@ NO_DDL = "no DDL or maintenance waits for readers there, and none clears unread 
 
 
 def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
-    """Query a source; raises its errors, Refused where nothing of it waits for readers."""
+    """Query a source; raises its errors, and Refused if no operation on it waits for readers."""
     if viewer.words.ddl is None:
         raise Refused(f"{source} {table}: {NO_DDL}", "start at any time", where="source")
     consumed = viewer.consumed(table)
@@ -121,7 +122,7 @@ def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str
 
 
 def judge(facts: Facts) -> Preflight:
-    """Return the verdicts; pure."""
+    """Return the verdicts; makes no queries."""
     holders = _holders(facts)
     unread = _unread(facts)
     seconds, drain = _drain(facts, unread)
@@ -143,7 +144,7 @@ def judge(facts: Facts) -> Preflight:
 
 
 def drain_seconds(rows: int, per_second: float) -> int | None:
-    """Return the seconds that rows take at a rate; None at rate 0.
+    """Return the seconds needed to read rows at a rate; None if the rate is 0.
 
     >>> drain_seconds(1000, 300.0), drain_seconds(5, 0.0), drain_seconds(0, 0.0)
     (4, None, 0)
@@ -154,13 +155,13 @@ def drain_seconds(rows: int, per_second: float) -> int | None:
 
 
 def rate_between(job: str, earlier: tuple[int, datetime], later: tuple[int, datetime]) -> Rate | None:
-    """Return the rate between two reports (changes ever, when); None where no time has passed between them."""
+    """Return the rate between two reports (total changes, time); None if no time passed between them."""
     seconds = (later[1] - earlier[1]).total_seconds()
     return Rate(job, max(0, later[0] - earlier[0]) / seconds) if seconds > 0 else None
 
 
 def _holders(facts: Facts) -> list[Holder]:
-    """Return slots with unread rows on a DN; where rows are not counted, the slots with the lowest point on a DN."""
+    """Return the slots with unread rows on a DN; if rows are not counted, the slots with the lowest point on a DN."""
     at: dict[tuple[str, str], dict[bool, Position | None]] = {}
     for point in facts.points or ():
         at.setdefault((point.slot, point.shard), {})[point.checkpoint] = point.point
@@ -196,7 +197,7 @@ def _holder(
 
 
 def _unread(facts: Facts) -> int | None:
-    """Return the rows that a slot has not read, counted once per DN; None where a count is unknown."""
+    """Return the rows that a slot has not read, counted once per DN; None if a count is unknown."""
     if facts.unread is None or any(one.rows is None for one in facts.unread):
         return None
     by_shard: dict[str, int] = {}
@@ -206,7 +207,7 @@ def _unread(facts: Facts) -> int | None:
 
 
 def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
-    """Return whether changes are unread, by the server's answer, and which slots have not read them."""
+    """Return whether changes are unread according to the server, and which slots have not read them."""
     if facts.consumed is None:
         counted = [one for one in holders if one.rows]
         return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, facts.words.no_drained)
@@ -219,7 +220,7 @@ def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
 
 
 def _named(holders: Sequence[Holder]) -> str:
-    """Describe the three slots that retain most."""
+    """Describe the three slots that retain the most rows."""
     worst = sorted(holders, key=lambda one: (-(one.rows or 0), one.slot, one.shard))
     said = [
         f"slot {one.slot} ({f'job {one.job}' if one.job else 'external'}) on {one.shard}: {one.point.words}, "
@@ -259,7 +260,7 @@ def _alter(facts: Facts, waiting: tuple[MayBegin, str]) -> ActionVerdict:
 
 
 def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
-    """Return (seconds, text): the longest among the owning jobs; an external slot's reader is unknown."""
+    """Return (seconds, text): the longest time among the owning jobs; unknown if an external slot has unread rows."""
     if facts.consumed or unread == 0:
         return 0, "nothing to drain"
     if unread is None:
@@ -280,7 +281,7 @@ def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
 
 
 def left_by_shard(found: Preflight) -> dict[str, str]:
-    """Describe per DN what is not drained; raises Refused where the kernel does not report it."""
+    """Describe per DN what is not drained; raises Refused if the kernel does not report it."""
     if found.consumed is None:
         raise Refused(found.no_drained, "`slots preflight` shows what it reports")
     left = {}

@@ -1,8 +1,8 @@
-"""Execute a plan: lease, backup, intent, mark, epoch, rows, points, a recheck, outcome; finish it after a crash.
+"""Executes a plan (lease, backup, intent, mark, epoch, rows, points, recheck, outcome) and finishes it after a crash.
 
-Each step is written down before the next: `resume` finishes a reset that a crash left, or rolls it back where nothing
-was written yet. The rows go first and the points follow, as in a running job: each registration holds the lane's row.
-Lanes that go back are sent first: a server that refuses that has then changed nothing.
+Each step is recorded before the next: `resume` finishes a reset that a crash interrupted, or rolls it back if nothing
+was written yet. Rows are written first and points second, as in a running job: each registration holds the lane's row.
+Lanes that move back are sent first: a server that rejects such a move has then changed nothing.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ REFUSED_BACK = "this server does not move a point back; use --to snapshot instea
 
 
 class Way(Enum):
-    """Forward to the plan's state, or back to the earlier one."""
+    """The direction: forward to the plan's state, or back to the earlier state."""
 
     THERE = "there"
     BACK = "back"
 
 
 def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
-    """Register every lane that the plan moves; a lane that fails for now does not prevent the others.
+    """Register every lane that the plan moves; a lane that fails temporarily does not prevent the others.
 
-    During a rollback no failure does: every lane that can be restored is.
+    During a rollback no failure prevents the others: every lane that can be restored is restored.
     """
     late: list[SlotkeeperError] = []
     never: list[SlotkeeperError] = []
@@ -82,7 +82,7 @@ def register(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> None:
 
 
 def _points(move: Move, way: Way) -> Kept | None:
-    """Return the points to register for a lane; None where its points do not change."""
+    """Return the points to register for a lane; None if its points do not change."""
     if move.points is None or way is Way.THERE:
         return move.points
     return None if move.seen.lost else move.seen.kept
@@ -112,7 +112,7 @@ def _register(ctx: ResetContext, move: Move, epoch: int, way: Way) -> None:
 
 
 def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[str, str]:
-    """Read every DN and row again; return the observed state by DN, Refused where it is not the requested one."""
+    """Read every DN and row again; return the observed state by DN; raises Refused if it is not the requested state."""
     rows = {row.key: row for row in ctx.resets.rows()}
     asking = any(_points(move, way) for move in plan.moves)
     statuses = {status.shard.name: status for status in ctx.retention.read_status(None)} if asking else {}
@@ -139,7 +139,7 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
 
 
 def recount(ctx: ResetContext, plan: ResetPlan) -> None:
-    """Raise Refused where fewer changes remain than the plan promised to apply again: they were purged meanwhile."""
+    """Raise Refused if fewer changes remain than the plan promised to apply again: they were purged meanwhile."""
     for move in plan.moves:
         if not move.back or not move.read_again.whole or move.before is None or move.to.position is None:
             continue
@@ -153,14 +153,14 @@ PASSING = frozenset({
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS,
     ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.SUPERSEDED,
 })  # fmt: skip
-"""Failures after which the reset waits for `--resume`; after any other it is rolled back."""
+"""Failures after which the reset waits for `--resume`; after any other failure it is rolled back."""
 
 
 NAMED_NEXT = "every state that could be restored is restored; the next start of the job names the rest"
 
 
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
-    """Write the backup into a file that is flushed, then into the sink; the id is the reset's own."""
+    """Write the backup to a file that is flushed, then to the sink; both have the reset's own id."""
     reset = ctx.new_id()
     lanes = tuple(SavedLane(move.seen.row, move.seen.kept) for move in plan.moves)
     columns = tuple((column.name, column.type) for column in identity.columns)
@@ -203,7 +203,7 @@ class ResetOrder:
 def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     """Execute exactly this plan, or raise Refused; a later failure is rolled back or left for `--resume`."""
     plan = _typed(ctx, order)
-    # what has to hold at this moment, the lease last: it is taken by asking
+    # preconditions that have to hold now; the lease check takes the lease
     refuse([ctx.at_rest()])
     refuse([reset_plan.lease_check(ctx)])
     refuse([reset_plan.open_reset_check(ctx), reset_plan.writable_check(ctx)])
@@ -225,7 +225,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     say(ctx, entry, Phase.INTENT, result=asked | counted)
     ctx.probe("after_intent")
     if rows is not None and rows.replaces:
-        # who types the name beside a plan that counts the rows agrees to the copy that replaces them
+        # a user who types the name for a plan that counts the rows consents to the copy that replaces them
         what = f"{rows.target.text} rows of {ctx.job.channel.target}"
         copy = Consent(plan.id, plan.job, plan.table, plan.slot, what, ctx.alone)
         now = ctx.clock.utc().timestamp()
@@ -238,7 +238,7 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
 
 
 def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
-    """Return the typed plan, where all other typed values are correct."""
+    """Return the plan with the typed id, if all other typed values are correct."""
     if not order.reason.strip():
         raise Refused("a reset needs a reason", 'add --reason "why": it is stored with the backup')
     if order.confirm != ctx.job.slot:
@@ -271,7 +271,7 @@ def refuse(checks: list[Check] | tuple[Check, ...]) -> None:
 
 
 def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
-    """Check for work of an older epoch since the status, which is in the rows now: then write nothing."""
+    """Raise the epoch and write the rows; write nothing if an older epoch changed the rows after the plan read them."""
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
         epoch = take_over(ctx, entry)
@@ -289,7 +289,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
 
 
 def take_over(ctx: ResetContext, entry: ResetEntry) -> int:
-    """Raise the epoch and end what older sessions can still send; return the epoch."""
+    """Raise the epoch and prevent late registrations of older sessions; return the epoch."""
     epoch = ctx.resets.raise_epoch()
     ctx.resets.note_epoch(entry.id, epoch)
     ctx.probe("after_epoch")
@@ -302,7 +302,7 @@ def take_over(ctx: ResetContext, entry: ResetEntry) -> int:
 
 
 def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) -> Result:
-    """Register, read the status again, compare, recount; the rows are written already."""
+    """Register, read the status again, compare and recount; the rows are already written."""
     try:
         register(ctx, plan, epoch, Way.THERE)
         seen = compare(ctx, plan, epoch, Way.THERE)
@@ -319,7 +319,8 @@ def finish(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int) ->
 def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, error: SlotkeeperError) -> Result:
     """Restore the rows from the backup, because finishing would never succeed.
 
-    A row that differs from what the reset wrote is another program's, or lost: it is not restored, and named.
+    A row that differs from what the reset wrote is lost or was changed by another program: it is not restored, but
+    named.
     """
     before, after = [move.seen.row for move in plan.moves], [move.to for move in plan.moves]
     try:
@@ -338,8 +339,8 @@ def go_back(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, e
 def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, why: str) -> Result:
     """Move the points to the restored rows.
 
-    Where they never will (the slot, the table or a row is gone, or somebody else's), the reset is over all the same:
-    the next start compares rows and points and names what it finds. An error of no known kind is tried once more.
+    If they can never move (the slot, the table or a row is missing or belongs to another program), the reset still
+    ends: the next start compares rows and points and names what it finds. An error of unknown kind is retried once.
     """
     waits = PASSING if entry.step == GOING_BACK else PASSING | {ErrorKind.UNKNOWN}
     try:
@@ -355,12 +356,12 @@ def restore(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan, epoch: int, w
 
 
 def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
-    """Record the end: audit, sink, job; remove the mark last."""
+    """Record the end in the audit, the sink and the job; remove the mark last."""
     say(ctx, entry, Phase.OUTCOME, outcome=f"{result.outcome}: {result.sentence}", result=result.lanes)
     ctx.probe("after_outcome")
     ctx.resets.step(entry.id, result.outcome, result.sentence)
     ctx.probe("after_done")
-    # those of resets before are taken back with what they were given for: an undo ends it, another snapshot is its own
+    # consents of earlier resets no longer apply: an undo ends the copy they allowed, another snapshot has its own
     ctx.consents.drop(entry.table, entry.plan_id if result.outcome == DONE else "")
     if result.outcome == DONE:
         tell_job(ctx, entry, result.sentence)
@@ -370,7 +371,7 @@ def end(ctx: ResetContext, entry: ResetEntry, result: Result) -> Result:
 
 
 def tell_job(ctx: ResetContext, entry: ResetEntry, sentence: str) -> None:
-    """Record the reset for the job, and void its comparisons where it does."""
+    """Record the reset for the job, and void the job's comparisons if the plan requires it."""
     plan = plan_from(entry.plan, ctx.positions)
     if plan.voids:
         ctx.void(entry.id)
@@ -385,7 +386,7 @@ def say(
     outcome: str = "",
     result: Mapping[str, str] | None = None,
 ) -> None:
-    """Write one line of the audit; where it cannot be written, nothing further is done."""
+    """Write one line of the audit; if this fails, the reset does not continue."""
     line = AuditLine(
         at=ctx.clock.utc(), actor=ctx.actor, action=action, action_id=entry.id, phase=phase, what=ctx.what,
         reason=entry.reason, plan=entry.plan_id, outcome=outcome, result=result or {},
@@ -407,7 +408,7 @@ def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
 
 
 def resume(ctx: ResetContext) -> Result:
-    """Finish the slot's unfinished reset; Refused without one, or where the job is not stopped."""
+    """Finish the slot's unfinished reset; raises Refused if there is none or the job is not stopped."""
     refuse([ctx.at_rest()])
     refuse([reset_plan.lease_check(ctx)])
     entry = ctx.resets.open_entry()
@@ -422,7 +423,7 @@ def resume(ctx: ResetContext) -> Result:
         if error.name is not TroubleName.PROGRESS_LOST:
             raise
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"{error} ({error.hint})"))
-    # as the reset is after the new epoch: a commit that was on its way has landed or never will
+    # read the reset again under the new epoch: a commit in progress has either taken effect or never will
     entry = ctx.resets.reset(entry.id) or entry
     made = plan_from(entry.plan, ctx.positions)
     if entry.step == BEGUN:
@@ -433,7 +434,7 @@ def resume(ctx: ResetContext) -> Result:
 
 
 def _forget(ctx: ResetContext) -> Result:
-    """Handle a mark without an open reset: the crash came before the first change, or after the last."""
+    """Handle a mark without an open reset: the crash occurred before the first change or after the last."""
     for name in ctx.files.names(MARKS):
         found = OpenReset.parse(name, ctx.files.load(MARKS, name) or "")
         if (found.table, found.slot) != (ctx.job.channel.source_table, ctx.job.slot):

@@ -1,6 +1,6 @@
-"""The plan of a reset, the dry run: what each lane would do, what holds and what does not; what a reset is given.
+"""The plan of a reset, which is its dry run: each lane's move, the preconditions, and the context of a reset.
 
-Planning makes no slot: its points are listed, and only a slot that exists on every DN is asked about.
+Planning creates no slot: it lists the slot's points, and queries the status only of a slot that exists on every DN.
 """
 
 from __future__ import annotations
@@ -81,20 +81,21 @@ class Files(Protocol):
 
 
 def silent(point: str) -> None:
-    """The probe of production."""
+    """Do nothing: the probe used in production."""
 
 
 @dataclass
 class ResetContext:
-    """The context of a reset; `positions` parses the source's texts.
+    """The context of a reset; `positions` parses the source's positions.
 
-    `at_rest` says whether the job, or this table of it, is; `report` hears that it was reset and whether it awaits a
-    copy now, `void` after which reset (its id) older comparisons say nothing any more. `silence` ends the other
-    sessions at the source that register this channel, False where it is not certain; `can_copy` says whether the target
-    is empty or absent, `count_target` counts it, `shape` says how it is brought in line with the source, whose columns
-    were those behind a fingerprint. `size_target` is in bytes, `read_target` names its readers, `copied_per_second` is
-    the rate of the job's last copy, given the rows of the target; each is None where that is unknown. `apart`: places
-    of one shard say nothing of another's. `alone`: the job has no other table.
+    `at_rest` checks that the job, or this table of it, is stopped. `report` receives a text about the reset and whether
+    the job now awaits a copy; `void` receives the id of the reset after which older comparisons are invalid. `silence`
+    ends the other sessions at the source that register this channel, and returns False if that is not certain.
+    `can_copy` returns whether the target is empty or absent, `count_target` counts its rows, and `shape` returns how to
+    adapt it to the source, given the fingerprint of the source's earlier columns. `size_target` is in bytes,
+    `read_target` names the target's readers, and `copied_per_second` is the rate of the job's last copy, given the
+    target's rows; each is None if unknown. `apart`: a shard's positions cannot be compared with another's. `alone`: the
+    job has no other table.
     """
 
     job: JobSpec
@@ -130,7 +131,7 @@ class ResetContext:
 
 
 def load_backup(ctx: ResetContext, name: str) -> Backup:
-    """Return a backup by its id, from its file or else from the sink; Refused where it is not of this slot."""
+    """Return a backup by its id, from its file or else from the sink; raises Refused if it is of another slot."""
     text = ctx.files.load(BACKUPS, name)
     if text is None:
         entry = ctx.resets.reset(name)
@@ -149,14 +150,14 @@ HIDDEN = "who reads the target is hidden: this sink does not tell"
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
 Places = Mapping[str, Position]
-"""By DN."""
+"""Positions by DN."""
 FRESH = LanePast()
-"""A lane without a known reset."""
+"""The past of a lane without a known reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotSeen:
-    """The slot on all DNs at one moment; `left` are seconds to its TTL, `statuses` empty where none could be read."""
+    """The slot on all DNs at one moment; `left`: seconds until its TTL ends; `statuses` is empty if unreadable."""
 
     identity: TableIdentity
     shards: tuple[Shard, ...]
@@ -168,7 +169,7 @@ class SlotSeen:
 
 
 def see(ctx: ResetContext) -> SlotSeen:
-    """Return rows, points and reach of every lane; raises Refused where the sink has no rows of the slot."""
+    """Return rows, points and reach of every lane; raises Refused if the sink has no rows of the slot."""
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
         raise Refused(f"the sink has no progress rows of {ctx.what}", "without progress rows there is nothing to reset")
@@ -235,7 +236,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
         rows_there = "1 row" if archived == 1 else f"{archived} rows"
         notes.append(f"{rows_there} in quarantine beyond the new points will be archived: the job reads them again")
     notes += _shape_notes(ctx, goal, seen)
-    # what RUNNING will not mean, where a lane passes what it had to replay, or an earlier reset did
+    # note if RUNNING will not mean equal: a lane skips changes that it had to replay, or an earlier reset did
     names = [move.seen.row.key.shard for move in moves]
     older = [name for name, move in zip(names, moves, strict=True) if leaves_older(pasts.now.get(name, FRESH), move)]
     if older:
@@ -268,7 +269,7 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
 
 @dataclass(frozen=True, slots=True)
 class SlotPast:
-    """Return each lane after the slot's resets, as of now and as of the restored backup."""
+    """Each lane's past after the slot's resets, as of now and as of the restored backup."""
 
     now: Pasts
     then: Pasts
@@ -277,7 +278,7 @@ class SlotPast:
 def _pasts(ctx: ResetContext, goal: Goal) -> SlotPast:
     """Read the sink's resets in the order of their epochs; a snapshot does not need them.
 
-    A reset that this version cannot parse hides those before it.
+    A reset that this version cannot parse hides the resets before it.
     """
     done = [] if goal.kind is TargetKind.SNAPSHOT else [one for one in ctx.resets.history() if one.step == DONE]
     plans: list[tuple[str, ResetPlan]] = []
@@ -348,8 +349,9 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
 
 
 def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Position]:
-    """The first place that any DN holds of a time, and never beyond the newest safe point seen before the search:
-    what does not show yet, because its commit is under way, lies beyond that. By DN: its own, where DNs are apart."""
+    """Return by DN the first position of a time on any DN, at most the newest safe point seen before the search:
+    changes whose commit is in progress are not visible yet and are after that point. If DNs are apart, each has its
+    own."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
@@ -417,12 +419,12 @@ def _counted(ctx: ResetContext, move: Move) -> Move:
         return replace(move, read_again=ctx.retention.count(move.seen.shard, new, old))
     found = ctx.retention.count(move.seen.shard, old, new)
     if move.seen.kept_from is not None and move.seen.kept_from > old:
-        found = replace(found, whole=False)  # what was purged behind the lane's position is skipped too
+        found = replace(found, whole=False)  # changes purged after the lane's position are skipped too
     return replace(move, skipped=found)
 
 
 def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
-    """Describe both ends' columns where a copy needs them or they changed, and the target's changes before a start."""
+    """Describe the columns of both ends if a copy needs them or they changed, and the statements for the target."""
     then, channel = seen.lanes[0].row.fingerprint, ctx.job.channel
     if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
         return []
@@ -471,7 +473,7 @@ def _checks(
     ctx: ResetContext, goal: Goal, seen: SlotSeen, moves: list[Move], backup: Backup | None, pasts: SlotPast
 ) -> list[Check]:
     rows = [lane.row for lane in seen.lanes]
-    # whether the time itself is within the TTL: tables with timestamps keep every record that long
+    # whether the time itself is within the TTL: tables with timestamps retain every record that long
     ttl = ctx.retention.ttl() if goal.kind is TargetKind.TIME else None
     within = None if ttl is None else datetime.fromisoformat(goal.at).timestamp() > ctx.retention.seconds() - ttl
     expiry = time_check(seen.left)
@@ -507,7 +509,7 @@ def _checks(
 
 
 def lease_check(ctx: ResetContext) -> Check:
-    """Check that this command holds the lease; `steal` ends the holder's session where it names the holder."""
+    """Check that this command holds the lease; `steal` ends the holder's session if it names the holder."""
     if _taken(ctx):
         return Check("lease", True, "taken")
     if ctx.steal and ctx.steal == ctx.resets.lease_id():
@@ -525,7 +527,7 @@ def lease_check(ctx: ResetContext) -> Check:
 
 
 def _taken(ctx: ResetContext) -> bool:
-    """Try for a second: a session that has just ended can hold the lease a moment longer."""
+    """Try for one second: a session that has just ended can hold the lease a moment longer."""
     for _ in range(LEASE_TRIES):
         if ctx.resets.take_lease():
             return True

@@ -1,8 +1,8 @@
 """The status of a table's slots: their positions, what they retain per DN, and the polling of both.
 
-Unknown is None and a sentence in `TableSlots.untold` or `TableRetained.untold`, never 0.
-Every turn of the poller asks the most overdue question of one table: its points, or its unread rows, which cost more
-and are asked for less often, and ever less where the server takes long. Answers retain their own times.
+An unknown value is None, with a sentence in `TableSlots.untold` or `TableRetained.untold`, never 0.
+Every turn of the poller sends the most overdue query for one table: its points, or its unread rows, which cost more and
+are counted less often, and even less often if the source takes long. Answers retain their own times.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from slotkeeper.core.ports.source import NEUTRAL, PurgesByAge, SlotPoller, SlotV
 Points = Sequence[RegisteredPoint]
 Counts = Sequence[UnreadRows]
 Owners = Mapping[str, str]
-"""Jobs by the slots of a table."""
+"""Jobs by slot of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotOnShard:
-    """A slot on one DN; `unread` is that of its older point."""
+    """A slot on one DN; `unread` is the number of rows after its older point."""
 
     shard: str
     live: Position | None = None
@@ -40,9 +40,9 @@ class SlotOnShard:
 
 @dataclass(frozen=True, slots=True)
 class SlotView:
-    """A slot of a table; `job` is the configured job that owns it, None for an external one.
+    """A slot of a table; `job` is the configured job that owns it, None for an external slot.
 
-    `exists` is None where unknown.
+    `exists` is None if unknown.
     """
 
     name: str
@@ -52,28 +52,28 @@ class SlotView:
 
     @property
     def oldest_point(self) -> Position | None:
-        """The point that prevents the server from cleaning; None where one is unknown."""
+        """The point that prevents the server from cleaning; None if a point is unknown."""
         found = [point for one in self.shards for point in (one.live, one.durable)]
         known = [place for place in found if place is not None]
         return min(known) if known and len(known) == len(found) else None
 
     @property
     def registered_at(self) -> datetime | None:
-        """The oldest registration among the DNs, whose TTL ends first."""
+        """The oldest registration among the DNs; its TTL ends first."""
         times = [one.registered_at for one in self.shards]
         known = [at for at in times if at is not None]
         return min(known) if known and len(known) == len(times) else None
 
     @property
     def unread(self) -> int | None:
-        """The total of unread rows; None where unknown on one DN."""
+        """The total of unread rows; None if unknown on one DN."""
         known = [one.unread for one in self.shards if one.unread is not None]
         return sum(known) if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TableSlots:
-    """The slots of one source table; `untold`: what this server does not report, `listed`: it lists slots."""
+    """The slots of one source table; `untold`: what this server does not report, `listed`: the server lists slots."""
 
     source: str
     table: str
@@ -93,9 +93,9 @@ class TableSlots:
 def inspect(
     source: str, table: str, owners: Owners, points: Points | None, unread: Counts | None, words: SlotWords = NEUTRAL
 ) -> TableSlots:
-    """Every slot of a table that the server names and every configured one; `owners` are jobs by slot name.
+    """Return every slot of a table that the server reports, and every configured slot; `owners`: jobs by slot name.
 
-    `points` and `unread` are the server's answers, None where it has none; `words` say that in its dialect.
+    `points` and `unread` are the server's answers, None if it has none; `words` explains a missing answer.
     """
     untold = [text for text, answer in ((words.no_list, points), (words.no_count, unread)) if answer is None]
     named = {one.slot for one in points or ()} | {one.slot for one in unread or ()}
@@ -134,7 +134,7 @@ NO_TIMES = "the registration time of {slots} is unknown, and so is the time left
 
 @dataclass(frozen=True, slots=True)
 class OwnLane:
-    """The sink's record of a slot on one DN; `registered_at` is by the source's clock."""
+    """The sink's record of a slot on one DN; `registered_at` is a time of the source's clock."""
 
     shard: str
     live: Position | None
@@ -147,7 +147,7 @@ Ours = Mapping[str, Sequence[OwnLane]]
 
 
 class KnownBy(Enum):
-    """Which point the registration time belongs to."""
+    """The origin of a registration time: the server's point, or the point that Slotkeeper registered."""
 
     SERVER = "server"
     OURS = "ours"
@@ -155,10 +155,10 @@ class KnownBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShardRetained:
-    """A slot on one DN; `oldest` where no other slot lies further back there, None where that cannot be told.
+    """A slot on one DN; `oldest`: no other slot is further back there, None if that cannot be determined.
 
-    `unread` is what the DN keeps for the point that lies further back. Points marked OURS in `known_by` are those
-    that we registered, not those that the server holds.
+    `unread` is what the DN retains for the point that is further back. If `known_by` is OURS, the points are those that
+    Slotkeeper registered, not those that the server stores.
     """
 
     shard: str
@@ -179,27 +179,27 @@ class ShardRetained:
 
 @dataclass(frozen=True, slots=True)
 class SlotRetained:
-    """A slot of a table over all its DNs."""
+    """A slot of a table on all its DNs."""
 
     slot: str
     shards: tuple[ShardRetained, ...]
 
     @property
     def left(self) -> TimeLeft | None:
-        """The earliest end among the DNs; None where unknown for one."""
+        """The earliest expiry among the DNs; None if unknown for one."""
         known = [one.left for one in self.shards if one.left is not None]
         return min(known, key=lambda one: one.expires_at) if known and len(known) == len(self.shards) else None
 
     @property
     def furthest_back(self) -> ShardRetained | None:
-        """The DN with its lowest point; None where a point is unknown."""
+        """The DN with the slot's lowest point; None if a point is unknown."""
         known = [(one.point, one.shard, one) for one in self.shards if one.point is not None]
         return min(known)[2] if known and len(known) == len(self.shards) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TableRetained:
-    """What slots retain of a table's binlog; `consume_timeout` is in seconds, `words` are the dialect's."""
+    """The part of a table's binlog that slots retain; `consume_timeout` is in seconds, `words` are the dialect's."""
 
     ttl: Ttl
     consume_timeout: int | None
@@ -208,14 +208,14 @@ class TableRetained:
     untold: tuple[str, ...]
     words: SlotWords = NEUTRAL
     purges: Mapping[str, Purge] = field(default_factory=dict)
-    """By slot, for a source that purges its files by age."""
+    """Purges by slot, for a source that purges its files by age."""
 
     def slot(self, name: str) -> SlotRetained:
-        """Return one slot by its name; without DNs where unknown."""
+        """Return one slot by its name; without DNs if unknown."""
         return next((one for one in self.slots if one.slot == name), SlotRetained(name, ()))
 
     def oldest_reader(self, shard: str) -> str | None:
-        """Return the slot that retains most on a DN; None where unknown."""
+        """Return the slot that retains the most on a DN; None if unknown."""
         found = (slot.slot for slot in self.slots for one in slot.shards if one.shard == shard and one.oldest)
         return next(found, None)
 
@@ -223,10 +223,10 @@ class TableRetained:
 def retained(
     viewer: SlotViewer, table: str, points: Points | None, unread: Counts | None, ours: Callable[[], Ours]
 ) -> TableRetained | None:
-    """What the slots of a table retain; None where the table does not exist.
+    """Return what the slots of a table retain; None if the table does not exist.
 
-    `points` and `unread` are the server's answers; `ours` is what the sink knows by slot, asked only where the server
-    lists no points, or none with a time.
+    `points` and `unread` are the server's answers; `ours` returns the sink's records by slot, and is called only if the
+    server lists no points, or none with a time.
     """
     ttl = viewer.ttl(table)
     if ttl is None:
@@ -237,20 +237,20 @@ def retained(
 
 
 def purges_of(viewer: object, ours: Ours) -> dict[str, Purge]:
-    """Return when the files that each slot needs are purged, where the source purges them by age."""
+    """Return when the files that each slot needs are purged, if the source purges them by age."""
     if not isinstance(viewer, PurgesByAge):
         return {}
     places = {slot: [one.live for one in lanes if one.live is not None] for slot, lanes in ours.items()}
     lows = {slot: min(known, default=None) for slot, known in places.items()}
     try:
         return {slot: viewer.purge(low) for slot, low in lows.items()}
-    except AccessRefused:  # of a login without the right to list files; doctor names the right
+    except AccessRefused:  # this login has no right to list files; doctor names the right
         return {}
 
 
 def times_untold(points: Points | None, ttl: Ttl) -> bool:
-    """Whether only we can tell when something ends: no points are listed, or records go by their age, and no point
-    says up to when its slot has read."""
+    """Return whether only Slotkeeper's records can show an expiry: no points are listed, or records expire by their age
+    and no point shows up to when its slot has read."""
     if points is None:
         return True
     return ttl.by_record and not any(one.registered_at for one in points)
@@ -265,7 +265,7 @@ def put_together(
     ours: Ours,
     words: SlotWords = NEUTRAL,
 ) -> TableRetained:
-    """Return the answers of server and sink as one value."""
+    """Combine the answers of server and sink into one value."""
     if points is not None:
         slots = _listed(points, unread or (), ttl, now)
         for name, lanes in ours.items():
@@ -305,7 +305,7 @@ def _retaining(
 ) -> ShardRetained:
     by_flag = {one.checkpoint: one for one in points}
     live, durable = (by_flag[flag].point if flag in by_flag else None for flag in (False, True))
-    # each point has a time of its own, and the older one is cleared first
+    # each point has its own time, and the older point is cleared first
     times = [one.registered_at for one in points if one.registered_at is not None]
     at = min(times) if times and len(times) == len(points) else None
     rows = [one.rows for one in counts if one.rows is not None]
@@ -341,15 +341,15 @@ def _untold(ttl: Ttl, timeout: int | None, silent: bool, slots: Sequence[SlotRet
 POINTS_EVERY, COUNT_EVERY, OURS_EVERY = 2.0, 10.0, 30.0
 COUNT_SLOWEST = 300.0
 _SHARE = 20
-"""The largest share of the time between two counts that a count can take."""
+"""The minimum interval between two counts, as a multiple of the time that a count takes."""
 NO_TIME = "the server did not count unread rows of this table in time"
 
 
 @dataclass(frozen=True, slots=True)
 class PolledTable:
-    """A table's slots as put together now: points of `at`, unread rows of `counted_at` (None: not counted yet).
+    """A table's slots as combined now: points as of `at`, unread rows as of `counted_at` (None: not counted yet).
 
-    `clock_apart`: by how many seconds the server's clock was ahead of this host's then, at least
+    `clock_apart`: the least number of seconds by which the server's clock was then ahead of this host's
     (`slotkeeper.core.domain.finding`).
     """
 
@@ -362,7 +362,7 @@ class PolledTable:
 
 @dataclass(frozen=True, slots=True)
 class PollTurn:
-    """The result of one query: its table, the known state, and why it was not answered."""
+    """The result of one query: its table, the known state, and the error if it was not answered."""
 
     table: str
     seen: PolledTable | None
@@ -370,7 +370,7 @@ class PollTurn:
 
     @property
     def everywhere(self) -> bool:
-        """Whether the error is the server's, not the table's."""
+        """Whether the error concerns the server, not only the table."""
         return isinstance(self.error, Unreachable) and (not self.error.timed_out or self.error.silent)
 
 
@@ -394,8 +394,8 @@ class _Table:
 class StatusPoller:
     """The tables of one source, queried in turn; used by one thread.
 
-    `owners` are, by table, the configured jobs by their slots; `ours` answers what the sink knows of a slot, asked only
-    where the server cannot list points.
+    `owners`: the configured jobs by table and slot; `ours` returns the sink's record of a slot, and is called only if
+    the server cannot list points.
     """
 
     def __init__(
@@ -424,11 +424,11 @@ class StatusPoller:
         return PollTurn(table, self._seen(table, mine))
 
     def close(self) -> None:
-        """End the session; a later turn opens another one."""
+        """End the session; a later turn opens a new session."""
         self._reader.close()
 
     def _due(self, now: float) -> tuple[str, str]:
-        """Order: points of every table, then counts, then the longest overdue by its own interval."""
+        """Return the next query: points of every table first, then counts, then the longest overdue by its interval."""
 
         def waiting(each: tuple[str, str]) -> tuple[int, float]:
             mine = self._tables[each[0]]
@@ -444,7 +444,7 @@ class StatusPoller:
         before = self._utc()
         answer, after = self._reader.read_table(table), self._utc()
         if answer is None:
-            del mine.asked["points"]  # asked again at the next turn, in other words
+            del mine.asked["points"]  # the next turn sends another statement
             return
         if answer.ttl is None:
             raise Refused(f"table {table} does not exist", "check the table's name", where="source")
@@ -467,7 +467,7 @@ class StatusPoller:
             mine.count_every = min(COUNT_SLOWEST, mine.count_every * 2)
             return
         mine.late, mine.counted_at = False, self._utc()
-        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count will not learn it
+        slow = COUNT_SLOWEST if mine.unread is None else COUNT_EVERY  # a kernel that cannot count never will
         mine.count_every = min(COUNT_SLOWEST, max(slow, (self._now() - began) * _SHARE))
 
     def _seen(self, table: str, mine: _Table) -> PolledTable | None:
@@ -489,14 +489,14 @@ def sights(
 ) -> list[SlotSeen]:
     """Return every slot of one observation, at a time of this host's clock.
 
-    `owners` are further jobs by the table's slots, which the caller did not ask for.
+    `owners` are further jobs by the table's slots, which the caller did not query.
     """
     return [_sight(source, table, at, slot, retained, (owners or {}).get(slot.name, "")) for slot in slots.slots]
 
 
 def _sight(source: str, table: str, at: datetime, slot: SlotView, retained: TableRetained, owner: str) -> SlotSeen:
     kept = retained.slot(slot.name)
-    # where nothing is kept for a slot, nothing of it can expire; records that it has not read may, by their own age
+    # a slot for which nothing is retained cannot expire; records that it has not read can, by their own age
     expires = retained.words.marks or kept.left is not None
     left, back = (kept.left if expires else None), kept.furthest_back
     return SlotSeen(

@@ -1,4 +1,4 @@
-"""Shared parts of source kinds: a server without stored positions, and without a probe."""
+"""Shared parts of source kinds: for servers without stored positions, and for kinds without a probe."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class NoSlotViewer:
 
 
 class NoProbe:
-    """Implements `slotkeeper.core.ports.kinds.Probe` with no questions; `what` and `hint` say why, and what to use."""
+    """Implements `slotkeeper.core.ports.kinds.Probe` without questions; `what`: the reason, `hint`: the alternative."""
 
     asked = 0
 

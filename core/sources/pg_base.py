@@ -24,11 +24,11 @@ SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT = "57014"
 """query_canceled: the session's statement_timeout."""
 COUNT_LIMIT_MS = 5_000
-"""Milliseconds per part of a table: counting a range reads it, and a plan is not worth more of a server's time."""
+"""Time limit in milliseconds per part of a table: counting reads a whole range, too much load for a plan."""
 
 
 def table_name(table: str) -> pg.sql.Composable:
-    """`schema.table` as identifiers; a name without a schema stays as it is."""
+    """Return `schema.table` as identifiers; a name without a schema stays as it is."""
     return Identifier(*table.split(".", 1))
 
 
@@ -39,7 +39,7 @@ def plan_statement(
     rows: int,
     only: pg.sql.Composable | None = None,
 ) -> pg.sql.Composable:
-    """One pass over the key's index: every `rows`-th key and the last one, in key order, each as `text` of its name."""
+    """Return SQL for one pass over the key's index: every `rows`-th key and the last, in key order, by `text`."""
     places = [Identifier(f"k{n}") for n in range(1, len(key) + 1)]
     named = [SQL("{} AS {}").format(Identifier(name), k) for name, k in zip(key, places, strict=True)]
     return SQL(
@@ -58,7 +58,7 @@ def plan_statement(
 def beyond(
     key: Sequence[str], types: Mapping[str, str], bound: Sequence[str], sign: str, operators: Operators
 ) -> pg.sql.Composable:
-    """key > bound, or key <= bound, column by column; the first column's own bound lets its index serve."""
+    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column enables its index."""
     values = [SQL("{}::{}").format(Literal(text), SQL(types[name])) for name, text in zip(key, bound, strict=True)]
     last_sign = spelled(operators, key[-1], ">" if sign == ">" else "<=")
     nested: pg.sql.Composable = SQL("{} {} {}").format(Identifier(key[-1]), last_sign, values[-1])
@@ -73,7 +73,7 @@ def beyond(
 
 
 def count_statement(table: str, condition: pg.sql.Composable | None, most: int | None) -> pg.sql.Composable:
-    """SQL that counts the rows of a copy, up to a limit."""
+    """Return SQL that counts the rows of a copy, up to a limit."""
     rows = SQL("SELECT 1 FROM {}").format(table_name(table))
     if condition is not None:
         rows += SQL(" WHERE ") + condition
@@ -83,7 +83,7 @@ def count_statement(table: str, condition: pg.sql.Composable | None, most: int |
 
 
 def counted(ask: Callable[[int | None, int], Rows]) -> RowCount:
-    """Return the rows of a table by `ask(most, limit_ms)`; unknown if this login cannot read it."""
+    """Return the row count of a table by `ask(most, limit_ms)`; unknown if this login cannot read it."""
 
     def within(most: int | None, limit_ms: int) -> int | None:
         try:
@@ -104,7 +104,7 @@ def counted(ask: Callable[[int | None, int], Rows]) -> RowCount:
 def server_findings(
     place: str, endpoint: Endpoint, session: Session, server: tuple[Any, ...], before: float, after: float
 ) -> Iterator[Finding]:
-    """Return the findings of `doctor`; `server`: (version, user, clock, superuser), read between the times."""
+    """Return `doctor`'s findings; `server` is (version, user, clock, superuser), read between `before` and `after`."""
     version, user, clock, superuser = server
     yield Finding(place, Level.OK, f"{endpoint.place} answers as {user}: {str(version)[:100]}")
     yield line_finding(place, endpoint, session.line())
@@ -115,9 +115,9 @@ def server_findings(
 
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """GRANT statements with the least rights for following and comparing these tables.
+    """Return GRANT statements with the minimum privileges to follow and compare these tables.
 
-    DWS: PUBLIC can call the binlog functions unless that right was revoked, which separate findings name. Hologres:
+    DWS: PUBLIC can call the binlog functions unless that right was revoked, which separate findings report. Hologres:
     from 2.1 on.
     """
     to = quoted(endpoint.user)
@@ -130,7 +130,7 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
 
 
 def plain_error(error: BaseException, place: str) -> tuple[SlotkeeperError | None, str, str, str]:
-    """(Slotkeeper's error if a driver's error has the same kind everywhere, its code, its text, the message)."""
+    """Return (Slotkeeper's error if a driver's error means the same everywhere, its code, its text, the message)."""
     code, text = pg.failure(error)
     message = f"source {place}: {safe(pg.without_values(text, code), 300)}"
     found: SlotkeeperError | None = None

@@ -1,6 +1,6 @@
-"""The source kinds by their name in the configuration (`dialect`); a new kind is one line here.
+"""The source kinds by their name in the configuration (`dialect`); each kind is one line here.
 
-A kind is imported at its first use. Its traits need no driver: reading a configuration does not import one.
+A kind is imported on first use. Its traits need no driver, so reading a configuration imports no driver.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ KINDS = {
 
 @cache
 def open(kind: str) -> SourceKind:
-    """Return the kind of that name; raises Defect for one that the configuration should have rejected."""
+    """Return the kind of that name; raises Defect for an unknown name, which the configuration should have rejected."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
     return cast("SourceKind", import_module(KINDS[kind]).KIND)
 
 
 def positions(kind: str) -> Positions:
-    """How the kind of that name writes its positions; raises Defect as `open` does."""
+    """Return the position format of the kind of that name; raises Defect as `open` does."""
     return open(kind).positions
 
 
 @cache
 def traits(kind: str) -> SourceTraits:
-    """Return the traits of the kind of that name; raises Defect for one that the configuration should have rejected."""
+    """Return the traits of the kind of that name; raises Defect for an unknown name, as `open` does."""
     if kind not in KINDS:
         raise Defect(f"unknown source kind {kind!r}")
     return cast("SourceTraits", import_module(f"{KINDS[kind].rpartition('.')[0]}.traits").TRAITS)

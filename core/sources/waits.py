@@ -1,6 +1,6 @@
 """Waits for a table lock of a job's session, from a server's pairs of a waiting and a granted lock.
 
-A server lists granted locks beside a waiting one even if they do not block it: the modes decide.
+A server also pairs a waiting lock with granted locks that do not block it: the lock modes decide.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from slotkeeper.core.domain.locks import Blocker, without_literals
 from slotkeeper.core.domain.source_waits import SourceWait, conflicts, is_ours, kind_of
 
 LIMIT_MS = 2_000
-"""Milliseconds of each statement: a later answer does not help a screen's reader."""
+"""Time limit in milliseconds of each statement: a later answer does not help the reader of a screen."""
 CONCEALED = "<insufficient privilege>"
 EVERY = 60.0
 """Seconds after which the reader checks rights and settings again."""
 MOST = 20
-"""Most lock waits reported of a table, the longest first; each further waiting session counts with one of these. A
-report of thousands would be written every two seconds."""
+"""Maximum lock waits reported per table, the longest first; each further waiting session is counted in one of these.
+Otherwise a report of thousands would be written every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A session that waits for a lock of a table, and one that has one there; `lasts` is how long its statement runs.
+    """A session that waits for a table lock, and one that holds a lock; `lasts` is how long the waiter's statement
+    runs.
 
     `granted` and `wanted` are modes as the server names them.
     """
@@ -39,14 +40,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit at which a wait fails: its setting's name and value as text, and its seconds."""
+    """A limit at which a wait fails: the setting's name and value as text, and the limit in seconds."""
 
     said: str
     seconds: float
 
 
 def session(now: float, columns: Sequence[object], node: str = "") -> Blocker:
-    """A session out of (pid, user, application, state, seconds in its transaction, statement, query id)."""
+    """Return a session from (pid, user, application, state, seconds in its transaction, statement, query id)."""
     pid, user, application, state, seconds, statement, query = columns
     return Blocker(
         pid if isinstance(pid, int) else None,
@@ -66,7 +67,7 @@ def said(statement: object, of_mysql: bool = False) -> str | None:
 
 
 def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | None]) -> Iterator[SourceWait]:
-    """The sessions that wait for locks of jobs' sessions; `limit` is what ends the waiting for a mode."""
+    """Return the sessions that wait for locks of jobs' sessions; `limit` returns the limit of a wait by lock mode."""
     at: dict[str, list[Pair]] = {}
     for one in sorted(pairs, key=lambda one: -one.lasts):
         at.setdefault(one.table, []).append(one)
@@ -92,11 +93,11 @@ def by_locks(pairs: Sequence[Pair], now: float, limit: Callable[[str], Limit | N
 
 
 def _queues(one: Pair, first: Pair) -> bool:
-    """Whether a session waits after another one of its table; the earlier one waits for others."""
+    """Whether a session waits behind session `first` for the same table; `first` itself waits for other sessions."""
     later = one.lasts <= first.lasts and one.waiter.pid != first.waiter.pid
     return later and conflicts(one.wanted, first.wanted)
 
 
 def behind(pairs: Iterable[Pair]) -> int:
-    """How many sessions wait in these."""
+    """Return the number of waiting sessions in these pairs."""
     return len({one.waiter.query or (one.waiter.node, one.waiter.pid) for one in pairs})

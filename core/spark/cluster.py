@@ -1,7 +1,7 @@
-"""What only jobs on a cluster need: an answer of its master before Spark waits for one, the home of a local cluster,
-and the names of what goes wrong where executors run.
+"""Support for jobs on a cluster: a check of the master before Spark waits for it, the home of a local cluster, and the
+names of executor errors.
 
-Why it is done this way: the ADR about clusters.
+Reasons: the ADR about clusters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLACE = re.compile(r"\((\S+) executor (\w+)\)")
 
 
 def cluster_secret(options: SparkOptions) -> str:
-    """The secret of the job's cluster; "" in local mode, which makes its own. Raises ConfigError."""
+    """Return the secret of the job's cluster; "" in local mode, which creates its own. Raises ConfigError."""
     kind = Master.parse(options.master).kind
     if kind is MasterKind.LOCAL_CLUSTER:
         return secrets.token_hex(32)
@@ -48,7 +48,7 @@ def cluster_secret(options: SparkOptions) -> str:
 
 
 def own_home(spark_home: Path, run: Path) -> Path:
-    """A Spark home inside the run's folder: a local cluster always writes its work below its home."""
+    """Create a Spark home inside the run's folder: a local cluster always writes its work below its home."""
     home = run / "home"
     private_folder(home)
     for part in spark_home.iterdir():
@@ -58,10 +58,10 @@ def own_home(spark_home: Path, run: Path) -> Path:
 
 
 def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> None:
-    """Whether masters answer and take the secret; a context would wait a minute for one and then say nothing.
+    """Check that masters answer and accept the secret; a context would wait a minute and report no reason.
 
-    Raises Unreachable where none answers, ConfigError where one answers and does not take the secret, or takes
-    submissions of clients that do not have it.
+    Raises Unreachable if no master answers, ConfigError if a master rejects the secret, or accepts submissions from
+    clients without the secret.
     """
     silent: list[str] = []
     for host, port in master.places:
@@ -84,7 +84,7 @@ def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> 
 
 
 def _connects(host: str, port: int) -> bool:
-    """Asked apart from Spark, whose own errors do not always tell a closed port from a refused secret."""
+    """Whether the port is open; Spark's own errors do not always distinguish a closed port from a rejected secret."""
     try:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError:
@@ -93,7 +93,7 @@ def _connects(host: str, port: int) -> bool:
 
 
 def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
-    """Look the master up as an application would; what is wrong, or nothing, and the port of its REST server or 0."""
+    """Look up the master as an application does; return the error or "", and the port of its REST server or 0."""
     conf = jvm.org.apache.spark.SparkConf(False)
     for name, value in _ASKING.items():
         conf.set(name, value)
@@ -108,7 +108,7 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
         return "", _rest_port(jvm, found)
     except Py4JJavaError as error:
         cause, said = error.java_exception, list[str]()
-        while cause is not None and len(said) < 10:  # the names of an error and its causes; their texts are pages
+        while cause is not None and len(said) < 10:  # class names only: the texts are pages long
             said.append(str(cause.getClass().getSimpleName()))
             cause = cause.getCause()
         return "; ".join(said), 0
@@ -118,10 +118,10 @@ def _asked(jvm: Any, host: str, port: int, secret: str) -> tuple[str, int]:
 
 
 def _rest_port(jvm: Any, master: Any) -> int:
-    """The port of a master's REST server, as the master itself reports it to its status page; 0 where it has none.
+    """Return the port of a master's REST server, as the master reports it to its status page; 0 if it has none.
 
-    Since Spark 4.0 the server is on by default, also beside `spark.authenticate.secret`, and does not ask for the
-    secret (Spark, "Spark Standalone Mode", `spark.master.rest.enabled`).
+    Since Spark 4.0 the server is on by default, even with `spark.authenticate.secret`, and does not ask for the secret
+    (Spark, "Spark Standalone Mode", `spark.master.rest.enabled`).
     """
     messages = jvm.org.apache.spark.deploy
     question = getattr(getattr(messages, "DeployMessages$RequestMasterState$"), "MODULE$")
@@ -131,7 +131,7 @@ def _rest_port(jvm: Any, master: Any) -> int:
 
 
 def from_executor(text: str) -> SlotkeeperError | None:
-    """The error that Spark's text about a failed task stands for, where it is one of executors; None for others."""
+    """Return the error for Spark's text about a failed task if it is an executor error; None for other errors."""
     found = _PLACE.search(text)
     where = f"the worker {found[1]}" if found else "a worker"
     if "ExecutorLostFailure" in text:
@@ -155,9 +155,9 @@ _PACKED = (".py", ".sql")
 
 
 def write_package(folder: Path) -> Path:
-    """Write the package that this driver runs into `folder`, with its SQL files, and return the file.
+    """Write the package that this driver runs, with its SQL files, into `folder`, and return the file.
 
-    Executors are sent it, so that no worker of a cluster has to have it installed.
+    Spark sends the file to executors, so the package does not have to be installed on a cluster's workers.
     """
     root = Path(slotkeeper.__file__).parent
     target = folder / PACKAGE

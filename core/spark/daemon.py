@@ -1,9 +1,10 @@
-"""The process that forks Spark's workers: pyspark's own, with our modules loaded, and no tracebacks at an ordinary end.
+"""Fork Spark's workers: pyspark's daemon with Slotkeeper's modules loaded, and no tracebacks at a normal exit.
 
-What is loaded before a fork costs no worker anything: else each of them spends a third of a second of CPU on imports,
-all at once when a job's first changes come, and again after each idle minute. Spark closes the socket of a worker that
-was idle for a minute, and the worker, writing its farewell, prints a BrokenPipeError each time. Started by the JVM as
-`python -m slotkeeper.core.spark.daemon` (`spark.python.daemon.module`). No pyspark before the path is what it is to be.
+Modules loaded before a fork cost a worker nothing. Otherwise each worker spends a third of a second of CPU on imports,
+all at once when a job's first changes arrive, and again after each idle minute. Spark closes the socket of a worker
+that was idle for a minute, and the worker's last write then prints a BrokenPipeError each time. The JVM starts this
+module as `python -m slotkeeper.core.spark.daemon` (`spark.python.daemon.module`). pyspark is not imported before the
+path is final.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ _PY4J = re.compile(r"py4j-(.+)-src\.zip")
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """The same search path without the archives whose installed package it has, of the same release.
+    """Return the search path without archives of packages that it also has installed, in the same release.
 
-    Spark sets `python/lib/pyspark.zip` of its own folder at the head of PYTHONPATH. Python keeps no compiled files of
-    an archive, so each process that imports it compiles all of it again: half a second of CPU. Where that folder is the
+    Spark puts `python/lib/pyspark.zip` of its own folder first on PYTHONPATH. Python stores no compiled files for an
+    archive, so each process that imports it compiles all of it again: half a second of CPU. If that folder is the
     installed package, both are the same files.
 
-    One stays where Python would take another package of that name before it: PYTHONPATH comes before what is installed.
+    An archive stays if Python would otherwise import another package of that name: PYTHONPATH comes before installed
+    packages.
     """
     return [entry for entry in path if not _is_installed(Path(entry), path)]
 
@@ -47,7 +49,7 @@ def _is_installed(archive: Path, path: Sequence[str]) -> bool:
 
 
 def _first(package: str, site: Path, path: Sequence[str]) -> bool:
-    """Whether that package is there, and in no folder that comes before."""
+    """Whether the package is in `site`, and in no folder before it."""
     folders = [Path(entry) for entry in path[: path.index(str(site)) + 1]]
     return [one for one in folders if (one / package / "__init__.py").is_file()] == [site]
 
@@ -56,7 +58,7 @@ Work = Callable[[socket.socket, bool], int]
 
 
 def silent(work: Work) -> Work:
-    """pyspark's worker; one whose socket was closed ends without a word."""
+    """Return pyspark's worker, which exits silently if its socket was closed."""
 
     def worker(sock: socket.socket, authenticated: bool) -> int:
         try:
@@ -68,9 +70,9 @@ def silent(work: Work) -> Work:
 
 
 def preload(kinds: str) -> None:
-    """Load what tasks use, with a job's kinds of source and sink ("dws postgres"); opens nothing.
+    """Import the modules of tasks, with a job's kinds of source and sink ("dws postgres"); opens nothing.
 
-    What cannot be loaded is left to the task that needs it: it says what is missing, and where.
+    A module that cannot be imported is left to the task that needs it, which reports what is missing, and where.
     """
     for module in ("pyspark.worker", "slotkeeper.core.wiring.worker"):
         with suppress(Exception):
@@ -85,7 +87,7 @@ def preload(kinds: str) -> None:
 def main() -> None:
     """Fork a worker whenever Spark asks for one, until it closes standard input."""
     sys.path[:] = without_archives(sys.path)
-    from pyspark import daemon  # not before the path is what it is to be
+    from pyspark import daemon  # imported only once the path is final
 
     masking.mask_tracebacks()
     preload(os.environ.get(KINDS, ""))

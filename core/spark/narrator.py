@@ -1,4 +1,4 @@
-"""Tells the state store what the engine does, and how the slots of the job's tables are."""
+"""Write the engine's activity, and the state of the slots of the job's tables, to the state store."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _PENDING = JobState.PENDING.value
 EVERY = 1.0
 """Seconds between reports."""
 CLOCK_SET = 2.0
-"""Least seconds by which the wall clock leaves the monotonic one after it was set."""
+"""Minimum difference in seconds between the wall clock and the monotonic clock that shows that the clock was set."""
 
 
 class StoreNarrator:
-    """Writes state changes at once, reports about once a second, to the state store of this host.
+    """Writes state changes at once, and reports about once per second, to the state store of this host.
 
     Implements `slotkeeper.core.engine.driver.context.Narrator`.
     """
@@ -65,11 +65,11 @@ class StoreNarrator:
             if len(job.channels) > 1
         }
         self._unanswered = ""
-        """The reason with precedence over all others: a server that does not answer."""
+        """The reason that takes precedence over all others: a server does not answer."""
         self._names = {"source": f"source {job.source.name}", "sink": f"sink {job.sink.name}"}
         self._silences: tuple[Condition, ...] = ()
         self._trying: Condition | None = None
-        """The start's or copy's current retry."""
+        """The current retry of the start or of a copy."""
         self._of_lanes: tuple[Condition, ...] = ()
         self._apart = clock.utc().timestamp() - clock.monotonic()
         self._reported_at = 0.0
@@ -80,7 +80,7 @@ class StoreNarrator:
 
     @property
     def streams(self) -> bool:
-        """Whether the job has come so far that its lanes are known, and so its slots are there."""
+        """Whether the job's lanes are known, and so its slots exist."""
         return self._lanes is not None
 
     def event(self, event: JobEvent, reason: str = "") -> None:
@@ -88,7 +88,7 @@ class StoreNarrator:
             state = self._store.apply(self._report.job, event, reason)
             self._store.record_event(self._report.job, event.value, reason)
         except (Busy, StateError):
-            # the store of this host may be busy or gone; the next report carries the state
+            # the store of this host may be busy or missing; the next report contains the state
             state = transition(JobState(self._report.state), event)
         if event is JobEvent.COPY_BEGAN and not self._tables:
             self._void(*self._targets.values())
@@ -111,7 +111,7 @@ class StoreNarrator:
             self._tell()
 
     def _take_in(self) -> None:
-        """Take the last reported lanes, only when a report is due: a job of many lanes would do little else."""
+        """Convert the last reported lanes, only when a report is due: a job with many lanes would do little else."""
         if self._lanes is None:
             return
         (lanes, epoch, registrations), now = self._lanes, self._clock.monotonic()
@@ -132,7 +132,7 @@ class StoreNarrator:
             )
 
     def _utc(self, now: float) -> float:
-        """Seconds since 1970 at a monotonic moment: the same for the same moment unless the clock was set."""
+        """Return a monotonic time as seconds since 1970: the same for the same time, unless the clock was set."""
         apart = self._clock.utc().timestamp() - self._clock.monotonic()
         if abs(apart - self._apart) > CLOCK_SET:
             self._apart = apart
@@ -145,12 +145,12 @@ class StoreNarrator:
         self._tell()
 
     def quarantined(self, rows: int, newest: str = "") -> None:
-        """Set the number of quarantined rows and the newest one, for the next report."""
+        """Set the number of quarantined rows and the newest of them, for the next report."""
         with self._lock:
             self._report = replace(self._report, quarantined=rows, quarantined_newest=newest)
 
     def table(self, report: TableReport) -> None:
-        """How one table of a job of several stands from now on; what ends is an event of the job, too."""
+        """Set the state of one table of several; a table that runs or rests is also recorded as an event of the job."""
         name = report.source_table
         with self._lock:
             before, said_before = self._tables[name], said_of(self._report.tables)
@@ -171,13 +171,13 @@ class StoreNarrator:
         self._tell(now=True)
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
-        """Nothing: a job of one table is as far as its events say; `table` has those of several."""
+        """Do nothing: events show the progress of a single-table job; `table` shows it for several tables."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """The same."""
+        """Do nothing, for the same reason."""
 
     def _void(self, *targets: str) -> None:
-        """A copy replaces a target's rows, so an earlier comparison is void."""
+        """Void earlier comparisons, because a copy replaces a target's rows."""
         job = self._report.job
         with suppress(Busy, StateError):
             if job in observed.last(self._store):
@@ -193,7 +193,7 @@ class StoreNarrator:
         self._tell(now=bool(text))
 
     def unanswered(self, text: str, silences: tuple[Condition, ...]) -> None:
-        """Report at once that a server does not answer, and for how long; "" once all do; from a separate thread."""
+        """Report at once a server that is silent, and for how long; "" once all answer; called from another thread."""
         if text and not self._unanswered:
             with suppress(Busy, StateError):
                 self._store.record_error(self._report.job, text.split()[0], "", text)
@@ -221,7 +221,7 @@ class StoreNarrator:
         trouble = str(getattr(getattr(error, "name", None), "value", ""))
         job, act = self._report.job, act_of(error, self._job)
         event = JobEvent.AWAITS_COPY if isinstance(error, AwaitsCopy) else JobEvent.FAILED
-        # on a full disk the exit code tells it
+        # on a full disk the exit code reports it
         with suppress(Busy, StateError):
             if event is JobEvent.FAILED:
                 self._store.record_error(job, error.where, error.code, str(error))
@@ -249,14 +249,14 @@ class StoreNarrator:
             reason = self._unanswered or report.reason
             self._store.put_report(replace(report, lanes=lanes, reason=reason, conditions=conditions))
         except (Busy, Refused):
-            # the store of this host may be busy or gone; the mirror itself does not depend on it
+            # the store of this host may be busy or missing; the mirror itself does not depend on it
             return
 
 
 def _tried(
     text: str, by: SlotkeeperError | Party | None, before: Condition | None, utc: float, names: Mapping[str, str]
 ) -> Condition:
-    """What a start or a copy waits for; it began when the first try of it failed."""
+    """Return the condition that a start or a copy waits for; it starts when the first attempt fails."""
     message = by.message if isinstance(by, SlotkeeperError) else text
     side, name, cause = server_of(message)
     if isinstance(by, Party):
@@ -272,7 +272,7 @@ def _tried(
 
 
 def _older(lane: LaneReport, seconds: float) -> LaneReport:
-    """Age a lane's last report: a loop in a long call has read nothing meanwhile."""
+    """Add elapsed seconds to the ages of a lane's last report: a loop in a long call has read nothing meanwhile."""
     return replace(
         lane,
         last_commit_age=None if lane.last_commit_age is None else lane.last_commit_age + seconds,
@@ -281,12 +281,12 @@ def _older(lane: LaneReport, seconds: float) -> LaneReport:
 
 
 def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneReport:
-    """`there` is the source's clock at the moment `now`, as far as it was measured."""
+    """Return the report of a lane; `there` is the source's clock at `now`, as far as it was measured."""
     retry, at, delay, empty_to = lane.retry, lane.position.committed_at, None, None
-    if at is not None:  # how long ago what was applied last was committed, by the source's clock
+    if at is not None:  # age of the last applied commit, by the source's clock
         delay = round(max(0.0, there - at), 1) if lane.has_later and not lane.nothing_waits else 0.0
     if lane.checked is not None and lane.latest is not None and lane.checked.pair[0] <= lane.latest.pair[0]:
-        empty_to = lane.checked.pair[0]  # beyond latest it was found of another binlog
+        empty_to = lane.checked.pair[0]  # a position beyond latest is from another binlog
     if retry:
         waits = lane.activity is Activity.WAITING
         retry += f", next in {max(0.0, lane.ready_at - now):.0f} s" if waits else ", trying now"
@@ -323,16 +323,17 @@ def _lane_report(lane: Lane, target: str, now: float, there: float) -> LaneRepor
 
 
 ASK_SLOT_EVERY = 1.5
-"""Seconds between two readings: a table's points, or its unread rows. Changes of one table's points show within 5 s,
-also if the reading between counts rows."""
+"""Seconds between two reads: of a table's points, or of its unread rows. Changes of a table's points are shown within 5
+s, even if the read in between counts rows."""
 
 
 class SlotWatch:
     """Checks the slots of a job's tables every few seconds, and writes to the state store until when each is retained.
 
-    So every process on this host reports the same of a slot, also with no console open and after the job has ended. It
-    only reads; what fails here is reported to the job itself as well. By the same answers the driver knows how far the
-    source's clock is from its own. One thread, from `start` to `stop`; it asks nothing before the job's slots exist.
+    Every process on this host therefore reports the same state of a slot, even if no console is open and after the job
+    has ended. It only reads; the job itself also reports the errors that occur here. From the same answers, the driver
+    determines how far the source's clock is from its own. One thread runs from `start` to `stop`; it sends no query
+    before the job's slots exist.
     """
 
     def __init__(self, loaded: Loaded, job: JobSpec, store: Store, narrator: StoreNarrator) -> None:

@@ -1,12 +1,12 @@
-"""Gives work to Spark: one call is one job of one partition, started from a thread of the driver.
+"""Run functions on Spark: one call is one Spark job with one partition, started from a thread of the driver.
 
-The engine sees only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
+The engine uses only `submit`, `cancel`, `keep_warm`, `close`, `capacity` and `tasks_started`; its local runner has the
 same.
 
-A future gives what the function returned, or raises the error that the worker classified. Besides those:
-`Unreachable(where="spark", code=SESSION_LOST)` when the session is lost (no call works: the supervisor restarts the
-driver), `Unclassified(where="spark", code=WORKER_LOST)` when a worker died during a task (the next call works),
-`concurrent.futures.CancelledError` when it was cancelled; a cancelled task can still take effect.
+A future returns the function's result, or raises the error that the worker classified. It can also raise:
+`Unreachable(where="spark", code=SESSION_LOST)` if the session is lost (no call works: the supervisor restarts the
+driver), `Unclassified(where="spark", code=WORKER_LOST)` if a worker died during a task (the next call works),
+`concurrent.futures.CancelledError` if the call was cancelled; a cancelled task can still take effect.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from slotkeeper.core.spark.session import Context, open_context
 SESSION_LOST = "spark session lost"
 WORKER_LOST = "spark worker lost"
 WARM_EVERY = 25.0
-"""Seconds before Spark drops an idle worker with its connections (one minute)."""
+"""Seconds between warm-up tasks: Spark drops an idle worker with its connections after one minute."""
 WARM_FOR = 120.0
 """Seconds without work after which a job is idle and starts no task."""
 _MOST_CAPACITY = 64
-"""Most threads if a cluster reports its number of task slots, which can change."""
+"""Maximum threads if a cluster reports its number of task slots, which can change."""
 MUSTER_SECONDS = 60.0
 Say = Callable[[str], None]
 _NETWORK = (Py4JNetworkError, OSError, EOFError)
 
 
 class SparkRunner:
-    """Runs functions on Spark's workers; made from an open Context, which it closes."""
+    """Runs functions on Spark's workers; created from an open Context, which it closes."""
 
     def __init__(self, context: Context, clock: Clock | None = None) -> None:
         self.capacity = context.capacity
@@ -61,16 +61,16 @@ class SparkRunner:
 
     @property
     def lost(self) -> str:
-        """Why Spark no longer works; "" while it does."""
+        """The reason why Spark no longer works; "" while it works."""
         return self._lost or ("Spark's Java process has exited" if self._context.ended() else "")
 
     @property
     def lost_code(self) -> str:
-        """Whether it is the cluster that is gone, or the Java process here."""
+        """The error code: the cluster is lost, or the Java process on this host."""
         return CLUSTER_GONE if self._lost == NO_EXECUTOR else SESSION_LOST
 
     def watch(self) -> None:
-        """Notice a session that is lost although its JVM is there."""
+        """Start to detect a session that is lost although its JVM is running."""
         self._watch.start()
 
     def _lose(self, reason: str) -> None:
@@ -78,22 +78,22 @@ class SparkRunner:
         self._context.kill()
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
-        """Call `entry(spec)` on a worker; `group` is what `cancel` knows it by."""
+        """Call `entry(spec)` on a worker; `cancel` identifies the call by `group`."""
         self._worked = self._warmed = self._clock.monotonic()
         return self._send(entry, spec, group, counted=True)
 
     def cancel(self, group: str) -> None:
-        """Cancel every call of the group, waiting or running; returns at once, the worker dies a little later."""
+        """Cancel every call of the group, waiting or running; returns at once, the worker exits a little later."""
         with self._lock:
             found = [(future, job_group) for future, (known, job_group) in self._live.items() if known == group]
         for future, job_group in found:
             if not future.cancel():
-                # Also a job that its thread is just about to start, which plain cancelJobGroup would miss.
+                # Also cancels a job that its thread is about to start, which plain cancelJobGroup would miss.
                 with suppress(Exception):
                     self._context.spark._jsc.sc().cancelJobGroupAndFutureJobs(job_group)
 
     def keep_warm(self) -> Future[object] | None:
-        """Called as often as one likes: a no-op where work was done lately and the workers are about to be dropped."""
+        """Start a warm-up task if a job with recent work would soon lose its workers; can be called at any time."""
         now = self._clock.monotonic()
         if self._closed or self._worked is None or now - self._worked > WARM_FOR or now - self._warmed < WARM_EVERY:
             return None
@@ -105,11 +105,11 @@ class SparkRunner:
         return self._send(entry, None, "warm", counted=False)
 
     def end_by(self, at: float) -> None:
-        """From that moment of the monotonic clock on `close` waits for nothing of Spark's end."""
+        """Set the monotonic time after which `close` no longer waits for Spark to end."""
         self._context.end_by(at)
 
     def close(self) -> None:
-        """Cancel everything and end Spark; safe twice."""
+        """Cancel all calls and end Spark; can be called twice."""
         with self._lock:
             self._closed = True
             self._watch.stop()
@@ -181,11 +181,11 @@ class SparkRunner:
 def open_runner(
     options: SparkOptions, name: str, work_dir: Path, say: Say | None = None, kinds: tuple[str, ...] = ()
 ) -> SparkRunner:
-    """Start Spark for the job `name` and a runner on it; on a cluster `say` gets the names of its executors.
+    """Start Spark for the job `name` and return a runner; on a cluster, `say` gets the names of its executors.
 
     A job's `kinds` of source and sink are imported before workers fork, and the first worker starts while the caller
-    queries its servers. Raises the errors of `open_context`, and Unreachable if a cluster provides no executor within
-    a minute.
+    queries its servers. Raises the errors of `open_context`, and Unreachable if a cluster provides no executor within a
+    minute.
     """
     runner = SparkRunner(open_context(options, name, work_dir, kinds))
     if not Master.parse(options.master).ships:
@@ -214,9 +214,9 @@ ASK_EVERY = 2.0
 
 
 class SessionWatch:
-    """Asks Spark how many executors it has, and reports a lost session: `lost` is called once, with the reason.
+    """Queries the number of Spark's executors, and calls `lost` once, with the reason, if the session is lost.
 
-    Two threads, from `start` to `stop`: the question has its own, because py4j waits for a silent Java process without
+    Two threads run from `start` to `stop`: the query has its own, because py4j waits for a silent Java process without
     a limit.
     """
 
@@ -230,12 +230,12 @@ class SessionWatch:
             threading.Thread(target=each, name="slotkeeper-session", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop asking; does not wait for a question that hangs."""
+        """Stop the queries; does not wait for a query that hangs."""
         self._done.set()
 
     def _ask(self) -> None:
         while not self._done.is_set():
-            with suppress(Exception):  # no answer: of a process that has ended, or a context that was stopped
+            with suppress(Exception):  # no answer: the process has ended, or the context was stopped
                 self._answer = self._executors()
             self._done.wait(ASK_EVERY)
 
@@ -244,7 +244,7 @@ class SessionWatch:
         while not self._done.wait(ASK_EVERY):
             now = self._clock.monotonic()
             answer, self._answer = self._answer, None
-            # A gap between two turns is time in which this process did not run either: it proves nothing of Spark.
+            # A gap between two turns is time in which this process did not run either: it proves nothing about Spark.
             life, before = life.after(min(now - before, 2 * ASK_EVERY), answer), now
             if life.lost:
                 self._lost(life.lost)

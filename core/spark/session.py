@@ -1,9 +1,9 @@
-"""Open and close Spark: one `SparkContext`, its JVM, and the certainty that nothing of it is left.
+"""Open and close Spark: one `SparkContext` and its JVM, so that no process or file of it remains.
 
-Here: the JVM's environment, its folders, its end.
+This module handles the JVM's environment, its folders and its exit.
 
-pyspark keeps gateway and context in class attributes; they are cleared at the end, so that a driver whose JVM died
-can open another.
+pyspark stores gateway and context in class attributes; they are cleared at the end, so that a driver whose JVM died can
+open another context.
 """
 
 from __future__ import annotations
@@ -68,24 +68,24 @@ class Context:
 
     @property
     def capacity(self) -> int:
-        """How many tasks run at once: on a cluster as many as its executors have places for by now."""
+        """Number of tasks that run at once; on a cluster, the current number of its executors' task slots."""
         return self.fixed_capacity or max(LEAST_CAPACITY, int(self.spark.defaultParallelism))
 
     @property
     def jvm_pid(self) -> int:
-        """The JVM's process id (spark-submit becomes it)."""
+        """The JVM's process id (the spark-submit process becomes the JVM)."""
         return self._remains.jvm.pid
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Whether the JVM is gone, waiting up to `seconds` for it to be so."""
+        """Whether the JVM has exited; waits up to `seconds` for its exit."""
         with suppress(TimeoutExpired):
             self._remains.jvm.wait(seconds)
         return self._remains.jvm.poll() is not None
 
     def executors(self) -> int:
-        """How many executors are registered; in local mode 1, the JVM itself. Waits for a silent JVM without a limit.
+        """Return the number of registered executors; in local mode 1, the JVM. Waits without a limit for a silent JVM.
 
-        `SparkContext.getExecutorMemoryStatus` is public, needs no UI, and has one entry per executor beside the
+        `SparkContext.getExecutorMemoryStatus` is public, needs no UI, and has one entry per executor in addition to the
         driver's. Spark removes an executor's entry when it loses the executor.
         """
         return int(self.spark._jsc.sc().getExecutorMemoryStatus().size()) - (self.fixed_capacity is None)
@@ -99,11 +99,11 @@ class Context:
                 process.kill()
 
     def end_by(self, at: float) -> None:
-        """From that moment (monotonic seconds) on nothing of Spark's end is waited for, its class archive neither."""
+        """Set the monotonic time, in seconds, after which closing no longer waits for Spark and its class archive."""
         self._remains.end_by = at
 
     def stop(self) -> None:
-        """Stop Spark and its processes, by force after a limit; safe twice, and with a JVM that is dead already."""
+        """Stop Spark and its processes, by force after a limit; can be called twice, and after the JVM has exited."""
         with self._lock:
             if self.spark is not None:
                 spark, self.spark = self.spark, None
@@ -111,7 +111,7 @@ class Context:
 
 
 class _Remains:
-    """What has to be taken away again, whether Spark came up or not."""
+    """The processes and folders to remove at the end, whether Spark started or not."""
 
     def __init__(self, work_dir: Path, sockets: SocketFolder | None, archive: ClassArchive) -> None:
         self.work_dir, self.sockets, self.archive = work_dir, sockets, archive
@@ -126,7 +126,7 @@ class _Remains:
         return self.gateway.proc  # type: ignore[no-any-return]
 
     def end(self, spark: Any) -> None:
-        """Ask, wait, kill; processes are recorded before the JVM goes, because orphans have no parent to find."""
+        """Ask, wait, kill; lists the processes before the JVM exits, because orphans have no parent to find."""
         tree = _descendants(self.jvm.pid)
         clean = self._asked(spark) and self._waited()
         self.jvm.kill()
@@ -152,7 +152,7 @@ class _Remains:
         shutil.rmtree(self.work_dir, ignore_errors=True)
 
     def _asked(self, spark: Any) -> bool:
-        """Stop the context from a thread of its own: the call has no limit of time."""
+        """Stop the context in a separate thread: the call has no time limit."""
         done = threading.Event()
 
         def ask() -> None:
@@ -162,7 +162,7 @@ class _Remains:
                     spark.stop()
                     done.set()
                 except Exception:
-                    # The JVM is gone; a second call clears the Python side, which needs no JVM.
+                    # The JVM has exited; a second call clears the Python side, which needs no JVM.
                     with suppress(Exception):
                         spark.stop()
 
@@ -172,7 +172,7 @@ class _Remains:
         return done.is_set()
 
     def _waited(self) -> bool:
-        """End the JVM by closing its stdin, as the death of the driver would."""
+        """End the JVM by closing its stdin, as the driver's exit would."""
         try:
             if self.jvm.stdin is not None:
                 self.jvm.stdin.close()
@@ -198,7 +198,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
     cache = cache_folder(run)
     spark_home, archive = Path(pyspark.__file__).parent, ClassArchive()
     if master.kind is MasterKind.LOCAL_CLUSTER:
-        spark_home = own_home(spark_home, run)  # made for one run, so that it gets no archive of its classes
+        spark_home = own_home(spark_home, run)  # created for one run, so it gets no class archive
     else:
         archive = class_archive(java, pyspark.__version__, spark_home, cache)
     sockets = socket_folder()
@@ -217,7 +217,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
             if master.ships:
                 spark.addFile(str(write_package(run)))
     except BaseException:
-        # take everything away after a start that failed
+        # clean up after a failed start
         if remains.gateway is not None:
             remains.jvm.kill()
             remains.jvm.wait()
@@ -228,7 +228,7 @@ def open_context(options: SparkOptions, name: str, work_dir: Path, kinds: tuple[
 
 
 def _check_user() -> None:
-    """Hadoop, inside Spark, asks the system for the user's name and fails obscurely without one (containers)."""
+    """Raise ConfigError if the user has no name (containers): Hadoop, inside Spark, needs one and fails obscurely."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -241,18 +241,18 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     logging.getLogger().addFilter(_not_from_py4j)
     try:
-        # A group of its own keeps Ctrl-C and a SIGTERM to the driver's group away from the JVM, while the session id
-        # stays the driver's, by which the supervisor knows what belongs to the job. JVM output goes to stderr:
-        # stdout has one owner.
+        # A separate process group keeps Ctrl-C and a SIGTERM to the driver's group away from the JVM. The session id
+        # stays the driver's: by it, the supervisor identifies the job's processes. JVM output goes to stderr: stdout
+        # has one owner.
         remains.gateway = launch_gateway(conf, popen_kwargs={"process_group": 0, "umask": 0o077, "stdout": 2})
         if secret:
-            # Only now, over the gateway's own connection: what launch_gateway is given stands on a command line.
+            # Only now, over the gateway's own connection: launch_gateway puts its settings on a command line.
             conf.set("spark.authenticate.secret", secret)
             master = Master.parse(options.master)
             if master.places:
                 ask_masters(remains.gateway.jvm, master, secret, options.secret)
         spark = SparkContext(conf=conf, gateway=remains.gateway)
-        # It would print a traceback when the JVM is killed, which is reported otherwise.
+        # The accumulator server would print a traceback when the JVM is killed, which is reported elsewhere.
         spark._accumulatorServer.handle_error = lambda *_: None
         return spark
     except SlotkeeperError:
@@ -264,12 +264,12 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
 
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
-    """Everything that goes wrong in py4j is raised as well; what it writes to the root logger would be noise."""
+    """Filter py4j's records out of the root logger: every error in py4j is also raised."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: SparkOptions) -> dict[str, str]:
-    """What the JVM and, through it, the workers find in their environment."""
+    """Return the environment variables for the JVM and, through it, for the workers."""
     master = Master.parse(options.master)
     settings = cache / "conf"
     private_folder(settings)
@@ -280,11 +280,11 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
     environ = {
         "JAVA_HOME": str(shim_home(java, (cache, run))),
         "SPARK_HOME": str(spark_home),
-        # Empty on purpose: it is the head of the class path, where the archive admits no folder with files in it.
+        # Intentionally empty: it is first on the class path, where the archive accepts no folder with files.
         "SPARK_CONF_DIR": str(settings),
         "PYSPARK_PYTHON": options.python or sys.executable,
         "PYTHONPATH": os.pathsep.join(path),
-        # Else the workers would import a folder `slotkeeper` of the current folder instead of this package.
+        # Otherwise workers would import a folder `slotkeeper` in the current folder instead of this package.
         "PYTHONSAFEPATH": "1",
     }
     return environ | handover.for_workers() | ({"SPARK_LOCAL_IP": "127.0.0.1"} if master.here else {})
@@ -292,7 +292,7 @@ def _environ(java: Java, cache: Path, run: Path, spark_home: Path, options: Spar
 
 @contextmanager
 def _environment(changes: dict[str, str]) -> Iterator[None]:
-    """launch_gateway hands on `os.environ` and nothing else; it is put back as it was."""
+    """Change `os.environ` temporarily: launch_gateway passes on only this environment."""
     dropped = (*_NOT_OURS, *handover.left_out())
     before = dict(os.environ)
     for name in dropped:
@@ -310,7 +310,7 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """pyspark replaces the SIGINT handler in the main thread; the driver's own is put back."""
+    """Restore the driver's SIGINT handler, which pyspark replaces in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

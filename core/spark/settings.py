@@ -1,6 +1,6 @@
-"""Spark's settings for a run, as a pure function of the options; each has its reason beside it.
+"""Spark's settings for a run, as a pure function of the options; a comment gives the reason for each.
 
-Figures behind the choices: the ADR about Spark; what a cluster gets: the ADR about clusters.
+Figures behind the choices: the ADR about Spark; settings for a cluster: the ADR about clusters.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from slotkeeper.core.domain.spec import SparkOptions
 from slotkeeper.core.spark.task import KINDS
 
 LEAST_CAPACITY = 2
-"""Spare capacity: a lane that hangs must not hold back the others."""
+"""Minimum capacity: a lane that hangs must not hold back the others."""
 SPARE = 1
 """Spare task slots: a cancelled task holds its slot for up to 3 s more, and the next one must not wait for it."""
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
-"""C1 and the serial collector: short tasks and a small heap; measured 0.53 of the default start."""
+"""C1 and the serial collector, for short tasks and a small heap; the measured start time is 0.53 of the default's."""
 ENCRYPTED = "spark.network.crypto.enabled"
 _CORES_MAX = "4"
 """As many cores as `local[4]`: without a limit a standalone cluster gives one job all its cores."""
@@ -27,12 +27,12 @@ LOG_SETTINGS = "log4j2.properties"
 
 
 def logged(run: Path) -> tuple[str, ...]:
-    """The options of a JVM whose files and log settings are in `run`."""
+    """Return the options of a JVM whose files and log settings are in `run`."""
     return (*LIGHT, f"-Djava.io.tmpdir={run / 'tmp'}", f"-Dlog4j2.configurationFile={run / LOG_SETTINGS}")
 
 
 def with_capacity(master: Master) -> tuple[str, int | None]:
-    """The master with at least two places and the spare, and how many places those are (None: the cluster says).
+    """Return the master with at least two task slots plus a spare, and the number without it (None: cluster decides).
 
     >>> with_capacity(Master.parse("local")), with_capacity(Master.parse("local[8]"))
     (('local[3]', 2), ('local[9]', 8))
@@ -53,8 +53,9 @@ def spark_settings(
     package: str,
     kinds: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    """Every setting but master, name and secret; the user's allow-listed ones win. `run` is this run's folder, `kinds`
-    those of source and sink that workers are to have loaded."""
+    """Return every setting except master, name and secret; the user's allow-listed settings win. `run` is this run's
+    folder, `kinds` the source and sink kinds that workers load in advance.
+    """
     master = Master.parse(options.master)
     settings = {
         "spark.ui.enabled": "false",
@@ -71,7 +72,7 @@ def spark_settings(
         "spark.task.reaper.enabled": "true",
         "spark.python.task.killTimeout": "1s",
         "spark.python.daemon.module": "slotkeeper.core.spark.daemon",
-        # Local mode makes its own secret; for the others the session sets one, out of sight of any command line.
+        # Local mode creates its own secret; for other masters the session sets one that is on no command line.
         "spark.authenticate": "true",
     }
     if kinds:
@@ -79,7 +80,7 @@ def spark_settings(
     if master.here:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if sockets is not None and master.here:
-        # A task start over TCP costs 40 ms more. Another host has no folder of the run for sockets.
+        # A task start over TCP costs 40 ms more. Another host does not have the run's folder for sockets.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(sockets)
     if master.ships:
@@ -88,21 +89,21 @@ def spark_settings(
 
 
 def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
-    """What executors in processes of their own need: our package first on their path, and a small JVM."""
+    """Return the settings of executors in separate processes: Slotkeeper's package first on the path, a small JVM."""
     settings = {
-        # Relative to the executor's working folder, where Spark puts the file before the first task: it stands before
-        # whatever is installed there, so that a worker runs what its driver runs.
+        # Relative to the executor's working folder, where Spark puts the file before the first task: it comes before
+        # installed packages, so that a worker runs the same code as its driver.
         "spark.executorEnv.PYTHONPATH": package,
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.executor.extraJavaOptions": " ".join(LIGHT),
         "spark.executor.memory": "512m",
     }
     if master.kind is MasterKind.STANDALONE:
-        # Spark continues in the clear with a master or worker that has not set it; the driver and executors have.
+        # Spark sends unencrypted data to a master or worker without this setting; the driver and executors have it.
         return settings | {"spark.cores.max": _CORES_MAX, ENCRYPTED: "true"}
     return settings | {
         "spark.executor.extraJavaOptions": " ".join(map(quoted, logged(run))),
-        # The pages of the master and workers in the driver's JVM listen on loopback: no other host can end a job there.
+        # The web pages of master and workers in the driver's JVM listen on loopback: no other host can end a job there.
         "spark.ui.killEnabled": "false",
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": "1048576",
@@ -111,7 +112,7 @@ def _shipped(master: Master, run: Path, package: str) -> dict[str, str]:
 
 
 def quoted(option: str) -> str:
-    """One JVM option for `extraJavaOptions`, which Spark splits at blanks outside double quotes.
+    """Quote a JVM option for `extraJavaOptions`, which Spark splits at blanks outside double quotes.
 
     >>> quoted("-Xa=/b c"), quoted("-Xb")
     ('"-Xa=/b c"', '-Xb')

@@ -1,7 +1,7 @@
-"""What runs on a worker: a function that the driver packed, and an answer of plain values, whatever happens.
+"""The code that runs on a worker: it calls a function that the driver packed, and always returns plain values.
 
-A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, try again by itself. No
-pyspark here.
+A task never raises: Spark would turn the exception into kilobytes of text and, in a cluster, retry it. This module does
+not import pyspark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOREIGN = frozenset({"psycopg2", "tomli", "platformdirs", "psutil"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the function returned, or how it failed."""
+    """The result of the function, or its failure."""
 
     result: object = None
     failure: ErrorValues | None = None
@@ -37,20 +37,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A function with its name; unpickled on the worker only, so that a missing package gets Slotkeeper's own error."""
+    """A function with its name; unpickled only on the worker, so that a missing package gets Slotkeeper's own error."""
 
     name: str
     entry: bytes
 
 
 def pack(entry: Callable[[Any], object]) -> Packed:
-    """A function of a module, or a partial of one, to be sent to a worker."""
+    """Pack a function of a module, or a partial of such a function, for a worker."""
     function = entry.func if isinstance(entry, partial) else entry
     return Packed(f"{function.__module__}.{function.__qualname__}", pickle.dumps(entry))
 
 
 def call(packed: Packed, spec: object) -> Answer:
-    """Open what the driver packed and call it with `spec`; every failure becomes values."""
+    """Unpack the function and call it with `spec`; every failure becomes values."""
     try:
         return Answer(result=pickle.loads(packed.entry)(spec))  # noqa: S301 our own driver packed it
     except SlotkeeperError as error:
@@ -67,16 +67,16 @@ def call(packed: Packed, spec: object) -> Answer:
 
 
 def _unknown(name: str, error: Exception) -> ErrorValues:
-    # a value of a row may stand in the exception's text, so only its type is shown
+    # the exception's text may contain a value of a row, so only its type is shown
     message = f"{name} failed with {type(error).__name__}"
     return replace(ErrorValues.of(error), message=message, where="spark")
 
 
 def in_partition(packed: Packed, spec: object, rows: Iterable[object]) -> Iterator[Answer]:
-    """`call` in the shape that Spark wants: one answer for the one partition.
+    """Run `call` in the form that Spark requires: one answer for the one partition.
 
-    The rows are read although they say nothing: a worker that has unread input is not used again, which would cost
-    200 ms and the worker's connections at every call.
+    The rows are read although they are not used: Spark does not reuse a worker with unread input, which would cost 200
+    ms and the worker's connections on every call.
     """
     for _ in rows:
         pass
@@ -88,14 +88,14 @@ def nothing(_spec: object) -> None:
 
 
 def whereabouts(_spec: object) -> str:
-    """Who runs tasks, as a driver's log says it: host, Python, and where our package came from."""
+    """Return a description of this worker for the driver's log: host, Python, and the path of Slotkeeper's package."""
     importlib.import_module("slotkeeper.core.wiring.worker")
     python = f"Python {platform.python_version()} in {sys.executable}"
     return f"the worker {socket.gethostname()} has {python} and runs {Path(slotkeeper.__file__).parent}"
 
 
 def opened(answer: Answer) -> object:
-    """The function's result; raises its error again on this side."""
+    """Return the function's result, or raise its error in the driver."""
     if answer.failure is None:
         return answer.result
     raise answer.failure.error()

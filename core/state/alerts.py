@@ -1,7 +1,8 @@
-"""What is remembered of alerts, and what people acknowledged: two small files of the state folder, each under a lock.
+"""Stored alerts, and acknowledgements by users: two small files in the state folder, each protected by a lock.
 
-Supervisors share the first, consoles the second. Who holds the lock of the first says so in it, so that one that is
-stopped by a signal meanwhile can be named. A damaged file counts as none: an alert too many is better than one too few.
+Supervisors share the first file, consoles the second. The holder of the first lock writes its identity into it, so that
+a holder that a signal has stopped can be named. A damaged file counts as empty: an alert too many is better than an
+alert too few.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from slotkeeper.core.state.folder import Holder, SignedLock, StateFolder, holder
 
 KIND, NAME = "alerts", "state"
 BESIDE = "stuck"
-"""A second file with a lock of its own, for what is sent while the process that holds the lock of the first hangs."""
+"""A second file with its own lock, for alerts sent while the process that holds the first lock hangs."""
 DAMAGED = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading a foreign text raises: also one of many brackets, or of an endless number."""
+"""Errors raised by reading invalid text, including text with too many brackets or an endless number."""
 LOCK, SENDER_LOCK = "evaluation", "sender"
 _LOCK_SECONDS = 5.0
 ACKS_KIND, ACKS_NAME = "console", "acks"
@@ -37,7 +38,7 @@ Acks = dict[str, Ack]
 
 
 class AlertFile:
-    """The remembered alerts of one state folder; `by` is who we are, for others while we hold its lock."""
+    """The stored alerts of one state folder; `by` identifies this process to others while it holds the lock."""
 
     def __init__(self, folder: StateFolder, name: str = NAME, by: Identity | None = None) -> None:
         self._folder = folder
@@ -46,18 +47,18 @@ class AlertFile:
         self._lock = LOCK if name == NAME else f"{LOCK}-{name}"
 
     def read(self) -> AlertState:
-        """What is remembered; nothing where the file cannot be read."""
+        """Return the stored alerts; an empty state if the file cannot be read."""
         try:
             return state_of(self._files.load(KIND, self._name) or "{}")
         except StateError:
             return AlertState()
 
     def save(self, state: AlertState) -> None:
-        """Put it in the place of what was remembered, under the lock; StateError where it cannot be written."""
+        """Replace the stored alerts, under the lock; raises StateError if the file cannot be written."""
         self._files.save(KIND, self._name, text_of(state))
 
     def try_lock(self, seconds: float = 0.0) -> SignedLock | None:
-        """The lock under which it is read and saved; None where another has it for so long."""
+        """Return the lock for reading and saving; None if another process holds it for all of `seconds`."""
         end = time.monotonic() + seconds
         while (lock := self._folder.try_lock(KIND, self._lock)) is None and time.monotonic() < end:
             time.sleep(0.02)
@@ -65,7 +66,7 @@ class AlertFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The same, waited for: what is done under it takes milliseconds. Raises Busy."""
+        """Wait for the lock and hold it: work under it takes milliseconds. Raises Busy."""
         lock = self.try_lock(_LOCK_SECONDS)
         if lock is None:
             raise Busy("another process holds the lock of the alert file", "`slotkeeper status` names one that hangs")
@@ -75,31 +76,31 @@ class AlertFile:
             lock.release()
 
     def holder(self) -> Holder | None:
-        """Who holds its lock now, as far as that one says so."""
+        """Return the current holder of the lock, if it has written its identity."""
         return holder_of(self._folder, KIND, self._lock)
 
     def try_sender(self) -> SignedLock | None:
-        """The lock of who gives notifications to the command; None while another does."""
+        """Return the lock for passing notifications to the command; None while another process holds it."""
         lock = self._folder.try_lock(KIND, SENDER_LOCK)
         return None if lock is None else SignedLock.of(lock, self._by, datetime.now(timezone.utc))
 
     def sender(self) -> Holder | None:
-        """Who gives notifications to the command now, as far as that one says so."""
+        """Return the process that currently passes notifications to the command, if it has written its identity."""
         return holder_of(self._folder, KIND, SENDER_LOCK)
 
     def is_sending(self) -> bool:
-        """Whether a process gives notifications to the command now."""
+        """Whether a process currently passes notifications to the command."""
         return self._folder.is_locked(KIND, SENDER_LOCK)
 
 
 def text_of(state: AlertState) -> str:
-    """The state as text."""
+    """Return the state as text."""
     outbox = [{"begun": one.begun} | notification_values(one.notification) for one in state.outbox]
     return codec.text_of({"firing": list(state.firing.values()), "outbox": outbox, "failure": state.failure})
 
 
 def state_of(text: str) -> AlertState:
-    """Parse the state; an empty one where the text is foreign."""
+    """Parse the state; an empty state if the text is invalid."""
     try:
         found = json.loads(text)
         firing = [codec.record_of(Firing, one) for one in found.get("firing", ())]
@@ -114,12 +115,12 @@ def state_of(text: str) -> AlertState:
 
 
 def notification_values(one: Notification) -> dict[str, Any]:
-    """A notification as JSON values that `notification_of` reads."""
+    """Return a notification as JSON values that `notification_of` reads."""
     return codec.values_of(one)
 
 
 def notification_of(found: dict[str, Any]) -> Notification:
-    """It again; raises ValueError for anything else."""
+    """Parse a notification; raises ValueError for anything else."""
     made = codec.record_of(Notification, found)
     codec.aware(made.began, made.at, made.fault.since)
     return made
@@ -133,7 +134,7 @@ class AckFile:
         self._files = ResetFiles(folder)
 
     def read(self) -> Acks:
-        """All of them by the key of what they are about; StateError where the file cannot be read."""
+        """Return all acknowledgements by the key of their alert; raises StateError if the file cannot be read."""
         text = self._files.load(ACKS_KIND, ACKS_NAME)
         try:
             found = json.loads(text or "{}")
@@ -142,15 +143,15 @@ class AckFile:
             return {}
 
     def put(self, key: str, ack: Ack) -> Acks:
-        """Add one; what there is afterwards. Entries older than a week go."""
+        """Add an acknowledgement and return all of them; deletes entries older than a week."""
         return self._change(lambda found: found | {key: ack}, ack.at)
 
     def remove(self, key: str, now: datetime) -> Acks:
-        """Take one away; what there is afterwards."""
+        """Remove an acknowledgement and return the remaining ones."""
         return self._change(lambda found: {name: ack for name, ack in found.items() if name != key}, now)
 
     def end(self, keys: Collection[str], now: datetime) -> Acks:
-        """Take away the acknowledgements of what has ended; a silence stays until its time."""
+        """Remove the acknowledgements of alerts that have ended; a silence stays until its end."""
         return self._change(lambda found: without(found, keys), now)
 
     def _change(self, change: Callable[[Acks], Acks], now: datetime) -> Acks:
@@ -161,23 +162,23 @@ class AckFile:
 
 
 def left_behind(acks: Mapping[str, Ack], over: Mapping[str, datetime]) -> frozenset[str]:
-    """The keys of alerts that were over at these moments, and of which an earlier acknowledgement still says so."""
+    """Return the keys of alerts that ended at these times and still have an earlier acknowledgement."""
     old = [(name, ack.at) for name, ack in acks.items() if ack.until is None]
     return frozenset(key for key, at in over.items() if any(_is_of(name, (key,)) and said <= at for name, said in old))
 
 
 def without(acks: Mapping[str, Ack], keys: Collection[str]) -> Acks:
-    """What was said of other alerts than these, and the silences of all."""
+    """Return the acknowledgements of all alerts except these, and all silences."""
     return {key: ack for key, ack in acks.items() if ack.until is not None or not _is_of(key, keys)}
 
 
 def ended(acks: Acks, keys: Collection[str]) -> bool:
-    """Whether there is an acknowledgement among these whose alert, one of `keys`, has ended."""
+    """Whether these include an acknowledgement of an alert that has ended, that is, one of `keys`."""
     return len(without(acks, keys)) < len(acks)
 
 
 def _is_of(key: str, keys: Collection[str]) -> bool:
-    """Whether an acknowledgement's key begins with one of these faults' (`Fault.ack_keys`)."""
+    """Whether an acknowledgement's key starts with the key of one of these faults (`Fault.ack_keys`)."""
     return key.rsplit("\x1f", 2)[0] in keys
 
 

@@ -1,8 +1,8 @@
 """The audit's files: append-only JSON lines in the state folder, each flushed to the disk before its action continues.
 
-The lines are linked (`slotkeeper.core.domain.audit`); who writes one holds the folder's audit lock, so that the
-writers of a team's folder follow one another. A full file gets a number and stays, up to `KEPT` of them. Somebody who
-owns the files can rewrite all of them: what shows that are the copies in sinks.
+The lines are linked (`slotkeeper.core.domain.audit`). A writer holds the folder's audit lock, so that the writers of a
+team's folder take turns. A full file is renamed with a number and retained, up to `KEPT` files. The owner of the files
+can rewrite all of them; the copies in sinks reveal that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 FILE = "audit.jsonl"
 MOST_BYTES = 1_048_576
-"""About 2,500 lines: the console reads the newest file again and again."""
+"""About 2,500 lines: the console reads the newest file repeatedly."""
 KEPT = 50
 LOCK_SECONDS = 5.0
 _NUMBERED = re.compile(r"audit-(\d{6})\.jsonl")
@@ -50,10 +50,10 @@ _TAIL = 65_536
 
 
 def actor() -> Actor:
-    """Who runs this program, by the kernel; and what the environment claims, the SSH client's address included."""
+    """Return this program's user from the kernel, and the environment's claims, including the SSH client's address."""
     try:
         account = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # no account has the number (containers)
+    except KeyError:  # no account has this user id (containers)
         account = str(os.getuid())
     try:
         noted: int | None = int(Path("/proc/self/loginuid").read_text("ascii"))
@@ -68,19 +68,19 @@ def actor() -> Actor:
 
 
 def intent(action: str, what: str, reason: str, result: Mapping[str, str] | None = None) -> AuditLine:
-    """The line that is written before an action."""
+    """Return the line to write before an action."""
     of = (actor(), action, uuid.uuid4().hex[:16])
     return AuditLine(SystemClock().utc(), *of, Phase.INTENT, what, reason, result=result or {})
 
 
 def outcome(line: AuditLine, said: str, result: Mapping[str, str]) -> AuditLine:
-    """The line that is written after it."""
+    """Return the line to write after an action."""
     return replace(line, at=SystemClock().utc(), phase=Phase.OUTCOME, outcome=said, result=dict(result))
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Lines, the newest first; `damaged` counts lines that cannot be read in the files that were looked at."""
+    """Lines, newest first; `damaged` counts the unreadable lines in the files that were opened."""
 
     lines: tuple[AuditLine, ...]
     damaged: int
@@ -95,18 +95,18 @@ class Audit:
 
     @property
     def file(self) -> Path:
-        """Where the newest lines are."""
+        """The file with the newest lines."""
         return self._folder.path / FILE
 
     @property
     def place(self) -> str:
-        """By which sinks know this audit: the host and the folder."""
+        """The host and the folder, by which sinks identify this audit."""
         return f"{socket.gethostname()}:{self._folder.path}"
 
     def append(self, line: AuditLine) -> str:
         """Write one line, flush it to the disk and return its hash.
 
-        Raises StateError where that fails, and then nothing may be done.
+        Raises StateError if that fails; the action must then not be executed.
         """
         try:
             with self._locked():
@@ -119,7 +119,7 @@ class Audit:
         return digest_of(text)
 
     def read(self, limit: int = 200) -> Read:
-        """The newest lines; none where nothing was ever done. Files beyond the limit are not opened."""
+        """Return the newest lines; none if no action was ever recorded. Files beyond the limit are not opened."""
         lines: list[AuditLine] = []
         damaged = 0
         for file in [self.file, *reversed(self._numbered())]:
@@ -131,19 +131,19 @@ class Audit:
         return Read(tuple(lines[:limit]), damaged)
 
     def stored(self) -> list[tuple[AuditLine | None, bytes]]:
-        """All lines, the oldest first, each with the bytes that its hash is of; None for one that cannot be read."""
+        """Return all lines, oldest first, each with the bytes of its hash; None for a line that cannot be read."""
         with self._unchanging():
             contents = [self._content(file) for file in (*self._numbered(), self.file)]
         texts = [text for content in contents for text in content.split(b"\n") if text]
         return [(link_of("", 0, text).line, text) for text in texts]
 
     def accept(self, chain: Chain, reason: str) -> None:
-        """Record the unlinked lines of this chain as they are now; raises StateError as `append`."""
+        """Record the unlinked lines of this chain as they are now as accepted; raises StateError as `append`."""
         what = f"{many(len(chain.unlinked), 'line')} of an earlier version"
         self.append(outcome(intent(ACCEPT, what, reason), "accepted", {SEAL: seal(chain.unlinked)}))
 
     def chain(self) -> Chain:
-        """All lines there are, the oldest first, and whether each follows the one before it."""
+        """Return all lines, oldest first, and whether each follows the line before it."""
         with self._unchanging():
             numbered = self._numbered()
             links = [link for file in (*numbered, self.file) for link in self._links(file)]
@@ -154,7 +154,8 @@ class Audit:
         gone = [f"the file after {file.name} is missing" for file in numbered[:-1] if _number(file) not in followed]
         if numbers and numbers[0] > 1 and not rotated_out:
             gone.insert(0, f"the files before {numbered[0].name} are missing")
-        # a file gets its number when it is full: fifty empty ones would say that all before them was dropped in order
+        # files are numbered when full: otherwise fifty empty files would look like the regular deletion of all earlier
+        # files
         gone += [f"{file.name} is not full: lines of it are missing" for file in numbered if _size(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
@@ -167,17 +168,17 @@ class Audit:
             raise StateError(f"the audit {self.file} is locked by another program", "try again") from error
 
     def _unchanging(self) -> AbstractContextManager[None]:
-        """For a reader of all files; a folder that is absent stays so."""
+        """Return a lock for a reader of all files; does not create a missing folder."""
         return self._locked() if self._folder.path.exists() else nullcontext()
 
     def _numbered(self) -> list[Path]:
-        """The files that were full, the oldest first."""
+        """Return the full files, oldest first."""
         if not self._folder.path.exists():
             return []
         return sorted(path for path in self._folder.path.iterdir() if _NUMBERED.fullmatch(path.name))
 
     def _rotate(self) -> None:
-        """Put a full file aside under the next number; the oldest goes beyond the limit."""
+        """Rename a full file with the next number; delete the oldest files beyond the limit."""
         if not self.file.exists() or self.file.stat().st_size < MOST_BYTES:
             return
         numbered = self._numbered()
@@ -187,7 +188,7 @@ class Audit:
             oldest.unlink(missing_ok=True)
 
     def _end(self) -> tuple[str, bool]:
-        """The hash that the next line names, and whether the file ends in the middle of a line."""
+        """Return the hash that the next line references, and whether the file ends in the middle of a line."""
         torn = False
         for file in [self.file, *reversed(self._numbered())]:
             raw = self._tail(file)
@@ -210,7 +211,7 @@ class Audit:
             return b""
 
     def _tail(self, file: Path) -> bytes:
-        """The end of a file; its first line may have lost its beginning. Empty without a file."""
+        """Return the end of a file, whose first line can be incomplete; empty for a missing file."""
         try:
             with os.fdopen(self._folder.open_to_read(file), "rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL))
@@ -230,7 +231,7 @@ class Audit:
 
 
 def _size(file: Path) -> int:
-    """In bytes; 0 where another program has just dropped it."""
+    """Return a file's size in bytes; 0 if another program has just deleted it."""
     try:
         return file.stat().st_size
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What can go wrong with the state folder and its files, as errors that name the file, the disk and the way out."""
+"""Errors of the state folder and its files, which name the file, the disk and the fix."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 from slotkeeper.core.errors import Busy, Refused
 
 FULL_BYTES = 65_536
-"""Less than this is full: SQLite writes pages of 4 KiB, and its index of the log in pieces of 32 KiB (wal.html)."""
+"""A disk with fewer free bytes is full: SQLite writes pages of 4 KiB, and its log's index in pieces of 32 KiB
+(wal.html)."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""No space left, a quota is used up, or a file would be longer than it may be: write(2)."""
+"""No space left, quota exceeded, or a file longer than allowed: write(2)."""
 
 
 def full(path: Path, certain: bool = False) -> str:
-    """Name the full disk, or "" where it has space; `certain` where a write has failed for that.
+    """Return a text that names the full disk, or "" if it has space; `certain` if a write has failed for lack of space.
 
     >>> full(Path("/proc/self"), certain=True).startswith("the disk at /proc accepts no more data")
     True
@@ -35,7 +36,7 @@ def full(path: Path, certain: bool = False) -> str:
 
 
 def read_only(path: Path) -> str:
-    """Name the read-only file system, or "" where it accepts writes (statvfs(3): ST_RDONLY).
+    """Return a text that names the read-only file system, or "" if it accepts writes (statvfs(3): ST_RDONLY).
 
     >>> read_only(Path("/proc/self"))
     ''
@@ -47,17 +48,17 @@ def read_only(path: Path) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """What is left on the disk of a path for this process; raises OSError."""
+    """Return the free bytes for this process on the disk of a path; raises OSError."""
     return _free(os.statvfs(path))
 
 
 def _free(found: os.statvfs_result) -> int:
-    """Root may use what a disk keeps for it."""
+    """Return the free bytes; root can also use the space that a disk reserves for root."""
     return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
 
 
 def _mount_point(place: Path) -> Path:
-    """The folder that the disk is mounted at: the highest one above a path on the same device."""
+    """Return the mount point of the disk: the highest folder above a path on the same device."""
     here = place.resolve()
     device = here.stat().st_dev
     while here.parent != here and here.parent.stat().st_dev == device:
@@ -66,7 +67,7 @@ def _mount_point(place: Path) -> Path:
 
 
 def _in_words(size: float) -> str:
-    """A number of bytes.
+    """Format a number of bytes.
 
     >>> _in_words(0), _in_words(70_000), _in_words(3 << 30)
     ('0 bytes', '68.4 KiB', '3.0 GiB')
@@ -81,35 +82,35 @@ def _in_words(size: float) -> str:
 
 
 class StateError(Refused):
-    """The state folder or its file cannot be used; the message names it, the hint says the way out."""
+    """The state folder or a file in it cannot be used; the message names it, the hint gives the fix."""
 
 
 WAY_OUT = (
     "stop the jobs, move the file away with its -wal and -shm, and start the jobs again: it holds no position, the"
     " sink's progress rows do"
 )
-"""What to do about a state file that cannot be read."""
+"""The hint for a state file that cannot be read."""
 
 
 PLANTED = "find out who put it there, and remove it"
-"""What to do about a link or a FIFO among our files."""
+"""The hint for a link or a FIFO among Slotkeeper's files."""
 _WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
-"""What SQLite says on a full disk: FULL for a page; IOERR and CANTOPEN where -wal or -shm cannot grow or be made
+"""SQLite's errors on a full disk: FULL for a page; IOERR and CANTOPEN if -wal or -shm cannot grow or be created
 (rescode.html)."""
 FREE_IT = "free disk space there; running jobs continue, and `slotkeeper jobs stop JOB` still stops one"
-"""What to do about a full disk."""
+"""The hint for a full disk."""
 
 
 REMOUNT = "see `dmesg` for the disk's errors, repair it, and mount it again for writing"
-"""What to do about a file system that is read-only: Linux remounts ext4 so after an error (mount(8), errors=)."""
+"""The hint for a read-only file system: Linux remounts ext4 read-only after an error (mount(8), errors=)."""
 
 
 class NoRoom(StateError):
-    """Something could not be written because its disk is full; the message says which."""
+    """A file cannot be written because its disk is full; the message names the disk."""
 
 
 def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
-    """The error for a file that cannot be written or made; `what` names it in front of its path."""
+    """Return the error for a file that cannot be written or created; `what` is the text before its path."""
     place = full(path, certain=error.errno in NO_ROOM)
     if place:
         return NoRoom(f"{what}{path} cannot be written: {place}", FREE_IT, cause=str(error))
@@ -119,7 +120,7 @@ def cannot_write(path: Path, error: OSError, what: str = "") -> StateError:
 
 
 def cannot_read(path: Path, error: OSError) -> StateError:
-    """The error for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return StateError(f"{path} cannot be read: {_why(error)}", "set its permissions", cause=str(error))
 
 
@@ -129,7 +130,7 @@ def _why(error: OSError) -> str:
 
 @contextmanager
 def translated(file: Path) -> Iterator[None]:
-    """Raise SQLite's errors as ours: Busy where waiting helps, StateError with the file's name otherwise."""
+    """Convert SQLite's errors: to Busy if waiting helps, otherwise to StateError with the file's name."""
     try:
         yield
     except sqlite3.Error as error:

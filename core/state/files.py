@@ -1,12 +1,11 @@
-"""Named files of the state folder: what resets leave there, a run's configuration, records of probes.
+"""Named files of the state folder: files of resets, a run's configuration, records of probes.
 
-The mark of a reset lies there from before its first change until after its last, so that every command can tell
-without a network that the reset is unfinished.
+The marker of a reset exists from before its first change until after its last, so that every command can detect an
+unfinished reset without a network.
 
-A driver that is started again reads the configuration that its run was started with. Somebody may edit the file while
-the job runs; what they leave half done must not end a job whose driver crashed. The text holds references to secrets,
-never one itself; a command's arguments may be secret all the same, so that only its owner may read it, also in a team's
-folder.
+A restarted driver reads the configuration with which its run was started. A user may edit the file while the job runs,
+and an unfinished edit must not end a job whose driver crashed. The text contains references to secrets, never a secret.
+A command's arguments can still be secret, so only the file's owner can read it, also in a team's folder.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from slotkeeper.core.state.faults import StateError
 from slotkeeper.core.state.folder import StateFolder, opened
 
 PROBES = "probes"
-"""The folder of the probes' records, one file a source."""
+"""The folder of the probes' records, one file per source."""
 ProbeRecord = Mapping[str, object]
 CONSENTS = "consents"
-"""The folder of consents to copies, one file a plan."""
+"""The folder of consents to copies, one file per plan."""
 _OWN = 0o600
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -43,11 +42,11 @@ class ResetFiles:
         self._folder = folder
 
     def save(self, kind: str, name: str, text: str) -> None:
-        """Write a file under another name, flush it, rename it, flush the folder; StateError where that fails."""
+        """Write a file under another name, flush it, rename it, flush the folder; raises StateError if that fails."""
         self._folder.replace(self._path(kind, name), text.encode("utf-8"))
 
     def load(self, kind: str, name: str) -> str | None:
-        """The text of a file, or None where there is none."""
+        """Return the text of a file, or None if it does not exist."""
         if not _NAME.fullmatch(name):
             return None
         path = self._path(kind, name)
@@ -59,11 +58,11 @@ class ResetFiles:
             raise StateError(f"{path} cannot be read: it is not UTF-8 text") from error
 
     def remove(self, kind: str, name: str) -> None:
-        """Take a file away; nothing where there is none."""
+        """Remove a file, if it exists."""
         self._folder.remove(self._path(kind, name))
 
     def names(self, kind: str) -> list[str]:
-        """The names of all files of a kind."""
+        """Return the names of all files of a kind."""
         return names(self._folder.path, kind)
 
     def _path(self, kind: str, name: str) -> Path:
@@ -73,12 +72,12 @@ class ResetFiles:
 
 
 def names(folder: Path, kind: str) -> list[str]:
-    """The names of all files of a kind in a state folder, which may not exist."""
+    """Return the names of all files of a kind in a state folder, which may not exist."""
     return sorted(path.stem for path in (folder / kind).glob("*.json"))
 
 
 def marks(folder: Path) -> list[OpenReset]:
-    """The unfinished resets of a state folder; a damaged mark is one all the same."""
+    """Return the unfinished resets of a state folder; a damaged marker counts as one."""
     found = []
     for name in names(folder, MARKS):
         text = ""
@@ -92,7 +91,7 @@ def marks(folder: Path) -> list[OpenReset]:
 class StoredConsents:
     """The consents of one job; implements `slotkeeper.core.domain.consent.Consents`.
 
-    Each question reads the files: people give them while a driver runs, other users of a team's folder among them.
+    Each call reads the files: users, including other members of a team's folder, give consents while a driver runs.
     """
 
     def __init__(self, folder: StateFolder, job: str) -> None:
@@ -103,7 +102,7 @@ class StoredConsents:
         return [one for one in found if one is not None and one.job == self._job]
 
     def given(self, plan: str) -> bool:
-        """False too where the file cannot be read: what destroys rows is never guessed."""
+        """Whether a valid consent exists; False if the file cannot be read: deletion of rows is never guessed."""
         try:
             return any(one.plan == plan and one.valid(SystemClock().utc().timestamp()) for one in self.known())
         except StateError:
@@ -119,7 +118,7 @@ class StoredConsents:
 
 
 def keep_config(folder: StateFolder, run: str, text: str) -> None:
-    """Keep the text of a run's configuration. Raises OSError."""
+    """Store the text of a run's configuration. Raises OSError."""
     path = _config_path(folder, run)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_suffix(".new")
@@ -129,7 +128,7 @@ def keep_config(folder: StateFolder, run: str, text: str) -> None:
 
 
 def kept_config(folder: StateFolder, run: str) -> str | None:
-    """The text that was kept for a run; None where there is none that can be read."""
+    """Return the stored configuration of a run; None if there is none that can be read."""
     try:
         return _config_path(folder, run).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -137,7 +136,7 @@ def kept_config(folder: StateFolder, run: str) -> str | None:
 
 
 def drop_config(folder: StateFolder, run: str) -> None:
-    """Take it away; safe where there is none."""
+    """Remove the stored configuration of a run, if it exists."""
     _config_path(folder, run).unlink(missing_ok=True)
 
 
@@ -146,7 +145,7 @@ def _config_path(folder: StateFolder, run: str) -> Path:
 
 
 def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
-    """The record of a source's last probe; None where there is none, or it cannot be read."""
+    """Return the record of a source's last probe; None if it does not exist or cannot be read."""
     try:
         text = ResetFiles(StateFolder.open(state_dir)).load(PROBES, source)
         kept = json.loads(text) if text else None
@@ -156,14 +155,14 @@ def probe_record(state_dir: Path, source: str) -> ProbeRecord | None:
 
 
 def answered(found: ProbeRecord | None, place: str, name: str) -> str:
-    """What a question was answered at that endpoint; "" where there was no answer, or another server was asked."""
+    """Return the answer to a question at that endpoint; "" if there is none, or if another server was probed."""
     answers = found.get("answers") if found and found.get("place") == place else None
     rows = [one for one in answers if isinstance(one, dict)] if isinstance(answers, list) else []
     return next((str(one.get("answer") or "") for one in rows if one.get("name") == name), "")
 
 
 def points_proven(state_dir: Path, source: str, place: str) -> bool:
-    """Whether a probe found one sync point per transaction, in the order of commits, and that under GTM-Lite."""
+    """Whether a probe found one sync point per transaction, in the order of commits, under GTM-Lite."""
     found = probe_record(state_dir, source)
     lite = str(found.get("gtm_option", "")).lower() if found else ""
     return lite in ("gtm-lite", "1") and answered(found, place, "one_point") == "yes"

@@ -43,14 +43,14 @@ _PRIVATE = 0o700
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """A folder that was checked; `shared` is true for a team's folder."""
+    """A checked state folder; `shared` is true for a team's folder."""
 
     path: Path
     shared: bool
 
     @classmethod
     def open(cls, path: Path, group: str = "") -> StateFolder:
-        """The folder, made 0700 (or 2770 for `group`) where it is absent; raises StateError where it is unsafe."""
+        """Return the folder, created with 0700 (or 2770 for `group`) if missing; raises StateError if it is unsafe."""
         named = path.expanduser().absolute()
         try:
             if not named.exists():
@@ -64,7 +64,7 @@ class StateFolder:
 
     @classmethod
     def existing(cls, path: Path) -> StateFolder | None:
-        """The folder as it is, None where it is absent; makes nothing. Raises StateError where it is unsafe."""
+        """Return the existing folder, or None; creates nothing. Raises StateError if it is unsafe."""
         named = path.expanduser().absolute()
         try:
             return cls._judged(named) if named.exists() else None
@@ -73,7 +73,7 @@ class StateFolder:
 
     @classmethod
     def looked_at(cls, path: Path) -> StateFolder:
-        """The folder for a command that reads; where it is absent it is named all the same, and not made."""
+        """Return the folder for a command that reads; a missing folder is returned too, but not created."""
         return cls.existing(path) or cls(path.expanduser().absolute(), False)
 
     @classmethod
@@ -91,24 +91,24 @@ class StateFolder:
 
     @property
     def file_mode(self) -> int:
-        """The rights of every file in here."""
+        """The mode of every file in this folder."""
         return 0o660 if self.shared else 0o600
 
     @property
     def umask(self) -> int:
-        """The umask for processes that write in here."""
+        """The umask for processes that write in this folder."""
         return 0o007 if self.shared else 0o077
 
     def log(self, job: str) -> Path:
-        """The log file of a job's driver and supervisor."""
+        """Return the log file of a job's driver and supervisor."""
         return log_of(self.path, job)
 
     def lock_file(self, job: str, what: str) -> Path:
-        """The file that the holder of the lock `what` of a job has open."""
+        """Return the file that the holder of the lock `what` of a job has open."""
         return self.path / "locks" / f"{_checked(job)}.{what}"
 
     def subfolder(self, name: str) -> Path:
-        """A folder in here with this one's rights, made where absent; StateError for a link, or one closed to us."""
+        """Return a subfolder with this folder's mode, created if missing; StateError for a link or a closed folder."""
         path = self.path / name
         try:
             try:
@@ -123,7 +123,7 @@ class StateFolder:
         return path
 
     def append(self, path: Path) -> int:
-        """Return a descriptor that appends to one of these files, created where absent; raises StateError."""
+        """Return a descriptor that appends to one of these files, created if missing; raises StateError."""
         try:
             descriptor = opened(self.path, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, self.file_mode)
         except OSError as error:
@@ -136,7 +136,7 @@ class StateFolder:
         return descriptor
 
     def open_to_read(self, path: Path) -> int:
-        """Return a descriptor that reads one of these files; raises FileNotFoundError where absent, else StateError."""
+        """Return a descriptor that reads one of these files; raises FileNotFoundError if missing, else StateError."""
         try:
             return opened(self.path, path, os.O_RDONLY)
         except FileNotFoundError:
@@ -145,7 +145,7 @@ class StateFolder:
             raise cannot_read(path, error) from error
 
     def read(self, path: Path) -> bytes:
-        """Return a file's content, at most 16 MiB; raises FileNotFoundError where absent, else StateError."""
+        """Return a file's content, at most 16 MiB; raises FileNotFoundError if missing, else StateError."""
         with os.fdopen(self.open_to_read(path), "rb") as stream:
             try:
                 return content_of(stream)
@@ -153,9 +153,9 @@ class StateFolder:
                 raise StateError(f"{path} has {error}, which no file of Slotkeeper has") from error
 
     def replace(self, path: Path, content: bytes, mode: int | None = None) -> None:
-        """Put a file in the place of another, whole or not at all, in a subfolder with our rights; raises StateError.
+        """Replace a file, entirely or not at all, in a subfolder with this folder's mode; raises StateError.
 
-        `mode`: other rights than those of every file in here, for what is one person's own.
+        `mode`: a mode other than that of the folder's files, for a file of a single user.
         """
         try:
             if path.parent != self.path:
@@ -165,14 +165,14 @@ class StateFolder:
             raise cannot_write(path, error) from error
 
     def remove(self, path: Path) -> None:
-        """Take a file away; nothing where there is none."""
+        """Remove a file, if it exists."""
         try:
             removed(self.path, path)
         except OSError as error:
             raise cannot_write(path, error) from error
 
     def try_lock(self, job: str, what: str) -> FolderLock | None:
-        """Return the lock `what` of a job, or None while another process holds it; it ends with its holder."""
+        """Return the lock `what` of a job, or None while another process holds it; the lock ends with its holder."""
         descriptor = self.append(self.lock_file(job, what))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,7 +197,7 @@ class StateFolder:
 
     @contextmanager
     def locked(self, job: str, what: str, wait: float) -> Iterator[None]:
-        """Hold the lock `what` of a job; raises Busy where it is not free within `wait` seconds."""
+        """Hold the lock `what` of a job; raises Busy if it is not free within `wait` seconds."""
         deadline = time.monotonic() + wait
         while (lock := self.try_lock(job, what)) is None:
             if time.monotonic() > deadline:
@@ -250,7 +250,7 @@ class FolderLock:
     descriptor: int
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self.descriptor)
 
 
@@ -272,7 +272,7 @@ def _create(path: Path, group: str) -> None:
 
 
 def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
-    """Raise StateError where a user other than this one, root and the team could change its content."""
+    """Raise StateError if a user other than this user, root and the team could change the folder's content."""
     end = parts[-1]
     what = f"state folder {end.path}"
     if shared and end.gid not in {os.getegid(), *os.getgroups()}:
@@ -290,7 +290,7 @@ def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
 
 
 def log_of(folder: Path, job: str) -> Path:
-    """The log file of a job in that state folder; StateError for a name that could lead elsewhere."""
+    """Return the log file of a job in a state folder; raises StateError for a name that could lead elsewhere."""
     return folder / "logs" / f"{_checked(job)}.log"
 
 
@@ -303,18 +303,18 @@ def _checked(job: str) -> str:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO)
-"""What open(2) says of a link that is not followed (FreeBSD: EMLINK), of one instead of a folder, of a FIFO."""
+"""Errors of open(2) for a link that is not followed (FreeBSD: EMLINK), a link instead of a folder, and a FIFO."""
 
 
 def opened(folder: Path, path: Path, flags: int, mode: int = 0) -> int:
-    """A descriptor of a regular file below a folder; raises StateError for anything else there, OSError as open."""
+    """Open a regular file below a folder, return its descriptor; raises StateError for other types, OSError as open."""
     *above, name = path.relative_to(folder).parts
     with _place(folder, above, path) as place:
         return _regular(name, path, flags, mode, place)
 
 
 def opened_alone(path: Path) -> int:
-    """The same to read a file whose folder was checked before; its last name is not followed."""
+    """Open a file for reading whose folder was checked before; a link in its last name is not followed."""
     return _regular(str(path), path, os.O_RDONLY, 0, None)
 
 
@@ -339,7 +339,7 @@ def replaced(folder: Path, path: Path, content: bytes, mode: int) -> None:
 
 
 def removed(folder: Path, path: Path) -> None:
-    """Take a file away and flush its folder; nothing where there is none."""
+    """Remove a file, if it exists, and flush its folder."""
     *above, name = path.relative_to(folder).parts
     with suppress(FileNotFoundError), _place(folder, above, path) as place:
         os.unlink(name, dir_fd=place)
@@ -347,7 +347,7 @@ def removed(folder: Path, path: Path) -> None:
 
 
 def flushed(folder: Path) -> None:
-    """Bring what was made or renamed in a folder to the disk."""
+    """Flush the created and renamed entries of a folder to the disk."""
     descriptor = os.open(folder, _FOLDER)
     try:
         os.fsync(descriptor)
@@ -357,7 +357,7 @@ def flushed(folder: Path) -> None:
 
 @contextmanager
 def _place(folder: Path, above: list[str], path: Path) -> Iterator[int]:
-    """A descriptor of the folder that a file lies in."""
+    """Open the folder that contains a file, and return its descriptor."""
     place = os.open(folder, _FOLDER)
     try:
         for name in above:
@@ -398,7 +398,7 @@ _SIGNATURE_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that holds a lock, since that moment by its clock."""
+    """A process that holds a lock since `since`, by its own clock."""
 
     who: Identity
     since: datetime
@@ -406,13 +406,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class SignedLock:
-    """A lock whose holder can be read by others, until it is released or its process ends."""
+    """A lock whose holder other processes can read, until it is released or its process ends."""
 
     lock: FolderLock
 
     @classmethod
     def of(cls, lock: FolderLock, who: Identity | None, at: datetime) -> SignedLock:
-        """The same lock, signed; a disk that takes nothing leaves it unsigned."""
+        """Sign a lock with its holder; on a disk that accepts no data it stays unsigned."""
         if who is not None:
             with suppress(OSError):
                 os.ftruncate(lock.descriptor, 0)
@@ -421,14 +421,14 @@ class SignedLock:
         return cls(lock)
 
     def release(self) -> None:
-        """Take the signature away, then give the lock back."""
+        """Remove the signature, then release the lock."""
         with suppress(OSError):
             os.ftruncate(self.lock.descriptor, 0)
         self.lock.release()
 
 
 def holder_of(folder: StateFolder, job: str, what: str) -> Holder | None:
-    """Who holds a lock now, as far as it says so; whether that process is running is for the caller to find out."""
+    """Return the current holder of a lock, if it has signed; the caller checks whether that process is running."""
     before = _read(folder, job, what)
     if before is None or not folder.is_locked(job, what) or _read(folder, job, what) != before:
         return None

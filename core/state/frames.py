@@ -1,8 +1,8 @@
-"""The ring of frames: what each job looked like every few seconds of the last day, for replay and for rates.
+"""The ring of frames: each job's status every few seconds of the last day, for replay and for rates.
 
-The lanes of a report are turned into columns, because neighbours of one kind compress well, and a frame is compressed
-with an earlier one of its job as dictionary, because little changes in five seconds. A frame that cannot be read is
-left out, never raised: history is shown as far as it is there.
+The lanes of a report are stored as columns, because adjacent values of one kind compress well. A frame is compressed
+with an earlier frame of its job as dictionary, because little changes in five seconds. A frame that cannot be read is
+skipped without an error: history shows the frames that can be read.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _NAMES = (
     b'"side":["",""],"polled_age":[],"read_s":[],"write_s":[],"register_s":[]}},"reported_at":0.0,"reported":true,'
     b'"lags":{"dn_6001_6002":0.0,"dn_":0.0}}'
 )
-"""What a frame without a base is compressed with. Never to be changed: older frames could not be read any more."""
+"""The dictionary of a frame without a base. Never change it: older frames would become unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A job as it was seen at one moment; `lags` are seconds by lane, None where unknown.
+    """A job's status at a point in time; `lags` are seconds by lane, None if unknown.
 
-    `least` is what lanes of unknown lag lag by at least.
+    `least` is the minimum lag of lanes with unknown lag.
     """
 
     view: JobStatus
@@ -49,14 +49,14 @@ class Frame:
     lags: Mapping[str, float | None] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
     host: HostReport | None = None
-    """What its supervisor measured of this host."""
+    """The supervisor's measurements of this host."""
 
 
 _TIMES = ("changed_at", "started_at", "ended_at", "reported_at")
 
 
 def text_of(frame: Frame) -> bytes:
-    """A frame as text, which also serves as dictionary for later ones of its job."""
+    """Return a frame as text, which also serves as dictionary for later frames of its job."""
     view = codec.values_of(frame.view)
     made = {"job": view.pop("name"), "at": _tenths(frame.at), **view}
     made |= {name: _tenths(getattr(frame.view, name)) for name in _TIMES}
@@ -80,19 +80,19 @@ def _tenths(at: datetime | None) -> float | None:
 
 
 def packed(text: bytes, base: bytes | None) -> bytes:
-    """The text in few bytes; `base` is the text of the frame that serves as dictionary."""
+    """Compress a text; `base` is the text of the frame that serves as dictionary."""
     press = zlib.compressobj(LEVEL, zdict=_NAMES if base is None else base)
     return press.compress(text) + press.flush()
 
 
 def unpacked(content: bytes, base: bytes | None) -> bytes:
-    """The text again; raises zlib.error where it cannot be had."""
+    """Decompress a text; raises zlib.error if that fails."""
     press = zlib.decompressobj(zdict=_NAMES if base is None else base)
     return press.decompress(content) + press.flush()
 
 
 def frame_of(text: bytes) -> Frame:
-    """The frame again; raises ValueError, KeyError, TypeError or AttributeError where the text is not a frame."""
+    """Parse a frame; raises ValueError, KeyError, TypeError or AttributeError if the text is not a frame."""
     found = json.loads(text)
     report = found["report"]
     if report is not None:
@@ -107,7 +107,7 @@ def frame_of(text: bytes) -> Frame:
 KEPT_SECONDS = 86_400.0
 KEPT_FRAMES = 20_000
 GROUP = 60
-"""Frames that share a base: the bases are the larger ones, and what is dropped is dropped by whole groups."""
+"""Frames that share a base: bases are larger than other frames, and frames are deleted by whole groups."""
 _BASES = 64
 _MOST = 5_000
 
@@ -118,7 +118,7 @@ _WITH_BASE = (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The frame that later ones are compressed with, as its writer remembers it."""
+    """The frame with which later frames are compressed, as its writer remembers it."""
 
     id: int
     text: bytes
@@ -141,7 +141,7 @@ class Metrics:
         self._bases: OrderedDict[int, bytes] = OrderedDict()
 
     def add(self, frame: Frame, base: Base | None) -> Base:
-        """Keep a frame; returns the base for the writer's next one. A new base begins where the old is used up."""
+        """Store a frame and return the base for the writer's next frame; a used-up base is replaced by a new one."""
         text = text_of(frame)
         fresh = base is None or base.used >= GROUP
         content = packed(text, None if fresh or base is None else base.text)
@@ -155,7 +155,7 @@ class Metrics:
         return Base(base.id, base.text, base.used + 1)
 
     def prune(self, job: str, now: float, seconds: float = KEPT_SECONDS, most: int = KEPT_FRAMES) -> None:
-        """Drop what is too old or too many, by whole groups; a job's newest group stays however old it is."""
+        """Delete frames that are too old or too many, by whole groups; a job's newest group stays at any age."""
         with self._store.write() as sql:
             sql.execute(
                 "DELETE FROM frames WHERE job = ?1 AND id < (SELECT max(id) FROM frames WHERE job = ?1 AND base IS NULL"
@@ -165,7 +165,7 @@ class Metrics:
             )
 
     def frames(self, at: datetime) -> list[Frame]:
-        """Each job's last frame at that moment or before it; its age says whether it is still of use."""
+        """Return each job's last frame at or before a time; its age shows whether it is still useful."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT id FROM frames WHERE job = j.name AND at <= ?"
             " ORDER BY at DESC, id DESC LIMIT 1) FROM jobs j)",
@@ -174,21 +174,21 @@ class Metrics:
         return [kept.frame for kept in self._kept(rows)]
 
     def newest(self) -> list[Frame]:
-        """Each job's frame that was recorded last: a clock that was set back has older ones of the same hour."""
+        """Return each job's last recorded frame: after a clock was set back, older frames can have later times."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT (SELECT max(id) FROM frames WHERE job = j.name) FROM jobs j)"
         )
         return [kept.frame for kept in self._kept(rows)]
 
     def since(self, id: int, first: datetime) -> list[NumberedFrame]:
-        """The frames after number `id`, and not before `first`, the oldest first."""
+        """Return the frames after number `id` and not before `first`, oldest first."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE +f.id > ? AND f.at >= ? ORDER BY f.id LIMIT ?", id, first.timestamp(), _MOST
         )
         return self._kept(rows)
 
     def some(self, job: str, first: datetime, last: datetime, every: float) -> list[Frame]:
-        """A job's frames between two moments, the last of each `every` seconds, the oldest first."""
+        """Return a job's frames between two times, the last of each `every` seconds, oldest first."""
         rows = self._store.read(
             f"{_WITH_BASE} WHERE f.id IN (SELECT max(id) FROM frames WHERE job = ? AND at BETWEEN ? AND ?"
             " GROUP BY CAST(at / ? AS INTEGER)) ORDER BY f.id LIMIT ?",
@@ -197,14 +197,14 @@ class Metrics:
         return [kept.frame for kept in self._kept(rows)]
 
     def times(self, first: datetime, last: datetime) -> list[float]:
-        """When frames were taken between two moments, as seconds of UTC in their order."""
+        """Return the times of the frames between two times, in UTC seconds, ascending."""
         rows = self._store.read(
             "SELECT DISTINCT at FROM frames WHERE at BETWEEN ? AND ? ORDER BY at", first.timestamp(), last.timestamp()
         )
         return [row["at"] for row in rows]
 
     def beside(self, at: datetime) -> tuple[float | None, float | None]:
-        """The last moment until `at` and the first after it at which a frame was taken; None where there is none."""
+        """Return the time of the last frame up to `at` and of the first frame after it; None if there is none."""
         (row,) = self._store.read(
             "SELECT (SELECT max(at) FROM frames WHERE at <= ?1) AS before,"
             " (SELECT min(at) FROM frames WHERE at > ?1) AS after",
@@ -213,12 +213,12 @@ class Metrics:
         return row["before"], row["after"]
 
     def events_until(self, at: datetime, limit: int = 100) -> list[EventRow]:
-        """What had happened to all jobs until then, the newest first."""
+        """Return the events of all jobs up to a time, newest first."""
         wanted = "SELECT * FROM events WHERE at <= ? ORDER BY id DESC LIMIT ?"
         return self._store.values("an event", event_from, wanted, at.timestamp(), limit)
 
     def events_between(self, job: str, first: datetime, last: datetime, limit: int = 500) -> list[EventRow]:
-        """What happened to a job between two moments, the newest first."""
+        """Return the events of a job between two times, newest first."""
         wanted = "SELECT * FROM events WHERE job = ? AND at BETWEEN ? AND ? ORDER BY id DESC LIMIT ?"
         return self._store.values("an event", event_from, wanted, job, first.timestamp(), last.timestamp(), limit)
 

@@ -1,7 +1,8 @@
-"""What was observed of slots and of targets, by whichever process looked: shared by all, each with its time.
+"""Observations of slots and of targets, by any process: shared by all processes, each with its time.
 
-Of a slot the last sight counts; earlier ones stay for a day, a row a minute, for history. Of a target that is what
-`slotkeeper verify` found: it is called equal only with the time of the comparison beside it.
+For a slot, the last observation counts; earlier ones stay for a day, one row per minute, as history. For a target, the
+observation is the result of `slotkeeper verify`: the target is called equal only together with the time of the
+comparison.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from slotkeeper.core.state.rows import moment
 from slotkeeper.core.state.sqlite import Store
 
 KEPT_SECONDS = 7 * 86_400.0
-"""A slot that no process has seen for so long is dropped: no configured job has it any more."""
+"""Seconds after which a slot that no process has seen is deleted: no configured job has it any more."""
 PAST_SECONDS = 86_400.0
 PAST_EVERY = 60.0
-"""History has a row for each of these seconds, and one whenever a slot came or went."""
+"""Seconds between two rows of history; a slot that appears or disappears also adds a row."""
 _COLUMNS = "source, source_table, slot, job, at, there, expires_at, ttl, unread, shard"
 
 
 def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None:
-    """Keep what was seen; an older sight never replaces a newer one, but where this host's clock was set back.
+    """Store observations; an older one never replaces a newer one, except if this host's clock was set back.
 
-    `found` has of each table that is in it all slots that there are, so a stranger's that is not among them is gone.
-    `knows_all`: who saw it has read which slots are jobs'. A driver has only what its run began with: a slot that it
-    cannot assign keeps its owner.
+    `found` has all slots of each of its tables, so a slot of no job that is missing there no longer exists.
+    `knows_all`: the observer has read which slots belong to jobs. A driver has only the configuration with which its
+    run started: a slot that it cannot assign keeps its owner.
     """
     ahead = store.now() + AHEAD_SECONDS
     rows = [
@@ -64,7 +65,7 @@ def put(store: Store, found: Iterable[SlotSeen], knows_all: bool = True) -> None
 
 
 def _forget_gone(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Drop strangers' slots that a status of their table does not show, and those not seen for long."""
+    """Delete slots of no job that a status of their table does not show, and slots not seen for long."""
     there: dict[tuple[str, str, float], list[str]] = {}
     for source, table, slot, _, at, *_ in rows:
         there.setdefault((source, table, at), []).append(slot)
@@ -79,7 +80,7 @@ def _forget_gone(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> No
 
 
 def _put_past(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """History, where enough time has passed or a slot came or went."""
+    """Add rows of history if enough time has passed, or if a slot appeared or disappeared."""
     added = sql.executemany(
         f"INSERT OR IGNORE INTO slots_past ({_COLUMNS}) SELECT {_COLUMNS} FROM slots_seen AS s"
         " WHERE source = ?1 AND source_table = ?2 AND slot = ?3 AND NOT EXISTS (SELECT 1 FROM slots_past AS p"
@@ -91,19 +92,19 @@ def _put_past(sql: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def forget(folder: Path, table: str, slot: str) -> None:
-    """Drop what was seen of a slot that has just been changed: the next status shows how it is now. Never raises."""
+    """Delete the observation of a slot that has just changed: the next status shows its new state. Never raises."""
     with suppress(SlotkeeperError), Store.open(folder) as store, store.write() as sql:
         sql.execute("DELETE FROM slots_seen WHERE source_table = ? AND slot = ?", (table, slot))
 
 
 def all_seen(store: Store) -> tuple[SlotSeen, ...]:
-    """Every slot that is remembered."""
+    """Return every stored slot."""
     found = store.values("a slot", _seen, "SELECT * FROM slots_seen ORDER BY source, source_table, slot")
     return tuple(found)
 
 
 def seen_until(store: Store, at: datetime) -> tuple[SlotSeen, ...]:
-    """What had been seen of each slot by then, the last of it."""
+    """Return the last observation of each slot up to a time."""
     wanted = (
         "SELECT * FROM slots_past JOIN (SELECT source, source_table, slot, max(at) AS at FROM slots_past WHERE at <= ?"
         " GROUP BY source, source_table, slot) USING (source, source_table, slot, at)"
@@ -126,9 +127,9 @@ KEPT = 50
 
 
 def record(store: Store, found: Verified) -> bool:
-    """Keep what a comparison found; the oldest beyond the newest fifty of a job are dropped.
+    """Store the result of a comparison; only the newest fifty of a job are retained.
 
-    False, and nothing is kept, where a reset came while it was compared: what it read is of before.
+    Returns False and stores nothing if a reset happened during the comparison: the rows read are from before it.
     """
     with store.write() as sql:
         since = found.at.timestamp() - found.seconds
@@ -152,7 +153,7 @@ def record(store: Store, found: Verified) -> bool:
 
 
 def last(store: Store, until: datetime | None = None) -> dict[str, Verified]:
-    """The last comparison of each job, or the last at a moment."""
+    """Return the last comparison of each job, or the last up to a time."""
     found = store.values(
         "a comparison",
         _found,

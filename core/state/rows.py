@@ -1,7 +1,7 @@
-"""What the state store gives back, as values, and how those values are written in its columns.
+"""Values that the state store returns, and the format of these values in its columns.
 
-The columns' types are kept by SQLite (STRICT tables, https://www.sqlite.org/stricttables.html); states, times and JSON
-are not: an invalid row ends in one clear line.
+SQLite enforces the columns' types (STRICT tables, https://www.sqlite.org/stricttables.html), but not states, times and
+JSON: an invalid row raises a clear one-line error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One execution of a job, across restarts of its driver; `exit_code` is what its last driver noted or returned.
+    """One execution of a job, across restarts of its driver; `exit_code` is what its last driver recorded or returned.
 
     `launch` is how its driver is started (JSON of `slotkeeper.core.launch.launch.Launch`), so that a supervisor that
-    adopts a driver starts the next one in the same way.
+    adopts a driver starts the next driver in the same way.
     """
 
     run: str
@@ -45,59 +45,59 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One kind of error: equal side, code and message, numbers apart, count as one."""
+    """One kind of error: errors with the same side, code and message, apart from numbers, count as one."""
 
     job: str
     """The job's name."""
     signature: str
-    """What is equal."""
+    """Hash of side, code and message without numbers: equal for errors of one kind."""
     count: Positive
-    """How often it was seen."""
+    """Number of occurrences."""
     first_at: datetime
-    """The first time."""
+    """Time of the first occurrence."""
     last_at: datetime
-    """The last time."""
+    """Time of the last occurrence."""
     side: str
-    """Whose it is: source, sink, spark, or empty."""
+    """Origin of the error: source, sink, spark, or empty."""
     code: str
-    """The server's SQLSTATE, or Slotkeeper's own code where no server gave one."""
+    """The server's SQLSTATE, or Slotkeeper's own code if no server returned one."""
     message: str
-    """The newest one's words."""
+    """Message of the newest occurrence."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Something that happened to the job."""
+    """An event of a job."""
 
     id: int
-    """Its number; a later one has a higher."""
+    """Number of the event; later events have higher numbers."""
     at: datetime
-    """When."""
+    """Time of the event."""
     job: str
     """The job's name."""
     event: str
-    """A word of a fixed list (`slotkeeper docs states`), or what was asked."""
+    """A name from a fixed list (`slotkeeper docs states`), or the requested action."""
     text: str
-    """More of it, for people."""
+    """Details of the event, as text."""
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A stored time as UTC."""
+    """Convert a stored time to UTC."""
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def identity_text(identity: Identity | None) -> str | None:
-    """An identity as a column holds it."""
+    """Return an identity in the format of its column."""
     return None if identity is None else codec.text_of(identity)
 
 
 def report_text(report: JobReport) -> str:
-    """A report as a column holds it."""
+    """Return a report in the format of its column."""
     return json.dumps(masked_values(codec.values_of(report)))
 
 
 def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value]:
-    """What makes a record of its row, in which these columns hold JSON."""
+    """Return a function that makes a record from its row; the columns `of_json` contain JSON."""
 
     def made(row: sqlite3.Row) -> _Value:
         values = dict(row)
@@ -112,20 +112,20 @@ def _record(kind: type[_Value], *of_json: str) -> Callable[[sqlite3.Row], _Value
 
 
 job_from = _record(JobStatus, "report")
-"""A job from its row joined with its report, without its processes."""
+"""Makes a job from its row joined with its report, without its processes."""
 run_from = _record(RunRow, "supervisor", "driver")
 error_from = _record(ErrorRow)
 event_from = _record(EventRow)
 
 
 _IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError)
-"""What making a value raises: of an unknown state, a time beyond the calendar, JSON of another shape."""
+"""Errors of an invalid value: an unknown state, a time beyond the calendar, JSON of another shape."""
 
 
 def values_of(
     file: Path, what: str, make: Callable[[sqlite3.Row], _Value], rows: Iterable[sqlite3.Row]
 ) -> list[_Value]:
-    """The values of these rows; StateError, which names the file and `what`, where one of them cannot be."""
+    """Return the values of these rows; raises StateError with the file and `what` if a row is invalid."""
     try:
         return [make(row) for row in rows]
     except _IMPOSSIBLE as error:

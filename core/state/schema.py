@@ -1,7 +1,7 @@
-"""Opens the store's file: makes it at this version's schema, migrates it where that is asked for, else leaves it.
+"""Open the store's file: create it with this version's schema, migrate it if requested, otherwise do not change it.
 
 `migrations/` has a numbered file per schema version. A file that has landed is never changed; a test compares its
-checksum. What versions before that rule wrote is recognised by its tables (`earlier/`).
+checksum. Files written by versions before that rule are recognized by their tables (`earlier/`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from slotkeeper.core.state.faults import WAY_OUT, StateError, cannot_read, canno
 from slotkeeper.core.state.folder import StateFolder, flushed, planted
 
 APPLICATION_ID = 0x534C4B52
-"""Marks the file as ours ("SLKR"), so that another program's database is never migrated."""
+"""Marks the file as Slotkeeper's ("SLKR"), so that another program's database is never migrated."""
 
 LOG_BYTES = 16 << 20
-"""What SQLite's log is cut back to after a checkpoint that found it longer (pragma.html, journal_size_limit)."""
+"""Bytes to which SQLite truncates a longer log after a checkpoint (pragma.html, journal_size_limit)."""
 
 KEPT_COPIES = 3
-"""How many copies of the file stay: one for each version that was migrated, the newest of them."""
+"""Number of copies of the file that are retained: the newest, one for each version that was migrated."""
 
 
 def migrations() -> list[str]:
-    """The statements of each schema version, version 1 first."""
+    """Return the statements of each schema version, version 1 first."""
     return [file.read_text(encoding="utf-8") for file in sorted(_folder().glob("*.sql"))]
 
 
 def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool = False) -> sqlite3.Connection:
-    """A connection to the file; StateError where it cannot be used.
+    """Connect to the file; raises StateError if it cannot be used.
 
-    An absent file is made. A file of an older version is migrated where `migrates`; otherwise it stays as it is.
+    A missing file is created. A file of an older version is migrated if `migrates` is true; otherwise it is not
+    changed.
     """
     _refuse_planted(file)
     if not file.exists():
-        # never where it is there: closing any descriptor of it takes this process's other connections their locks
+        # never if it exists: closing any descriptor of the file releases the locks of this process's other connections
         os.close(folder.append(file))
     with translated(file):
         connection = sqlite3.connect(file, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
@@ -54,13 +55,13 @@ def connect(folder: StateFolder, file: Path, busy_seconds: float, migrates: bool
 
 
 def older(connection: sqlite3.Connection, file: Path) -> bool:
-    """Whether the file is of an older version than this one; StateError where it is of a newer one."""
+    """Whether the file is of an older version; raises StateError if it is of a newer version."""
     with translated(file):
         return bool(_pending(connection, _version(connection, file)))
 
 
 def empty(file: Path) -> sqlite3.Connection:
-    """What an absent file would hold, in memory."""
+    """Return an in-memory database with the content of a new file."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     _migrate(connection, file, lambda version: None)
@@ -68,7 +69,7 @@ def empty(file: Path) -> sqlite3.Connection:
 
 
 def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
-    """A copy of an older file in memory, at this version's schema: it can be read, and the file is not written."""
+    """Return an in-memory copy of an older file with this version's schema, to read; the file is not written."""
     view = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     with translated(file):
         view.row_factory = sqlite3.Row
@@ -78,7 +79,7 @@ def view_of(connection: sqlite3.Connection, file: Path) -> sqlite3.Connection:
 
 
 def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
-    """The error for a write to a file of an older version."""
+    """Return the error for a write to a file of an older version."""
     return StateError(
         f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
         f" this one has {len(migrations())}) and is only read here",
@@ -91,9 +92,9 @@ def _folder() -> Path:
 
 
 def _refuse_planted(file: Path) -> None:
-    """Raise StateError where a link or a FIFO stands in place of the file, its log or its index.
+    """Raise StateError if the file, its log or its index is a link or a FIFO.
 
-    SQLite makes the latter two with the rights of the file under every umask (`findCreateFileMode` in its os_unix.c).
+    SQLite creates the latter two with the mode of the file under every umask (`findCreateFileMode` in its os_unix.c).
     """
     for suffix in ("", "-wal", "-shm"):
         path = file.with_name(file.name + suffix)
@@ -113,9 +114,9 @@ def _prepare(
     connection.row_factory = sqlite3.Row
     found = _version(connection, file)
     if found == 0 or (migrates and _pending(connection, found)):
-        # Two processes that switch a new file to WAL at once get SQLITE_BUSY without any waiting: hence the lock.
+        # Two processes that switch a new file to WAL at once get SQLITE_BUSY without waiting: hence the lock.
         def before(version: int) -> None:
-            if version:  # a file that is being made needs neither
+            if version:  # a new file needs neither
                 _refuse_running(folder, file)
                 _keep_copy(folder, file, version)
 
@@ -128,7 +129,7 @@ def _prepare(
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
-    # one statement, so that all three are of one moment: another process may be making the file right now
+    # one statement, so that all three values are from the same time: another process may be creating the file
     version, owner, filled = connection.execute(
         "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_user_version v, pragma_application_id a"
@@ -145,9 +146,9 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
 
 
 def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]]:
-    """The versions that a file lacks and their statements, in order.
+    """Return the versions that a file lacks, with their statements, in order.
 
-    Until version 5 a number meant other tables in other releases: such a file is brought to version 1 first.
+    Until version 5, a number meant different tables in different releases: such a file is first brought to version 1.
     """
     steps = list(enumerate(migrations(), 1))
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -160,10 +161,10 @@ def _pending(connection: sqlite3.Connection, found: int) -> list[tuple[int, str]
 
 
 def _migrate(connection: sqlite3.Connection, file: Path, before: Callable[[int], None]) -> None:
-    """Apply what the file lacks, each version in a transaction with its number; a new file is made in one.
+    """Apply the missing versions, each in one transaction with its number; a new file is created in one transaction.
 
-    A process that opens a new file meanwhile finds it empty or complete, never at an older version.
-    `before` gets the version that was found, ahead of the first change and with the write lock held.
+    A process that opens a new file meanwhile finds it empty or complete, never at an older version. `before` is called
+    with the version found, before the first change and with the write lock held.
     """
     untouched = True
     while True:
@@ -203,7 +204,7 @@ def _refuse_running(folder: StateFolder, file: Path) -> None:
 
 
 def _keep_copy(folder: StateFolder, file: Path, version: int) -> None:
-    """Keep the file beside itself as it is now, named by its version; only the newest copies stay."""
+    """Copy the file as it is now, to a file named by its version; only the newest copies are retained."""
     kept = file.with_name(f"{file.name}.version-{version}")
     new = kept.with_name(f"{kept.name}.new")
     folder.remove(new)
@@ -223,7 +224,7 @@ def _keep_copy(folder: StateFolder, file: Path, version: int) -> None:
 
 
 def _statements(script: str) -> list[str]:
-    """The statements of a script, one by one: `executescript` would commit what is open and so break the unit."""
+    """Return the statements of a script, one by one: `executescript` would commit the open transaction."""
     found, current = [], ""
     for line in script.splitlines(keepends=True):
         current += line

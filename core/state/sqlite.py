@@ -1,7 +1,7 @@
-"""The state store: what this host knows about its jobs, shared by consoles, supervisors and drivers.
+"""The state store: this host's data about its jobs, shared by consoles, supervisors and drivers.
 
-One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that no two
-processes overwrite each other's. It is never the truth about positions: those are the sink's progress rows.
+One SQLite file in WAL mode; every change is one short transaction that takes the write lock first, so that processes do
+not overwrite each other's changes. The store is never authoritative for positions: the sink's progress rows are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Value = TypeVar("_Value")
 FILE_NAME = "state.sqlite3"
 BUSY_SECONDS = 10.0
 READING_SECONDS = 3.0
-"""How long a command that only looks waits for a lock: it ends within 10 s, whatever process holds the file."""
+"""Seconds that a read-only command waits for a lock: it ends within 10 s, whichever process holds the file."""
 KEPT_EVENTS = 1_000
 KEPT_ERRORS = 200
 KEPT_RUNS = 100
@@ -49,7 +49,7 @@ _JOBS = "SELECT j.*, r.report, r.reported_at FROM jobs j LEFT JOIN reports r ON 
 
 
 class Store:
-    """The state store; one object may be used by several threads, one file by several processes."""
+    """The state store; several threads can use one object, several processes one file."""
 
     def __init__(self, folder: StateFolder, connection: sqlite3.Connection, clock: Clock) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class Store:
         self._file_connection = connection
         self._view: sqlite3.Connection | None = None
         self._seen: int | None = -1
-        """What SQLite called the file's data version as `_view` was taken; None once the file itself is read."""
+        """SQLite's data version of the file when `_view` was copied; None once the file itself is read."""
         self._clock = clock
         self._one_at_a_time = threading.RLock()
 
@@ -65,10 +65,10 @@ class Store:
     def open(
         cls, folder: Path, group: str = "", clock: Clock | None = None, migrates: bool = False, reads_only: bool = False
     ) -> Store:
-        """The store of a folder, made where it is absent; StateError where folder or file cannot be used.
+        """Open the store of a folder, created if missing; raises StateError if folder or file cannot be used.
 
-        `migrates`: a file of an older version is migrated, and a copy of it stays. Otherwise it is read only.
-        `reads_only`: a lock of another process is waited for as long as a person waits for an answer.
+        `migrates`: a file of an older version is migrated, and a copy of it is retained. Otherwise it is only read.
+        `reads_only`: waits for a lock of another process only as long as a user waits for an answer.
         """
         checked = StateFolder.open(folder, group)
         seconds = READING_SECONDS if reads_only else BUSY_SECONDS
@@ -77,7 +77,7 @@ class Store:
 
     @classmethod
     def existing(cls, folder: Path) -> Store:
-        """The store of a folder where there is one; StateError where there is none, or as `open`; makes nothing."""
+        """Open the existing store of a folder; raises StateError if there is none, or as `open`; creates nothing."""
         checked = StateFolder.existing(folder)
         if checked is None or not (checked.path / FILE_NAME).exists():
             what = f"state folder {folder}" if checked is None else f"state file {checked.path / FILE_NAME}"
@@ -87,14 +87,14 @@ class Store:
 
     @classmethod
     def looked_at(cls, folder: Path) -> Store:
-        """The store of a folder for a command that reads, an empty one in memory where there is none; makes nothing."""
+        """Open the store of a folder for a command that reads; if missing, an empty one in memory. Creates nothing."""
         checked = StateFolder.looked_at(folder)
         if (checked.path / FILE_NAME).exists():
             return cls.open(folder, reads_only=True)
         return cls(checked, schema.empty(checked.path / FILE_NAME), SystemClock())
 
     def close(self) -> None:
-        """Give the file back; the store cannot be used afterwards."""
+        """Close the file; the store cannot be used afterwards."""
         with self._one_at_a_time:
             if self._view is not None:
                 self._view.close()
@@ -109,7 +109,7 @@ class Store:
     # Jobs
 
     def register_job(self, job: str, config: str) -> None:
-        """Make a job known (STOPPED, never started), or note the configuration file that it is now started with."""
+        """Add a job (STOPPED, never started), or record the configuration file with which it is now started."""
         self.folder.log(job)
         with self.write() as sql:
             sql.execute(
@@ -119,45 +119,45 @@ class Store:
             )
 
     def job(self, name: str) -> JobStatus | None:
-        """One job, or None where it was never registered."""
+        """Return a job, or None if it was never registered."""
         found = self.values(f"a job {visible(name, 80)!r}", job_from, f"{_JOBS} WHERE j.name = ?", name)
         return found[0] if found else None
 
     def jobs(self) -> list[JobStatus]:
-        """All jobs by name."""
+        """Return all jobs by name."""
         return self.values("a job", job_from, f"{_JOBS} ORDER BY j.name")
 
     def set_wanted(self, job: str, wanted: WantedState) -> None:
-        """What a person wants of the job from now on."""
+        """Set the desired state of the job."""
         with self.write() as sql:
             self._known(sql, job)
             sql.execute("UPDATE jobs SET wanted = ? WHERE name = ?", (wanted.value, job))
 
     def wanted(self, job: str) -> WantedState:
-        """What a person wants of the job."""
+        """Return the desired state of the job."""
         return self._of_job(job, lambda row: WantedState(row["wanted"]), "SELECT wanted FROM jobs WHERE name = ?")
 
     def state(self, job: str) -> JobState:
-        """The state of the job, without its report: for who asks several times a second."""
+        """Return the state of the job without its report, for callers that read it several times per second."""
         return self._of_job(job, lambda row: JobState(row["state"]), "SELECT state FROM jobs WHERE name = ?")
 
     def set_state(self, job: str, state: JobState, reason: str = "", trouble: str = "", safe: str = "") -> None:
-        """Write a state as given; a CANCELLED job stays what it is."""
+        """Write a state as given; a CANCELLED job is not changed."""
         with self.write() as sql:
             if self._known(sql, job) is not JobState.CANCELLED:
                 self._put_state(sql, job, state, reason, trouble, safe)
 
     def apply(self, job: str, event: JobEvent, reason: str = "", trouble: str = "", safe: str = "") -> JobState:
-        """Read the state, let the event happen, write the state after it: at once, so that no event is lost."""
+        """Read the state, apply the event, write the new state, in one transaction, so that no event is lost."""
         with self.write() as sql:
             after = transition(self._known(sql, job), event)
             self._put_state(sql, job, after, reason, trouble, safe)
             return after
 
     def put_report(self, report: JobReport) -> bool:
-        """Keep a driver's newest report and its state; False and nothing kept where the job has a newer run or ended.
+        """Store a driver's newest report and state; return False and store nothing if the job has a newer run or ended.
 
-        A report never brings back a job that its supervisor has recorded as STOPPED or FAILED.
+        A report never restores a job that its supervisor has recorded as STOPPED or FAILED.
         """
         with self.write() as sql:
             state = self._known(sql, report.job)
@@ -179,9 +179,10 @@ class Store:
     # Runs
 
     def begin_run(self, job: str, run: str, launch: str = "", unasked: bool = False) -> bool:
-        """A start, at once: state PENDING, wanted state RUN, a new run; Refused where the job has not ended.
+        """Record a start in one transaction: state PENDING, desired state RUN, a new run; Refused if the job is active.
 
-        `unasked`: no person asked for it by name, so False, and no start, where it is wanted to stop or pause.
+        `unasked`: no user requested this start by name, so return False, without a start, if the desired state is stop
+        or pause.
         """
         with self.write() as sql:
             wanted = sql.execute("SELECT wanted FROM jobs WHERE name = ?", (job,)).fetchone()
@@ -201,7 +202,7 @@ class Store:
         return True
 
     def end_run(self, run: str, exit_code: int | None, outcome: str) -> None:
-        """The run is over; the first end that is recorded stays."""
+        """Record the end of a run; the first recorded end stays."""
         self._execute(
             "UPDATE runs SET ended_at = ?, exit_code = coalesce(?, exit_code), outcome = ?"
             " WHERE run = ? AND ended_at IS NULL",
@@ -209,33 +210,33 @@ class Store:
         )  # fmt: skip
 
     def set_supervisor(self, run: str, identity: Identity) -> None:
-        """Who watches this run's driver."""
+        """Record the supervisor of this run's driver."""
         self._execute("UPDATE runs SET supervisor = ? WHERE run = ?", identity_text(identity), run)
 
     def set_driver(self, run: str, identity: Identity) -> None:
-        """Who this run's driver is; recorded by the process that started it and by the driver itself."""
+        """Record this run's driver; called by the process that started it and by the driver itself."""
         self._execute(
             "UPDATE runs SET driver = ?1, exit_code = CASE WHEN driver = ?1 THEN exit_code END WHERE run = ?2",
             identity_text(identity), run,
         )  # fmt: skip
 
     def note_exit(self, run: str, code: int) -> None:
-        """A driver's last word: the code that it ends with, for a supervisor that is not its parent."""
+        """Record the code with which a driver exits, for a supervisor that is not its parent."""
         self._execute("UPDATE runs SET exit_code = ? WHERE run = ?", code, run)
 
     def run(self, run: str) -> RunRow | None:
-        """One run."""
+        """Return one run, or None."""
         found = self.values("a run", run_from, "SELECT * FROM runs WHERE run = ?", run)
         return found[0] if found else None
 
     def runs(self, job: str) -> list[RunRow]:
-        """A job's runs, the newest first."""
+        """Return a job's runs, newest first."""
         return self.values("a run", run_from, "SELECT * FROM runs WHERE job = ? ORDER BY rowid DESC", job)
 
     # Errors and events
 
     def record_error(self, job: str, side: str, code: str, message: str) -> None:
-        """Count an error; hostile bytes are made visible before they are kept."""
+        """Count an error; unsafe bytes are made visible before they are stored."""
         shown = visible(message)
         signature = hashlib.sha256(f"{side}\x1f{code}\x1f{re.sub(r'[0-9]+', '#', shown)}".encode()).hexdigest()[:16]
         now = self.now()
@@ -253,12 +254,12 @@ class Store:
             )
 
     def errors(self, job: str) -> list[ErrorRow]:
-        """A job's errors, the latest first."""
+        """Return a job's errors, latest first."""
         wanted = "SELECT * FROM errors WHERE job = ? ORDER BY last_at DESC, rowid DESC"
         return self.values("an error", error_from, wanted, job)
 
     def record_event(self, job: str, event: str, text: str = "") -> None:
-        """Keep something that happened; the oldest beyond the newest thousand are dropped."""
+        """Record an event; only the newest thousand are retained."""
         with self.write() as sql:
             sql.execute(
                 "INSERT INTO events (job, at, event, text) VALUES (?, ?, ?, ?)",
@@ -271,19 +272,19 @@ class Store:
             )
 
     def events(self, job: str, limit: int = 100) -> list[EventRow]:
-        """A job's newest events, the newest first."""
+        """Return a job's newest events, newest first."""
         wanted = "SELECT * FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
         return self.values("an event", event_from, wanted, job, limit)
 
-    # Underneath, also for the modules `frames`, `observed` and `steering`, whose tables lie in the same file
+    # Internals, also for the modules `frames`, `observed` and `steering`, whose tables are in the same file
 
     def now(self) -> float:
-        """This host's time, as columns hold it."""
+        """Return this host's time in the format of the columns."""
         return self._clock.utc().timestamp()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """One short transaction that has the write lock; rolled back where anything is raised in it."""
+        """Run one short transaction that has the write lock; it is rolled back if an exception is raised in it."""
         with self._one_at_a_time, translated(self.file):
             if self._current() is self._view:
                 raise schema.refusal(self._file_connection, self.file)
@@ -302,15 +303,15 @@ class Store:
             sql.execute(statement, values)
 
     def read(self, statement: str, *values: object) -> list[sqlite3.Row]:
-        """The rows of one statement."""
+        """Return the rows of one statement."""
         with self._one_at_a_time, translated(self.file):
             return self._current().execute(statement, values).fetchall()
 
     def _current(self) -> sqlite3.Connection:
-        """What is read: the file, or a copy of it in memory as long as it is of an older version.
+        """Return the database to read: the file, or an in-memory copy as long as the file is of an older version.
 
-        The copy is taken again once the file has changed (SQLite, PRAGMA data_version), so that another process's
-        migration is seen.
+        The copy is renewed once the file has changed (SQLite, PRAGMA data_version), so that another process's migration
+        is noticed.
         """
         if self._seen is None:
             return self._file_connection
@@ -325,7 +326,7 @@ class Store:
         return self._view or self._file_connection
 
     def values(self, what: str, make: Callable[[sqlite3.Row], _Value], statement: str, *values: object) -> list[_Value]:
-        """The rows of one statement as values; StateError where a row cannot be one, which `what` names."""
+        """Return the rows of one statement as values; raises StateError with `what` if a row is invalid."""
         return values_of(self.file, what, make, self.read(statement, *values))
 
     def _of_job(self, job: str, make: Callable[[sqlite3.Row], _Value], statement: str) -> _Value:

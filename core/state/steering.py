@@ -1,6 +1,6 @@
-"""What people want of a running job besides its own state: of single tables, and tries before their time.
+"""Requests to a running job besides its own desired state: states of single tables, and tries ahead of schedule.
 
-Commands write it; the job's driver or supervisor reads it and answers each try.
+Commands write the requests; the job's driver or supervisor reads them and answers each try.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from slotkeeper.core.state.sqlite import Store
 
 
 def wanted(store: Store, job: str) -> dict[str, TableWanted]:
-    """What is wanted of the job's tables; a table that is not named goes as the job does."""
+    """Return the desired states of the job's tables; a table without one follows the job."""
     rows = store.read("SELECT source_table, wanted, turn FROM tables_wanted WHERE job = ?", job)
     return {row["source_table"]: TableWanted(WantedState(row["wanted"]), row["turn"]) for row in rows}
 
 
 def want(store: Store, job: str, table: str, state: WantedState, again: bool = False) -> TableWanted:
-    """Set a table's desired state; `again`: start it once more, also where it runs or has failed."""
+    """Set a table's desired state; `again`: start it again, even if it is running or has failed."""
     with store.write() as sql:
         sql.execute(
             "INSERT INTO tables_wanted (job, source_table, wanted, turn) VALUES (?, ?, ?, ?)"
@@ -36,19 +36,19 @@ def want(store: Store, job: str, table: str, state: WantedState, again: bool = F
 
 
 def forget(store: Store, job: str) -> None:
-    """All tables of a job go as it does, from now on."""
+    """Delete the desired states of a job's tables: from now on, all tables follow the job."""
     with store.write() as sql:
         sql.execute("DELETE FROM tables_wanted WHERE job = ?", (job,))
 
 
 READ_EVERY = 0.25
-"""Seconds between two readings of what is asked for."""
+"""Seconds between two reads of the requests."""
 KEPT = 20
-"""The most requests stored per job; an older one has been answered long ago."""
+"""Maximum requests stored per job; older requests were answered long ago."""
 
 
 def ask(store: Store, job: str, table: str = "") -> int:
-    """Ask for a try at once of one source table, or of the whole job; returns its number."""
+    """Request an immediate try of one source table, or of the whole job; return the number of the request."""
     with store.write() as sql:
         number = sql.execute("INSERT INTO tries_asked (job, source_table) VALUES (?, ?)", (job, table)).lastrowid
         sql.execute(
@@ -62,15 +62,15 @@ def ask(store: Store, job: str, table: str = "") -> int:
 
 
 def answers(store: Store, number: int) -> list[TryAnswer]:
-    """What was done about it, table by table as each was answered."""
+    """Return the answers to a request, one for each table that has answered."""
     rows = store.read("SELECT answer FROM tries_answered WHERE number = ? ORDER BY source_table", number)
     return [codec.record_from(TryAnswer, row["answer"]) for row in rows]
 
 
 class StoredTries:
-    """What is asked for of one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread may call.
+    """The requested tries of one job; implements `slotkeeper.core.domain.tries.Tries`. Any thread can call it.
 
-    A store that is busy or gone for now has nothing new, and an answer that cannot be kept is passed over.
+    While the store is busy or missing, there are no new requests, and an answer that cannot be stored is dropped.
     """
 
     def __init__(self, store: Store, job: str, clock: Clock | None = None) -> None:
@@ -80,20 +80,20 @@ class StoredTries:
         self._read_at = float("-inf")
 
     def last(self) -> int:
-        """The number of the last one."""
+        """Return the number of the last request."""
         with self._lock:
             self._read()
             return self._known[-1].number if self._known else 0
 
     def since(self, number: int) -> Sequence[TryAsked]:
-        """Those after that number, read at most four times a second."""
+        """Return the requests after a number; reads the store at most four times per second."""
         with self._lock:
             if self._clock.monotonic() - self._read_at > READ_EVERY:
                 self._read()
             return [one for one in self._known if one.number > number]
 
     def answer(self, number: int, answers: Iterable[TryAnswer]) -> None:
-        """Keep what was done."""
+        """Store the answers to a request."""
         with suppress(Busy, StateError), self._store.write() as sql:
             for one in answers:
                 sql.execute(

@@ -1,1 +1,1 @@
-"""Comparison of a source table with its mirror by bisecting checksums; may import ports, domain and errors only."""
+"""Comparison of a source table with its mirror by bisecting checksums; can import only ports, domain and errors."""

@@ -1,10 +1,10 @@
-"""Compares a source table with a sink table: hashes range by range, rows where hashes differ, then each suspect again.
+"""Compare a source table with a sink table: hashes by range, rows where hashes differ, then each suspect key again.
 
-Both tables may change meanwhile: a difference seen once is only a suspicion until `Suspects` confirms it.
-What this cannot see: a row that becomes wrong after its range was found equal, and values whose text form is equal.
-The rule per key: source, wait until settled, sink, source again. A source that did not change around the sink's look
-proves that the sink should have shown that very row. One proof can still be wrong where a row changed away and back
-in between, so `Options.confirmations` of them in a row are asked for.
+Both tables can change meanwhile: a difference seen once is only a suspicion until `Suspects` confirms it. Not detected:
+a row that becomes wrong after its range was found equal, and values whose text form is equal. For each key: read the
+source, wait until the sink has settled, read the sink, read the source again. If both reads of the source are equal,
+the sink should have had exactly that row. One such proof can still be wrong if a row changed and changed back in
+between, so `Options.confirmations` consecutive proofs are required.
 """
 
 from __future__ import annotations
@@ -23,36 +23,37 @@ from slotkeeper.core.ports.kinds import COUNTED, WHOLE, ComparedTable, Digest, K
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compare."""
+    """Options of a comparison."""
 
     settled: Callable[[], bool] | None = None
-    """Wait until the sink must hold everything that the source had at the call; return False if it does not get there.
+    """Wait until the sink must have everything that the source had at the call; return False if it does not get that
+    far.
 
     None: the job is not running.
     """
     quarantined: Callable[[Collection[Key]], Collection[Key]] = lambda _keys: ()
-    """Return those of the keys that are known to be held back."""
+    """Return the given keys that are known to be quarantined."""
     on_rows: Callable[[int, int], None] = lambda _done, _planned: None
-    """Gets the compared rows and the source's rows at the start; an exception ends the comparison."""
+    """Called with the compared rows and the source's rows at the start; an exception ends the comparison."""
     range_rows: int = 100_000
     """Rows of an initial range."""
     fan_out: int = 16
     """Parts into which a differing range is split."""
     leaf_rows: int = 2_000
-    """Most rows of a range that is not split further: its rows are compared one by one."""
+    """Maximum rows of a range that is not split further: its rows are compared one by one."""
     named: int = 100
-    """Most keys retained per kind of difference."""
+    """Maximum keys retained per kind of difference."""
     pending: int = 10_000
-    """Most differing keys in memory."""
+    """Maximum differing keys in memory."""
     confirmations: int = 2
     """Consecutive rounds in which a key has to differ while the source changes."""
     rounds: int = 6
-    """Most rounds for a key; one that changed in all of them is unsettled."""
+    """Maximum rounds for a key; a key that changed in every round is unsettled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Keys of one kind of difference: how many in all, and the first of them by name."""
+    """Keys of one kind of difference: their total number, and the first of them."""
 
     count: int = 0
     keys: tuple[Key, ...] = ()
@@ -60,12 +61,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     rows_source: int
     """Rows of the source, summed over ranges read at different times."""
     rows_sink: int
-    """The same of the sink."""
+    """Rows of the sink, summed in the same way."""
     ranges: int
     missing: Found
     extra: Found
@@ -74,17 +75,17 @@ class Comparison:
     """Unsettled keys: they kept changing, or the sink did not catch up in time. Never counted as equal."""
     quarantined: Found
     differing_columns: tuple[tuple[str, int], ...]
-    """Per source column, the rows in which it differs."""
+    """For each differing source column, the number of rows in which it differs."""
     seconds: float
 
     @property
     def equal(self) -> bool:
-        """Whether every row was judged and none differs, quarantined keys apart."""
+        """Whether every row was judged and none differs, quarantined keys excluded."""
         return not (self.missing.count or self.extra.count or self.different.count or self.unsettled.count)
 
 
 class Verdict(Enum):
-    """What one look at a key says."""
+    """The result of one check of a key."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -141,7 +142,7 @@ class Suspects:
             self.judge()
 
     def judge(self) -> None:
-        """Look again at all waiting keys until each is the same, proven to differ, or known to keep moving."""
+        """Check all waiting keys again until each is equal, proven to differ, or known to keep changing."""
         keys = list(self._waiting)
         self._waiting.clear()
         retained = set(self._options.quarantined(keys)) if keys else set()
@@ -156,7 +157,7 @@ class Suspects:
             self._unsettled.add(key)
 
     def _round(self, proofs: dict[Key, int], needed: int) -> bool:
-        """One look at every key left in `proofs`; drops the decided ones; False when settling failed."""
+        """Check every key left in `proofs` once and drop the decided keys; return False if settling failed."""
         before = self._source.digests(proofs)
         if self._options.settled is not None and not self._options.settled():
             return False
@@ -183,7 +184,7 @@ class Suspects:
             self._columns.update(name for name, ours, theirs in pairs if ours != theirs)
 
     def result(self, rows_source: int, rows_sink: int, ranges: int, seconds: float) -> Comparison:
-        """Everything judged so far, with the walk's own figures."""
+        """Return everything judged so far, with the row and range counts of the walk."""
         return Comparison(
             rows_source=rows_source,
             rows_sink=rows_sink,
@@ -203,10 +204,11 @@ T = TypeVar("T")
 _MONOTONIC = SystemClock().monotonic
 
 MOST_RANGES = 4_096
-"""Most initial ranges, so that the list of bounds stays small for any table size."""
+"""Maximum initial ranges, so that the list of bounds stays small for any table size."""
 
 DEEPEST = 40
-"""Most levels of splits: each leaves less than half, so a deeper one means keys that do not sort like their text."""
+"""Maximum levels of splits: each split leaves less than half, so more levels mean that keys do not sort like their
+text."""
 
 
 def compare(
@@ -215,7 +217,7 @@ def compare(
     options: Options | None = None,
     monotonic: Callable[[], float] = _MONOTONIC,
 ) -> Comparison:
-    """Compare two tables by key; raises `Refused` where they cannot be compared, and what the readers raise."""
+    """Compare two tables by key; raises `Refused` if they cannot be compared, and the errors of the readers."""
     options = options or Options()
     if list(source.signature) != list(sink.signature) or len(source.columns) != len(sink.columns):
         raise Refused(
@@ -232,7 +234,7 @@ def compare(
 
 @dataclass(slots=True)
 class _Walk:
-    """The ranges still to compare, nearest first; the sink is asked in a thread beside the source."""
+    """The ranges still to compare, in key order; a second thread reads the sink while this thread reads the source."""
 
     source: TableReader
     sink: TableReader
@@ -277,7 +279,7 @@ class _Walk:
     def _cut(self, bounds: KeyRange, depth: int, ours: int, theirs: int) -> bool:
         if depth > DEEPEST:
             raise Refused(f"the keys of {self.source.label} and {self.sink.label} have no common order")
-        # The side with more rows knows where they lie; both sides order keys alike, so its bounds serve both.
+        # The side with more rows supplies the bounds; both sides order keys equally, so its bounds fit both.
         side, rows = (self.source, ours) if ours >= theirs else (self.sink, theirs)
         cuts = side.split(bounds, max(1, rows // self.options.fan_out))
         cuts = [cut for cut in dict.fromkeys(cuts) if cut not in (bounds.low, bounds.high)]
@@ -294,7 +296,7 @@ class _Walk:
             return
         self.rows_source += len(ours)
         self.rows_sink += len(theirs)
-        # Counted, not set: a target without a unique key may hold the same row twice.
+        # A Counter, not a set: a target without a unique key can hold the same row twice.
         left, right = Counter(ours), Counter(theirs)
         differing = {key for key, _ in ((left - right) + (right - left))}
         self.suspects.add(sorted(differing))
@@ -316,9 +318,9 @@ def open_pair(
     mapping: Mapping[str, str] | None = None,
     where: str = "",
 ) -> tuple[ComparedTable, ComparedTable]:
-    """Readers of a channel's two tables: the source's primary key and columns, by `mapping` or by name at the sink.
+    """Open a channel's two tables: the source's primary key and columns, at the sink by `mapping` or by name.
 
-    With a `mapping` only its columns (and the key) are compared; extra columns of the target are never looked at.
+    With a `mapping`, only its columns (and the key) are compared; extra columns of the target are never read.
     """
     left = source(source_table, where=where)
     if mapping is not None:

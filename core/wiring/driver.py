@@ -1,4 +1,4 @@
-"""The composition root of a job's driver: its sessions by name, and the target as a start sees it."""
+"""The composition root of a job's driver: its sessions by name, and the target of a start."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ A = TypeVar("A", bound=SlotAdmin)
 
 STARTER = "starter"
 END_LIMIT_MS = 2_000
-"""Limit of the statements that end an abandoned task's sessions."""
+"""Time limit in milliseconds of the statements that end an abandoned task's sessions."""
 CLOSE_WITHIN = 2.0
 """Seconds that closing waits for running statements of the sessions."""
 
 
 class _Opened:
-    """The sessions of a driver, which its channels share; one that an epoch has named ends with it."""
+    """The sessions of a driver, which its channels share; a session named after an epoch ends with the epoch."""
 
     def __init__(self, job: JobSpec, run: str) -> None:
         self.job = job
@@ -55,7 +55,7 @@ class _Opened:
         self._stores: dict[str, StoreSession] = {}
 
     def source(self, name: str, part: str) -> SourceSession:
-        """The source session `name`; `part` stands in its own name at the server."""
+        """Return the source session `name`; `part` is a part of its name at the server."""
         if name not in self._sources:
             self._sources[name] = source_session(self.job, f"{self.epoch}/{part}" if part else self.epoch)
         return self._sources[name]
@@ -66,25 +66,25 @@ class _Opened:
         return self._stores[name]
 
     def leased(self) -> StoreSession:
-        """The start's own session at the store, which holds the leases of all channels."""
+        """Return the start's own session at the store, which holds the leases of all channels."""
         if self.lease is None:
             encoding_of(self.job)
             self.lease = store_session(self.job, "lease")
         return self.lease
 
     def beside(self, name: str) -> BatchSession:
-        """Return the session `name` at a sink beside its store; the start's own is `start`."""
+        """Return the session `name` at a sink that has a separate store; the start's own session is `start`."""
         if name not in self._besides:
             self._besides[name] = session_beside(self.job, name)
         return self._besides[name]
 
     def end_start(self) -> None:
-        """End the start's own."""
+        """End the start's own sessions."""
         _end(*(one for one in (self.lease, self._besides.pop("start", None)) if one is not None))
         self.lease = None
 
     def close(self) -> None:
-        """End all but the lease's."""
+        """End all sessions except the start's own."""
         with self.lock:
             watching = [self._besides.pop(name) for name in list(self._besides) if name != "start"]
             closing: list[SourceSession | SinkSession] = [*self._sources.values(), *self._stores.values(), *watching]
@@ -94,7 +94,7 @@ class _Opened:
 
 
 def _end(*sessions: SourceSession | SinkSession) -> None:
-    """Close them; what threads that were left behind still wait for is cut off after a moment."""
+    """Close sessions; calls of abandoned threads that still wait on them are cut off after a moment."""
 
     def sever() -> None:
         for one in sessions:
@@ -111,9 +111,9 @@ def _end(*sessions: SourceSession | SinkSession) -> None:
 
 
 def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
-    """A job's source and its store, each over a session that is asked only whether it answers.
+    """Return a job's source and its store, each with a session that only checks whether the server answers.
 
-    Their name is not that of the job's other sessions, whose end a start waits for. Raises ConfigError.
+    The sessions do not have the name of the job's other sessions, whose end a start waits for. Raises ConfigError.
     """
     name = f"slotkeeper-pulse/{job.name}"[:63]
     source = sources.open(job.source_kind).connect(login(job.source, name))
@@ -126,7 +126,7 @@ def pinged(job: JobSpec) -> tuple[Pinged, Pinged]:
 
 
 def source_waits_at(job: JobSpec) -> tuple[LocksAt[SourceWait], ...]:
-    """The job's source, over a session of its own; none of a kind that tells of no waits. Raises ConfigError."""
+    """Return the job's source, with a separate session; empty for a kind that reports no waits. Raises ConfigError."""
     session = sources.open(job.source_kind).connect(login(job.source, f"slotkeeper-locks/{job.name}"[:63]))
     reader = session.waits(WaitsAsked({one.source_table: {job.slot: job.name} for one in job.channels}))
     if reader is None:
@@ -139,9 +139,9 @@ def source_waits_at(job: JobSpec) -> tuple[LocksAt[SourceWait], ...]:
 
 
 def locks_at(job: JobSpec) -> tuple[LocksAt[LockWait], ...]:
-    """Where locks may keep the job waiting: its store, and a sink beside that, each over a session of its own.
+    """Return where locks can block the job: its store and, if separate, its sink, each with a separate session.
 
-    None of a sink whose kind tells of no locks. Raises ConfigError.
+    Sinks of a kind that reports no locks are omitted. Raises ConfigError.
     """
     name = f"slotkeeper-locks/{job.name}"[:63]
     endpoint, kind = job.store_at
@@ -155,7 +155,7 @@ def locks_at(job: JobSpec) -> tuple[LocksAt[LockWait], ...]:
 class WiredSessions:
     """The driver's sessions by name; implements `slotkeeper.core.ports.driver.DriverSessions`.
 
-    Sessions of one name are one session for all channels, so their users take turns. `points_proven`: a probe
+    Sessions with the same name are one session for all channels, so their users take turns. `points_proven`: a probe
     has recorded that the source makes one sync point per transaction.
     """
 
@@ -201,7 +201,7 @@ class WiredSessions:
         return self._keep("source", name, lambda: session(f"source {name}", "").source(self._job, proven))
 
     def admin(self, name: str) -> SlotAdmin:
-        """The registering session `name`; its own name at the server carries it."""
+        """Return the registering session `name`; its name at the server contains `name`."""
         return self._keep("admin", name, lambda: self._shown(self._registering(name).admin(self._job), name))
 
     def starter(self) -> Retention:
@@ -260,10 +260,10 @@ class WiredSessions:
         return all(ended)
 
     def task_prefix(self) -> str:
-        """What the names of tasks' sessions begin with: the job, the epoch, and six digits by chance.
+        """Return the prefix of the names of tasks' sessions: the job, the epoch, and six random digits.
 
-        Jobs of one name may write to one database, into other progress schemas, and groups of tables of one job may
-        have the same epoch.
+        Jobs with the same name can write to one database, with different progress schemas, and groups of tables of one
+        job can have the same epoch.
         """
         return session_name(self._job.name, f"{self._opened.epoch}.{secrets.token_hex(3)}.")
 

@@ -1,4 +1,4 @@
-"""The composition root: from a job's values to sessions at its source and its sink, by their kinds."""
+"""The composition root: opens sessions at the source and the sink of a job, by their kinds."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from slotkeeper.core.sources import registry as sources
 
 
 def session_name(job: str, part: str) -> str:
-    """`slotkeeper/<job>/<part>`, at most 63 characters, so that a session can be found and ended by its name.
+    """Return `slotkeeper/<job>/<part>`, at most 63 characters, so that a session can be found and ended by its name.
 
     A search would miss a name that the server truncates (PostgreSQL and DWS: NAMEDATALEN, 63 bytes). The longest part
-    is a registrar's: its channel, an epoch of 13 digits, and a DN's number of 11 characters.
+    is that of a registering session: its channel, an epoch of 13 digits, and a DN's number of 11 characters.
 
     >>> session_name("orders_rt", "7")
     'slotkeeper/orders_rt/7'
@@ -41,21 +41,21 @@ def session_name(job: str, part: str) -> str:
 
 
 def channel_part(job: JobSpec, part: str) -> str:
-    """The part of a session's name that says which channel it registers, and then whose it is: `9f3a.<part>`.
+    """Return the part of a session's name for its channel, followed by `part`: `9f3a.<part>`.
 
-    Four digits of a hash: where two channels of a job share them, one's session may be ended for the other's sake, and
-    is opened again.
+    The channel is four digits of a hash. If two channels of a job have the same digits, ending the sessions of one can
+    also end the other's session, which is then opened again.
     """
     return f"{hashlib.sha256(job.channel.source_table.encode()).hexdigest()[:4]}.{part}"
 
 
 def end_job_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """End the job's other sessions at the source, of any epoch; False where it is not certain."""
+    """End the job's other sessions at the source, of any epoch; return False if that is not certain."""
     return admin.end_sessions(_pattern(job, ""))
 
 
 def end_channel_sessions(job: JobSpec, admin: SlotAdmin) -> bool:
-    """The same of those only that register the one channel of `job`: its other channels may be streaming."""
+    """End only the sessions that register the channel of `job`, as its other channels may be streaming."""
     return admin.end_sessions(_pattern(job, channel_part(job, "")))
 
 
@@ -64,15 +64,15 @@ def _pattern(job: JobSpec, part: str) -> str:
 
 
 def source_session(job: JobSpec, part: str) -> SourceSession:
-    """A source session of a job."""
+    """Open a source session of a job."""
     endpoint = replace(job.source, socket_timeout_ms=job.binlog.connection_socket_timeout)
     return sources.open(job.source_kind).connect(login(endpoint, session_name(job.name, part)))
 
 
 def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") -> StoreSession:
-    """A session of a job where its progress rows live: at its sink, or at the store that the sink names.
+    """Open a session of a job at the server of its progress rows: its sink, or the store that the sink names.
 
-    `limit_ms` is that of a statement, 0 the one of a step. `name` stands for the one that `part` makes.
+    `limit_ms` is the limit of a statement, 0 for the limit of a step. `name` replaces the name made from `part`.
     """
     endpoint, kind = job.store_at
     endpoint = replace(endpoint, socket_timeout_ms=limit_ms) if limit_ms else endpoint
@@ -82,33 +82,33 @@ def store_session(job: JobSpec, part: str, limit_ms: int = 0, name: str = "") ->
 
 
 def session_beside(job: JobSpec, part: str) -> BatchSession:
-    """A sink session of a job in two parts."""
+    """Open a sink session of a job in two parts."""
     return sinks.open(job.sink_kind).connect_beside(login(job.sink, session_name(job.name, part)))
 
 
 def encoding_of(job: JobSpec) -> Encoding:
-    """How batches travel from a job's source to its sink; Refused by name where the two have nothing in common."""
+    """Return the encoding that a job's source and sink share for batches; raises Refused, naming both, if none."""
     pair = f"{job.source_kind} to {job.sink_kind}"
     return chosen(sources.open(job.source_kind).gives, sinks.open(job.sink_kind).takes, pair)
 
 
 def open_source(job: JobSpec, part: str) -> Source:
-    """A job's channel over a source session of its own."""
+    """Open a job's channel over a separate source session."""
     return source_session(job, part).source(job)
 
 
 def open_admin(job: JobSpec, part: str) -> SlotAdmin:
-    """What may register a job's channel, over a source session of its own."""
+    """Open the slot administration of a job's channel over a separate source session."""
     return source_session(job, part).admin(job)
 
 
 def open_progress(job: JobSpec, part: str, runner: Runner) -> Store:
-    """The progress rows of a job's channel over a session of their own."""
+    """Open the progress rows of a job's channel over a separate session."""
     return store_session(job, part).progress(job, runner)
 
 
 def who(job: JobSpec, run: str) -> Runner:
-    """This process as the progress rows name it."""
+    """Return this process as the progress rows name it."""
     return Runner(job.name, run, socket.gethostname(), getpass.getuser(), os.getpid())
 
 
@@ -127,7 +127,7 @@ class _Pair:
     beside: BatchSession | None = None
 
     def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
-        """The channel that `job` is narrowed to; asks both servers."""
+        """Open the channel to which `job` is narrowed; queries both servers."""
         source = self.source.source(job)
         identity = source.identify()
         if self.beside is None:
@@ -145,9 +145,9 @@ class _Pair:
 
 
 def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
-    """A source and a sink session for tasks of a job; ConfigError where a secret cannot be had on this worker.
+    """Open a source and a sink session for tasks of a job; raises ConfigError if this worker cannot resolve a secret.
 
-    `session` is what the one at the store goes by.
+    `session` is the name of the session at the store.
     """
     with _named_worker():
         part = str(epoch)
@@ -156,10 +156,10 @@ def open_pair(job: JobSpec, epoch: int, session: str = "") -> _Pair:
 
 
 def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
-    """A session that reads changelogs; Refused where the source's kind has none.
+    """Open a session that reads changelogs; raises Refused if the source's kind has none.
 
-    `epoch` is that of a query, by which a later life of it ends the session; one of no query (0) is never ended so.
-    ConfigError where a secret cannot be had here.
+    `epoch` is the epoch of a query, by which a later run of the query ends the session; without a query (0), a session
+    is never ended that way. Raises ConfigError if a secret cannot be resolved here.
     """
     name = session_name(job.name, f"{epoch}/{part}") if epoch else f"slotkeeper-frames/{job.name}/{part}"[:63]
     with _named_worker():
@@ -174,7 +174,7 @@ def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
 
 @contextmanager
 def _named_worker() -> Iterator[None]:
-    """A secret that cannot be had here may be had by the driver: say whose it is that is missing."""
+    """Add the worker's name to a ConfigError: a secret that is missing here may be available to the driver."""
     try:
         yield
     except ConfigError as error:

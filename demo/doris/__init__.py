@@ -1,8 +1,8 @@
-"""A stand-in for Apache Doris, for tests and demonstrations: no Doris, and it says so wherever it is asked.
+"""A stand-in for Apache Doris, for tests and demonstrations; its version and answers identify it as a stand-in.
 
-It answers Stream Load, its two-phase commit and `get_load_state` with the words of Doris's own sources, keeps rows in
-DuckDB, and can be read over MySQL's protocol. It listens on the loopback only. `CANNOT_PROVE` has what a run over it
-says nothing about.
+It answers Stream Load, its two-phase commit and `get_load_state` with the messages of Doris's own source code, stores
+rows in DuckDB, and can be read over MySQL's protocol. It listens only on the loopback interface. `CANNOT_PROVE` lists
+what a run over it does not prove.
 """
 
 STANDIN = "a stand-in for Apache Doris over DuckDB, not a Doris"

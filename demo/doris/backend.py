@@ -1,6 +1,6 @@
-"""The BE of the stand-in: it takes loads and their second phase, and has the page of rejected rows.
+"""The BE of the stand-in: it accepts loads and their second phase, and serves the pages of rejected rows.
 
-Answers: BE's stream_load, stream_load_2pc and stream_load_context (docs/adr/0041); fields as in 2.1.
+Sources of the answers: BE's stream_load, stream_load_2pc and stream_load_context (docs/adr/0041); fields as in 2.1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_ROW = "all partitions have no load data"
 
 @dataclass
 class Backend:
-    """Answers of the BE; `pages` are the error pages by their file."""
+    """Answers of the BE; `pages` are the error pages by file name."""
 
     user: str
     faults: Faults
@@ -41,9 +41,9 @@ class Backend:
     two_phase: bool = True
     scheme: str = "http"
     packs_json: bool = True
-    """Whether it accepts compressed JSON, as a BE does from 3.0.5 on."""
+    """Whether the BE accepts compressed JSON, as from 3.0.5 on."""
     fails_without_rows: bool = True
-    """Whether a load without a fitting row fails at any ratio (apache/doris #8133), as in older versions."""
+    """Whether a load in which no row fits fails at any ratio (apache/doris #8133), as in older versions."""
     pages: dict[str, str] = field(default_factory=dict)
     loads: int = 0
 
@@ -185,7 +185,7 @@ class Backend:
 
 
 def refusal(headers: Any, two_phase: bool) -> str:
-    """Why a load with these headers is refused, "" where it is not; what is not imitated is refused by its name."""
+    """Return why a load with these headers is rejected, "" if it is not; features that are not imitated are named."""
     kind = headers.get("format", "csv").lower()
     if kind != "json":
         what = "" if kind in ("csv", "parquet", "orc") else f"unknown data format, format={kind}"
@@ -232,7 +232,7 @@ def _columns(table: Table, headers: Any) -> list[str]:
 
 
 def _body(request: Request) -> BinaryIO:
-    """The body, whole; a line that breaks in it fails the load."""
+    """Return the complete body; raises Refused if the connection closes before its end, which fails the load."""
     request.handler.go_on()
     file = cast("BinaryIO", request.handler.rfile)
     if request.headers.get("transfer-encoding", "").lower() == "chunked":

@@ -1,6 +1,6 @@
-"""Statements of the stand-in that change tables: those that a mirror needs, each in the one form that it is sent in.
+"""Statements of the stand-in that change tables: those that a mirror needs, each in the exact form in which it is sent.
 
-What is not of these forms is not done.
+Statements in any other form are not executed here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _DROP = re.compile(rf"DROP TABLE IF EXISTS {_AT} FORCE$")
 _REPLACE = re.compile(rf"ALTER TABLE {_AT} REPLACE WITH TABLE `([^`]+)` PROPERTIES \('swap' = 'false'\)$")
 _COLUMN = re.compile(r"\s*`((?:[^`]|``)+)` (\w+(?:\([\d,]+\))?) (NOT NULL|NULL)$")
 _FIRST, _REST = frozenset("_@/"), frozenset('_.+,-/?@#$%^&*":')
-"""Further characters of a column name, besides ASCII letters, digits and blanks (`FeNameFormat.COLUMN_NAME_REGEX`)."""
+"""Allowed characters of a column name besides ASCII letters, digits and blanks (`FeNameFormat.COLUMN_NAME_REGEX`)."""
 LONGEST_NAME = 256
 
 
 class NotDone(Exception):
-    """Why a statement is refused, in the FE's words."""
+    """The statement is rejected; the message is the FE's."""
 
 
 def run(tables: Tables, sql: str) -> bool:
-    """Whether the statement was one of these, and is done."""
+    """Run the statement if it has one of these forms; return whether it has."""
     for form, act in _ACTS.items():
         found = form.match(sql)
         if found:
@@ -68,7 +68,7 @@ def _column(line: str, unicode_names: bool) -> Column:
 
 
 def _names_a_column(name: str, unicode_names: bool) -> bool:
-    """Whether the FE takes a name for a column; other letters need `enable_unicode_name_support`, off by default.
+    """Whether the FE accepts a column name; other letters need `enable_unicode_name_support`, off by default.
 
     >>> [_names_a_column(one, False) for one in ("order", "a b", "a`b", "a(b)", "größe", "mv_a")]
     [True, True, False, False, False, False]

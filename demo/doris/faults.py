@@ -1,4 +1,4 @@
-"""The faults of the stand-in, each once, in the order of their arming."""
+"""The faults of the stand-in. Each occurs once, in the order in which they were armed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Call(Enum):
-    """A call at which something can go wrong."""
+    """A call at which a fault can occur."""
 
     LOAD = "load"
     TWO_PHASE = "second phase"
@@ -16,7 +16,7 @@ class Call(Enum):
 
 
 class Fault(Enum):
-    """What goes wrong at it."""
+    """A fault that occurs at a call."""
 
     NONE = "nothing"
     LOST_BEFORE = "the connection breaks before the server acts"
@@ -35,7 +35,7 @@ class Fault(Enum):
 
 
 class Faults:
-    """The faults to come, by call."""
+    """The planned faults, by call."""
 
     def __init__(self) -> None:
         self._coming: dict[Call, deque[Fault]] = {call: deque() for call in Call}
@@ -44,21 +44,21 @@ class Faults:
         """Set when the server ends: hanging requests then continue."""
 
     def plan(self, call: Call, *faults: Fault) -> None:
-        """The next calls of a kind go wrong so."""
+        """Plan these faults for the next calls of a kind."""
         with self._lock:
             self._coming[call].extend(faults)
 
     def give_back(self, call: Call, fault: Fault) -> None:
-        """The next call of a kind goes wrong so, before all that were planned."""
+        """Plan this fault for the next call of a kind, before all planned ones."""
         with self._lock:
             self._coming[call].appendleft(fault)
 
     def next(self, call: Call) -> Fault:
-        """What goes wrong at this one."""
+        """Return the fault of this call."""
         with self._lock:
             return self._coming[call].popleft() if self._coming[call] else Fault.NONE
 
     def left(self) -> int:
-        """How many have not happened."""
+        """Return the number of faults that have not occurred."""
         with self._lock:
             return sum(map(len, self._coming.values()))

@@ -1,6 +1,6 @@
-"""The FE of the stand-in: it sends loads on to the BE, and says what a label stands for.
+"""The FE of the stand-in: it redirects loads to the BE, and returns the state of a label.
 
-Requests and answers: facts of FE's LoadAction, RestBaseController and GetStreamLoadState (docs/adr/0041).
+Sources of requests and answers: FE's LoadAction, RestBaseController and GetStreamLoadState (docs/adr/0041).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_FRONTEND = frozenset(
 
 @dataclass
 class Frontend:
-    """Answers of the FE; `backend` gives the BE's port."""
+    """Answers of the FE; `backend` returns the BE's port."""
 
     user: str
     faults: Faults
@@ -67,7 +67,7 @@ class Frontend:
         self._redirect(request, fault)
 
     def _of_frontend(self, call: Call) -> Fault:
-        """What goes wrong at the FE; another fault is left to the BE."""
+        """Return the fault that occurs at the FE; a fault of the BE is left to the BE."""
         fault = self.faults.next(call)
         if fault in _OF_FRONTEND:
             return fault
@@ -76,7 +76,9 @@ class Frontend:
         return Fault.NONE
 
     def _redirect(self, request: Request, fault: Fault) -> None:
-        """307 with the user and the password in the URL, which ends with a question mark: as FE does it."""
+        """Redirect with 307 to a URL with the user and the password, which ends with a question mark, as the
+        FE does.
+        """
         host = self.elsewhere if fault is Fault.ELSEWHERE else LOOPBACK
         port = DEAD_PORT if fault is Fault.DEAD_BACKEND else self.backend()
         scheme = "http" if fault is Fault.PLAIN_BACKEND else self.scheme
@@ -98,5 +100,5 @@ class Frontend:
 
 
 def failed(request: Request, message: str) -> None:
-    """What FE says with status 200 where it refuses a load."""
+    """Send the FE's answer, with status 200, to a load that it rejects."""
     request.handler.send_json({"status": "FAILED", "msg": message, "code": 1, "data": None, "count": 0})

@@ -1,9 +1,9 @@
-"""The header `columns` of a load, parsed as the FE parses it: a list of SQL expressions, of which only names are taken.
+"""The header `columns` of a load, parsed as the FE does: a list of SQL expressions, of which only names are accepted.
 
 Sources: apache/doris, `NereidsStreamLoadTask.setColumnToColumnExpr` and `NereidsLoadUtils.parseExpressionSeq` (the FE
 parses `SELECT <columns>`), `StreamLoadTask.setColumnToColumnExpr` of older versions (`COLUMNS (<columns>)`), and the
 rules `identifier`, `quotedIdentifier` and `nonReserved` of `DorisParser.g4` and `DorisLexer.g4`. Where the versions
-differ, the stricter rule holds here.
+differ, the stricter rule applies here.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ RESERVED = frozenset(_KEYWORDS.split())
 _FUNCTIONS = frozenset(
     {"current_date", "current_time", "current_timestamp", "current_user", "localtime", "localtimestamp", "session_user"}
 )
-"""Names that `primaryExpression` parses as a function, not a column: the FE calls them unsupported."""
+"""Names that `primaryExpression` parses as a function instead of a column: the FE rejects them as unsupported."""
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r\n]+)|(?P<comma>,)|`(?P<quoted>(?:[^`]|``)*)`|(?P<word>[A-Za-z0-9_$\u0080-\U0010ffff]+)"
 )
 _NUMBER = re.compile(r"\d+(?:E\d+)?(?:L|S|Y|BD)?$", re.I)
-"""INTEGER_VALUE, EXPONENT_VALUE and the literals with a suffix: the lexer has them before IDENTIFIER."""
+"""INTEGER_VALUE, EXPONENT_VALUE and the literals with a suffix: the lexer matches them before IDENTIFIER."""
 
 
 class NotParsed(Exception):
-    """Why the FE does not take the header, in its words."""
+    """The FE rejects the header; the message is the FE's."""
 
 
 def columns_of(header: str) -> list[str]:
-    """The names in a header.
+    """Return the names in a header.
 
     >>> columns_of("id, `order`,`a``b`")
     ['id', 'order', 'a`b']

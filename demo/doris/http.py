@@ -1,4 +1,6 @@
-"""An HTTP server on the loopback for one part of the stand-in: routing, Basic auth, answers, lines that break."""
+"""An HTTP server on the loopback interface for one part of the stand-in: routing, Basic auth, answers, lost
+connections.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Request:
 
     @property
     def user(self) -> str | None:
-        """`user:password` of Basic auth; None where there is none."""
+        """`user:password` of Basic auth; None if the request has none."""
         kind, _, given = self.headers.get("authorization", "").partition(" ")
         if kind.lower() != "basic":
             return None
@@ -40,7 +42,7 @@ class Request:
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One connection; answers are made by the server's `respond`."""
+    """One connection; the server's `respond` sends the answers."""
 
     protocol_version = "HTTP/1.1"
     server: Server
@@ -49,10 +51,10 @@ class Exchange(BaseHTTPRequestHandler):
         return STANDIN
 
     def handle_expect_100(self) -> bool:
-        return True  # the reader of the body sends the continue
+        return True  # the reader of the body sends the 100 Continue
 
     def go_on(self) -> None:
-        """Tell a client that waits for it to send its body."""
+        """Send 100 Continue to a client that waits for it before it sends its body."""
         if self.headers.get("Expect", "").lower() == "100-continue":
             self.send_response_only(100)
             self.end_headers()
@@ -86,7 +88,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def trickle(self, ended: threading.Event) -> None:
-        """An answer that never ends, a byte at a time."""
+        """Send an answer that never ends, one byte at a time."""
         self.send_response(200)
         self.send_header("Content-Length", "1000000")
         self.end_headers()
@@ -97,30 +99,32 @@ class Exchange(BaseHTTPRequestHandler):
                 return
 
     def break_off(self) -> None:
-        """End the line without a word."""
+        """Close the connection without an answer."""
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: what is asked may name a password."""
+        """Log nothing: a request can contain a password."""
 
 
 def _utf8(value: str) -> str:
-    """A header's value: the BE hands its bytes to the FE, which reads them as UTF-8 (doris-flink-connector, PR 623)."""
+    """Decode a header's value: the BE sends its bytes to the FE, which reads them as UTF-8
+    (doris-flink-connector, PR 623).
+    """
     return value.encode("latin-1").decode("utf-8", "replace")
 
 
 class Server(ThreadingHTTPServer):
-    """A part of the stand-in; `respond` answers."""
+    """A part of the stand-in; `respond` answers requests."""
 
     daemon_threads = True
     block_on_close = False
 
     def __init__(self, respond: Callable[[Request], None], faults: Faults, tls: ssl.SSLContext | None = None) -> None:
         super().__init__((LOOPBACK, 0), Exchange)
-        if tls is not None:  # the handshake is made in the thread of the line, at its first byte
+        if tls is not None:  # the thread of the connection does the handshake, at its first byte
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.respond = respond
         self.faults = faults
@@ -132,7 +136,7 @@ class Server(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away."""
+        """Ignore a client that has disconnected."""
 
     def close(self) -> None:
         self.shutdown()

@@ -1,4 +1,6 @@
-"""The stand-in as one thing: FE, BE and MySQL's protocol over the same tables, each on a port of the loopback."""
+"""The complete stand-in: FE, BE and MySQL's protocol over the same tables, each on its own port of the
+loopback interface.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from slotkeeper.demo.doris.wire import Wire
 
 @dataclass(frozen=True)
 class Ports:
-    """Where it listens."""
+    """The ports on which the stand-in listens."""
 
     frontend: int
     backend: int
@@ -30,7 +32,7 @@ class Ports:
 class DorisStandin:
     """A running stand-in; `close` ends it, and every request that waits for it.
 
-    `clock` returns seconds, for retention; `tls` is that of FE and BE: the query port has none.
+    `clock` returns seconds, for retention; `tls` applies to FE and BE: the query port has no TLS.
     """
 
     host = LOOPBACK
@@ -75,7 +77,7 @@ class DorisStandin:
         sequence: str = "",
         sign: bool = True,
     ) -> Table:
-        """A table `database.name`; columns as `id BIGINT NOT NULL, v STRING`."""
+        """Create a table `database.name`; `columns` as in `id BIGINT NOT NULL, v STRING`."""
         database, name = target.split(".")
         made = []
         for one in _parts(columns):
@@ -103,7 +105,7 @@ class DorisStandin:
 
 
 def _parts(columns: str) -> list[str]:
-    """A list of columns, cut at commas outside parentheses.
+    """Return a list of columns, split at commas outside parentheses.
 
     >>> _parts("id BIGINT, d DECIMAL(18,4) NOT NULL")
     ['id BIGINT', 'd DECIMAL(18,4) NOT NULL']

@@ -1,6 +1,7 @@
-"""Tables of the stand-in in DuckDB: their shape as Doris reports it, and the rows of loads.
+"""Tables of the stand-in in DuckDB: their structure as Doris reports it, and the rows of loads.
 
-A load is read into a table of texts first; rows that do not fit their column are filtered and reported, as by a BE.
+A load is first read into a table with text columns; rows that do not fit their column are filtered and reported, as by
+a BE.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ TYPES = {
     "STRING": "VARCHAR",
     "JSON": "VARCHAR",
 }
-"""Doris's types, and DuckDB's for each."""
+"""DuckDB's type for each type of Doris."""
 STRING_LIMIT = "string_type_length_soft_limit_bytes"
-"""The setting of a BE (be.conf) that limits a STRING, a VARCHAR and a CHAR (apache/doris, be/src/common/config.cpp)."""
+"""The setting of a BE (be.conf) that limits STRING, VARCHAR and CHAR (apache/doris, be/src/common/config.cpp)."""
 STRING_BYTES = 2_147_483_643
 """The length of the type STRING itself (Doris, "STRING")."""
 NAMED_ROWS = 100
-"""Most rejected rows that an error page names."""
+"""Maximum number of rejected rows that an error page lists."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column by its Doris type, such as `DECIMAL(18,4)`."""
+    """A column with its Doris type, such as `DECIMAL(18,4)`."""
 
     name: str
     type: str
@@ -52,7 +53,7 @@ class Column:
 
     @property
     def stored(self) -> str:
-        """Its type in DuckDB.
+        """The column's type in DuckDB.
 
         >>> Column("a", "DECIMAL(18,4)").stored, Column("b", "VARCHAR(20)").stored
         ('DECIMAL(18,4)', 'VARCHAR')
@@ -64,7 +65,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a database; `model` is UNIQUE, DUPLICATE or AGGREGATE, `sequence` the hidden column's type or ""."""
+    """A table; `model` is UNIQUE, DUPLICATE or AGGREGATE, `sequence` is the type of the hidden column, or ""
+    without one.
+    """
 
     database: str
     name: str
@@ -83,7 +86,7 @@ class Table:
 
 @dataclass
 class Loaded:
-    """What became of a body: `staged` is the table that holds its good rows, `errors` the error page."""
+    """The result of a load's body: `staged` is the table with its good rows, `errors` the error page."""
 
     staged: str
     total: int
@@ -96,7 +99,7 @@ def quoted(name: str) -> str:
 
 
 class Tables:
-    """All tables, in one DuckDB that lives as long as this; calls come from several threads, one at a time."""
+    """All tables, in one DuckDB that exists as long as this object; a lock serializes calls from several threads."""
 
     def __init__(self) -> None:
         self._db = duckdb.connect(":memory:")
@@ -114,10 +117,10 @@ class Tables:
         self.tells_be_conf = True
         """Whether this login can read BEs and their settings (SHOW BACKENDS, SHOW BACKEND CONFIG: ADMIN_PRIV)."""
         self.be_ports: list[int] = []
-        """HttpPorts that SHOW BACKENDS lists."""
+        """The HttpPorts that SHOW BACKENDS lists."""
         self._db.execute("CREATE SCHEMA slotkeeper_loads")
         self._loads = tempfile.TemporaryDirectory(prefix="slotkeeper-loads-")
-        # DuckDB, "Securing DuckDB": a login of the stand-in reads and writes no file but what is being loaded
+        # DuckDB, "Securing DuckDB": a login of the stand-in can only read and write the files that are being loaded
         self._db.execute(f"SET allowed_directories = [{_text(self._loads.name)}]")
         self._db.execute("SET enable_external_access = false")
         self._db.execute("SET lock_configuration = true")
@@ -137,7 +140,7 @@ class Tables:
         return name in self._databases
 
     def create(self, table: Table) -> None:
-        """Make a table; its database is made with it."""
+        """Create a table, and its database if it does not exist."""
         with self._lock:
             self.create_database(table.database)
             kept = [f"{quoted(one.name)} {one.stored}" for one in table.columns]
@@ -150,28 +153,30 @@ class Tables:
             self._new_partition(table.database, table.name)
 
     def _new_partition(self, database: str, name: str) -> None:
-        """A table that is not partitioned has one, of its own name; its id is never used again."""
+        """Give a table a new partition: an unpartitioned table has one partition with its own name, whose id
+        is never reused.
+        """
         self._id += 7
         self._partitions[database, name], self._versions[database, name] = self._id, 1
 
     def partition(self, database: str, name: str) -> tuple[int, int]:
-        """Its id and visible version."""
+        """Return the partition's id and visible version."""
         return self._partitions[database, name], self._versions[database, name]
 
     def truncate(self, database: str, name: str) -> None:
-        """The table stays, its partition is a new one (apache/doris #66255)."""
+        """Empty a table; the table remains, but its partition is a new one (apache/doris #66255)."""
         with self._lock:
             self._db.execute(f"DELETE FROM {_at(self._tables[database, name])}")
             self._new_partition(database, name)
 
     def delete_all(self, database: str, name: str) -> None:
-        """A DELETE is one more version of the partition that is there."""
+        """Delete all rows; the partition remains and gets one more version."""
         with self._lock:
             self._db.execute(f"DELETE FROM {_at(self._tables[database, name])}")
             self._versions[database, name] += 1
 
     def drop_column(self, database: str, name: str, column: str) -> None:
-        """A light schema change: the partition stays."""
+        """Drop a column with a light schema change: the partition remains."""
         with self._lock:
             table = self._tables[database, name]
             self._db.execute(f"ALTER TABLE {_at(table)} DROP COLUMN {quoted(column)}")
@@ -179,7 +184,7 @@ class Tables:
             self._tables[database, name] = replace(table, columns=left)
 
     def rename_column(self, database: str, name: str, column: str, to: str) -> None:
-        """RENAME COLUMN: the partition stays."""
+        """Rename a column (RENAME COLUMN): the partition remains."""
         with self._lock:
             table = self._tables[database, name]
             self._db.execute(f"ALTER TABLE {_at(table)} RENAME COLUMN {quoted(column)} TO {quoted(to)}")
@@ -187,7 +192,7 @@ class Tables:
             self._tables[database, name] = replace(table, columns=named)
 
     def widen(self, database: str, name: str, column: str, type: str) -> None:
-        """MODIFY COLUMN: the partition stays."""
+        """Change a column's type (MODIFY COLUMN): the partition remains."""
         with self._lock:
             table = self._tables[database, name]
             wide = tuple(replace(one, type=type) if one.name == column else one for one in table.columns)
@@ -201,7 +206,7 @@ class Tables:
             self._db.execute(f"DROP TABLE {_at(table)}")
 
     def take_place(self, database: str, name: str, other: str) -> None:
-        """Drop a table, and give another one its name, in one go."""
+        """Drop a table and rename another one to its name, under one lock."""
         with self._lock:
             moved = self._tables[database, other]
             self.drop(database, name)
@@ -218,13 +223,15 @@ class Tables:
         return sorted(name for at, name in self._tables if at == database)
 
     def query(self, statement: str, values: Sequence[object] = ()) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Names and rows of a statement in DuckDB's SQL; it may only read."""
+        """Return column names and rows of a statement in DuckDB's SQL, which must only read."""
         with self._lock:
             found = self._db.execute(statement, list(values))
             return [one[0] for one in found.description or ()], found.fetchall()
 
     def read(self, table: Table, body: BinaryIO, names: Sequence[str], strict: bool = False) -> Loaded:
-        """Read JSON lines into a table of texts; what does not fit is NULL, filtered where `strict`."""
+        """Read JSON lines into a table with text columns; values that do not fit are NULL, and their rows
+        filtered if `strict`.
+        """
         with tempfile.NamedTemporaryFile(suffix=".json", dir=self._loads.name) as file:
             while piece := body.read(1 << 16):
                 file.write(piece)
@@ -255,7 +262,7 @@ class Tables:
             self._db.execute(f"DROP TABLE IF EXISTS {staged}")
 
     def apply(self, table: Table, staged: str, names: Sequence[str]) -> None:
-        """Make the rows of a load seen: the last row of a key counts, or that of the highest sequence."""
+        """Make the rows of a load visible: per key the last row applies, or the row with the highest sequence."""
         with self._lock:
             self._db.execute("BEGIN")
             try:
@@ -299,7 +306,9 @@ class Tables:
 
 
 def _misfit(table: Table, name: str, strict: bool, soft: int) -> str:
-    """An SQL expression: why a row's text does not fit its column, or NULL; a cast to NULL is one only where strict."""
+    """Return an SQL expression: the reason why a row's text does not fit its column, or NULL. A failed cast is a
+    reason if `strict`, and always in a NOT NULL or key column.
+    """
     column = table.column(name)
     assert column is not None
     at, wrong = quoted(name), []
@@ -317,9 +326,9 @@ def _misfit(table: Table, name: str, strict: bool, soft: int) -> str:
 
 
 def _too_long(at: str, name: str, schema: int, soft: int) -> list[str]:
-    """Cases for what is longer than its type, or than the BE takes, in bytes of UTF-8.
+    """Return the cases for values longer than their type, or than the BE accepts, in bytes of UTF-8.
 
-    apache/doris, `OlapTableBlockConvertor::_validate_column` (vtablet_block_convertor.cpp), with its texts.
+    apache/doris, `OlapTableBlockConvertor::_validate_column` (vtablet_block_convertor.cpp), with its messages.
     """
     length = f"octet_length(encode({at}))"
     found = f"' || left({at}, 32) || '] schema length: {schema}; "

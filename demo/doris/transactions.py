@@ -1,6 +1,6 @@
-"""Loads of the stand-in as a Doris keeps them: transactions, the labels that stand for them, and how long.
+"""Loads of the stand-in as Doris manages them: transactions, their labels, and their retention.
 
-States and sentences are those of apache/doris, `DatabaseTransactionMgr`, `TransactionState` and `GlobalTransactionMgr`;
+States and messages are those of apache/doris, `DatabaseTransactionMgr`, `TransactionState` and `GlobalTransactionMgr`;
 settings are those of "FE Configuration".
 """
 
@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """A transaction's state, by the name that `get_load_state` gives."""
+    """A transaction's state, by the name that `get_load_state` returns."""
 
     UNKNOWN = "UNKNOWN"
     PREPARE = "PREPARE"
@@ -29,11 +29,11 @@ EXISTING = {State.PREPARE: "RUNNING", State.PRECOMMITTED: "PRECOMMITTED"}
 
 
 class Refused(Exception):
-    """What the FE says instead of doing it."""
+    """The FE rejects the request; the message is the FE's."""
 
 
 class LabelTaken(Exception):
-    """The label stands for a transaction that is not aborted."""
+    """The label belongs to a transaction that is not aborted."""
 
     def __init__(self, other: Transaction) -> None:
         super().__init__(other.label)
@@ -42,7 +42,7 @@ class LabelTaken(Exception):
 
 @dataclass
 class Transaction:
-    """A load; `apply` makes its rows seen, `began` and `limit` are in seconds of the stand-in's clock."""
+    """A load; `apply` makes its rows visible, `began` and `limit` are in seconds of the stand-in's clock."""
 
     id: int
     database: str
@@ -57,15 +57,17 @@ class Transaction:
 
 @dataclass
 class Transactions:
-    """All transactions, and what an administrator can set; `clock` gives seconds."""
+    """All transactions, and the settings of an administrator; `clock` returns seconds."""
 
     clock: Callable[[], float]
     label_keep: float = 43_200.0
-    """`streaming_label_keep_max_second`: how long an ended load is known. `label_keep_max_second` is for other loads
-    (`TransactionState.isShortTxn`)."""
+    """`streaming_label_keep_max_second`: how long an ended load is retained. `label_keep_max_second` is for other loads
+    (`TransactionState.isShortTxn`).
+    """
     label_most: int = 2_000
-    """`label_num_threshold`: most known ended loads of a database, the oldest are dropped first; 0 or less: no
-    limit (`DatabaseTransactionMgr.unprotectedRemoveUselessTxns`)."""
+    """`label_num_threshold`: maximum retained ended loads of a database, the oldest are dropped first; 0 or less: no
+    limit (`DatabaseTransactionMgr.unprotectedRemoveUselessTxns`).
+    """
     precommit_seconds: float = 3_600.0
     """`stream_load_default_precommit_timeout_second`: the header `timeout` limits PREPARE only
     (`TransactionState.isTimeout`)."""
@@ -79,7 +81,7 @@ class Transactions:
     _next: int = 1_000
 
     def begin(self, database: str, label: str, limit: float) -> Transaction:
-        """A transaction under a label; LabelTaken, or Refused where too many run."""
+        """Begin a transaction with a label; raises LabelTaken, or Refused if too many are running."""
         with self._lock:
             self._tidy()
             other = self.under(database, label)
@@ -95,14 +97,14 @@ class Transactions:
             return made
 
     def under(self, database: str, label: str) -> Transaction | None:
-        """What the label stands for; an aborted transaction leaves it free."""
+        """Return the transaction of a label; an aborted transaction releases its label."""
         with self._lock:
             self._tidy()
             found = [one for one in self._all.values() if (one.database, one.label) == (database, label)]
             return next((one for one in found if one.state is not State.ABORTED), None)
 
     def state(self, database: str, label: str) -> State:
-        """What `get_load_state` says: of the newest transaction under the label."""
+        """Return the state for `get_load_state`: that of the newest transaction with the label."""
         with self._lock:
             self._tidy()
             found = [one for one in self._all.values() if (one.database, one.label) == (database, label)]
@@ -114,7 +116,7 @@ class Transactions:
             one.state, one.began, one.limit = State.PRECOMMITTED, self.clock(), self.precommit_seconds
 
     def commit(self, database: str, number: int) -> None:
-        """The second phase; Refused in the FE's words."""
+        """Run the second phase; raises Refused with the FE's message."""
         with self._lock:
             one = self._found(database, number)
             if one.state is State.ABORTED:
@@ -127,7 +129,7 @@ class Transactions:
             self.finish(one)
 
     def finish(self, one: Transaction, published: bool = True) -> None:
-        """Commit a transaction; its rows are visible where it is `published`, else with the next `publish`."""
+        """Commit a transaction; its rows become visible at once if `published`, else with the next `publish`."""
         with self._lock:
             self._still(one)
             self._committed.append(one)
@@ -137,7 +139,7 @@ class Transactions:
                 one.state = State.COMMITTED
 
     def publish(self) -> None:
-        """Make visible what is committed, in the order of commits, as a partition's versions are."""
+        """Make committed transactions visible in the order of their commits, as the versions of a partition are."""
         with self._lock:
             while self._committed:
                 one = self._committed.pop(0)
@@ -146,9 +148,10 @@ class Transactions:
                 one.state, one.ended, one.apply = State.VISIBLE, self.clock(), None
 
     def lose_backend(self) -> None:
-        """The coordinator BE is lost: what still runs is aborted, what is pre-committed stays.
+        """Simulate the loss of the coordinator BE: loads in state PREPARE are aborted, pre-committed ones remain.
 
-        apache/doris, `GlobalTransactionMgr.abortTxnWhenCoordinateBeDown`. What is committed waits for its replicas.
+        apache/doris, `GlobalTransactionMgr.abortTxnWhenCoordinateBeDown`. Committed transactions wait for their
+        replicas.
         """
         with self._lock:
             self.publishes = False
@@ -157,7 +160,7 @@ class Transactions:
                     self._end(one, "coordinate BE is down")
 
     def backend_returns(self) -> None:
-        """The BE is back: what was committed meanwhile becomes visible."""
+        """Simulate the return of the BE: transactions committed in the meantime become visible."""
         with self._lock:
             self.publishes = True
             self.publish()
@@ -172,24 +175,24 @@ class Transactions:
             self._end(one, reason)
 
     def fail(self, one: Transaction, reason: str) -> None:
-        """A load that did not come to its end."""
+        """Abort a load that failed."""
         with self._lock:
             if _runs(one):
                 self._end(one, reason)
 
     def forget(self) -> None:
-        """All that has ended, as retention does."""
+        """Remove all ended transactions, as retention does."""
         with self._lock:
             self._all = {number: one for number, one in self._all.items() if one.ended is None}
 
     def all(self) -> list[Transaction]:
-        """Every transaction that is known."""
+        """Return every retained transaction."""
         with self._lock:
             self._tidy()
             return list(self._all.values())
 
     def running(self) -> list[Transaction]:
-        """Those that count against the limit of a database."""
+        """Return the transactions that count against the limit of a database."""
         return [one for one in self.all() if _runs(one)]
 
     def _end(self, one: Transaction, reason: str) -> None:

@@ -1,6 +1,6 @@
-"""MySQL's protocol of the stand-in: what tells of tables as a Doris does, and SELECT, asked of DuckDB.
+"""MySQL's protocol of the stand-in: statements that describe tables, answered as by Doris, and SELECT, run by DuckDB.
 
-The protocol is mysql-mimic's, the translation sqlglot's.
+The protocol is implemented by mysql-mimic, the translation by sqlglot.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Logins(IdentityProvider):  # type: ignore[misc]  # the library has no typ
         return self._user if username == self._user.name else None
 
 
-class _Asked(Session):  # type: ignore[misc]  # the same
+class _Asked(Session):  # type: ignore[misc]  # the library has no types
     """One session."""
 
     def __init__(self, tables: Tables, settings: dict[str, str]) -> None:
@@ -63,7 +63,9 @@ class _Asked(Session):  # type: ignore[misc]  # the same
         self._hidden = False
 
     async def init(self, connection: Any) -> None:
-        """After the login; the library continues with commands also after it has refused one."""
+        """Reject an unknown user after the login: the library would still accept commands after it has
+        rejected a login.
+        """
         if self.username is None:
             raise MysqlError("Access denied", ErrorCode.ACCESS_DENIED_ERROR)
         await super().init(connection)
@@ -114,7 +116,7 @@ class _Asked(Session):  # type: ignore[misc]  # the same
         return self._selected(sql)
 
     def _be_config(self, name: str) -> Result:
-        """Rows as the FE has them from each BE's `/api/show_config` (apache/doris, `ShowConfigCommand`)."""
+        """Return the rows that the FE gets from each BE's `/api/show_config` (apache/doris, `ShowConfigCommand`)."""
         self._refuse_unless_admin()
         known = [
             ("10002", LOOPBACK, key, value, "int32_t", "true")
@@ -150,7 +152,9 @@ class _Asked(Session):  # type: ignore[misc]  # the same
 
 
 def _type_of(values: list[object]) -> Any:
-    """Numbers as numbers, all else as text; the library would tell columns of one name apart by none."""
+    """Return a numeric type for numbers, else VARCHAR; left to itself, the library would confuse columns of
+    the same name.
+    """
     there = [one for one in values if one is not None]
     if there and all(isinstance(one, int) and abs(one) < 1 << 63 for one in there):
         return ColumnType.LONGLONG
@@ -186,7 +190,7 @@ def _described(table: Table, hidden: bool) -> Result:
 
 
 def create_text(table: Table) -> str:
-    """What SHOW CREATE TABLE says."""
+    """Return the text of SHOW CREATE TABLE."""
     columns = ",\n".join(
         f"  `{one.name}` {one.type.lower()} {'NULL' if one.nullable and one.name not in table.key else 'NOT NULL'}"
         for one in table.columns
@@ -201,7 +205,7 @@ def create_text(table: Table) -> str:
 
 
 class Wire:
-    """The server, in a thread of its own."""
+    """The server, in its own thread."""
 
     def __init__(
         self,
@@ -213,7 +217,7 @@ class Wire:
         self._loop = asyncio.new_event_loop()
         logins = _Logins(user, password)
         self._server = MysqlServer(lambda: _Asked(tables, settings), identity_provider=logins)
-        # sessions that end with the loop are cancelled, which asyncio would print
+        # sessions that are still open when the loop ends are canceled, which asyncio would print
         self._loop.set_exception_handler(lambda loop, context: None)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -235,7 +239,7 @@ class Wire:
         listening = self._server._server
         if listening is not None:
             listening.close()
-        await asyncio.sleep(0)  # the task of a line just accepted holds its socket from its first step on alone
+        await asyncio.sleep(0)  # the task of a newly accepted connection owns its socket only from its first step on
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in left:
             task.cancel()

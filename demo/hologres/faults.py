@@ -1,4 +1,4 @@
-"""What goes wrong at the stand-in for a Hologres on request: at the next pages and messages."""
+"""Faults of the Hologres stand-in on request: they affect the next pages and messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 
 class Fault(Enum):
-    """What happens to one page of a binlog that is read by SQL."""
+    """A fault in one page of a binlog that is read by SQL."""
 
     DROP = "the connection is cut in the middle of the page"
     TWICE = "the page's records come twice"
@@ -17,7 +17,7 @@ class Fault(Enum):
 
 
 class StreamFault(Enum):
-    """What happens to one message of a binlog's stream that has a record."""
+    """A fault in one message of a binlog's stream that has a record."""
 
     DROP = "the connection is cut in the middle of the message"
     TWICE = "the message comes twice"
@@ -29,11 +29,11 @@ class StreamFault(Enum):
 
 _Kind = TypeVar("_Kind", Fault, StreamFault)
 FOREIGN_LSN = 9_000_000_000_000_000
-"""LSN in a stream's keepalives: Hologres does not document it, so it must not matter."""
+"""LSN in a stream's keepalives: Hologres does not document it, so a reader must not depend on it."""
 
 
 class Faults:
-    """Armed faults, limits, and shards that do not answer; thread-safe. `met` counts what has happened."""
+    """Armed faults, limits, and shards that do not answer; thread-safe. `met` counts the faults that have occurred."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,13 +49,13 @@ class Faults:
         self.flushed: set[int] = set()
         """LSNs that streams' clients reported as flushed."""
         self.senders: int | None = None
-        """Most parallel streams; None: unlimited."""
+        """Maximum parallel streams; None: unlimited."""
         self.frame_lsn = FOREIGN_LSN
         """LSN in keepalives of streams."""
         self.keepalive_seconds = 0.5
         """Seconds between keepalives that request an answer; a real server has about ten. 0: after each message."""
         self.running = 0
-        """Open streams."""
+        """Number of open streams."""
         self.deaf = False
         """Whether a flushed report moves no slot."""
         self.forward_only = False
@@ -71,17 +71,17 @@ class Faults:
             self._armed[fault] += times
 
     def disarm(self) -> None:
-        """Let nothing that is armed happen."""
+        """Disarm all faults."""
         with self._lock:
             self._armed.clear()
 
     def armed(self, kind: type[Enum] = Fault) -> bool:
-        """Whether anything of a kind is."""
+        """Whether any fault of a kind is armed."""
         with self._lock:
             return any(left for fault, left in self._armed.items() if isinstance(fault, kind))
 
     def take(self, kind: type[_Kind]) -> _Kind | None:
-        """The fault for a page or a message that has records; None for none."""
+        """Return the fault for a page or a message that has records, or None."""
         with self._lock:
             for fault, left in self._armed.items():
                 if left and isinstance(fault, kind):
@@ -91,7 +91,7 @@ class Faults:
         return None
 
     def begun(self, command: str) -> bool:
-        """Count a stream that begins; whether there may be one more."""
+        """Count a stream that starts; return False if it would exceed the limit."""
         with self._lock:
             if self.senders is not None and self.running >= self.senders:
                 return False
@@ -100,7 +100,7 @@ class Faults:
             return True
 
     def taken(self, slot: str, shard: int) -> bool:
-        """Count a stream of a shard by a slot; whether it may be."""
+        """Count a stream of a shard that uses a slot; return whether it is allowed."""
         with self._lock:
             self._readers[slot, shard] += 1
             return not (slot and self.one_reader and self._readers[slot, shard] > 1)
@@ -112,7 +112,7 @@ class Faults:
             self._readers[slot, shard] -= 1
 
     def hang(self, shard: int) -> None:
-        """Let whatever is asked of a shard's binlog wait."""
+        """Let every request for a shard's binlog wait."""
         with self._lock:
             self._hanging.setdefault(shard, threading.Event())
 
@@ -124,7 +124,7 @@ class Faults:
             event.set()
 
     def wait(self, shard: int) -> None:
-        """Return once a shard answers."""
+        """Wait until a shard answers."""
         with self._lock:
             event = self._hanging.get(shard)
         while event is not None and not event.wait(0.2) and not self.ended.is_set():

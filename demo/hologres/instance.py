@@ -1,7 +1,7 @@
-"""A stand-in for Hologres in one database of an embedded server, behind a proxy: install, create tables, disturb.
+"""A stand-in for Hologres in one database of an embedded server, behind a proxy: install, create tables, cause faults.
 
-Not a Hologres: `SELECT hg_standin.label()` says so. The SQL is in `standin/`, numbered in the order of installation.
-Clients connect to `proxy.py`.
+`SELECT hg_standin.label()` identifies it as a stand-in. The SQL is in `standin/`, numbered in the order of
+installation. Clients connect to `proxy.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMESTAMPTZ = re.compile(r"\btimestamptz\b(?!\()", re.IGNORECASE)
 
 
 class Hologres:
-    """A running stand-in; `close` ends its proxy, the server stays."""
+    """A running stand-in; `close` ends its proxy but not the server."""
 
     def __init__(self, server: Server, database: str) -> None:
         self.server = server
@@ -61,11 +61,11 @@ class Hologres:
 
     @property
     def place(self) -> str:
-        """Where the stand-in is, in words."""
+        """The database, server and port of the stand-in, as text."""
         return f"database {self.database} of server {self.server.name} (behind port {self.proxy.port})"
 
     def endpoint(self, user: str = USER) -> Endpoint:
-        """Where a client connects: the proxy."""
+        """Return the endpoint for clients: the proxy."""
         if user == self.server.superuser:
             direct = self.server.endpoint(self.database)
         else:
@@ -73,11 +73,11 @@ class Hologres:
         return replace(direct, host=HOST, port=self.proxy.port)
 
     def connect(self, autocommit: bool = True) -> pg.Connection:
-        """A superuser session past the proxy, for writers and for looking behind the surface."""
+        """Open a superuser session that bypasses the proxy, for writers and for inspection."""
         return self.server.connect(self.database, autocommit)
 
     def nodes(self) -> list[tuple[str, int]]:
-        """(name, id) of every shard."""
+        """Return (name, id) of every shard."""
         return [(str(name), int(number)) for name, number in self.rows("SELECT node_name, ord FROM hg_standin.node")]
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -92,10 +92,10 @@ class Hologres:
         binlog: bool = True,
         orientation: str = "row",
     ) -> None:
-        """Create a table (and its schema) that `etl` may read, and record its changes.
+        """Create a table (and its schema) that `etl` can read, and record its changes.
 
-        `sql_name` is `schema.table`, `ddl_columns` what stands between the brackets of CREATE TABLE, without the key. A
-        TIMESTAMPTZ keeps milliseconds, as in a Hologres ("Data types").
+        `sql_name` is `schema.table`; `ddl_columns` is the text between the parentheses of CREATE TABLE, without the
+        key. A TIMESTAMPTZ stores milliseconds, as in Hologres ("Data types").
         """
         schema, _, name = sql_name.partition(".")
         ddl_columns = _TIMESTAMPTZ.sub(r"\g<0>(3)", ddl_columns)
@@ -120,12 +120,12 @@ class Hologres:
                 cursor.execute("SELECT hg_standin.enable(%s::regclass, %s)", (sql_name, ttl_s))
 
     def set_property(self, sql_name: str, key: str, value: str) -> None:
-        """What `call set_table_property` does."""
+        """Set a property of a table, like `call set_table_property`."""
         with self.control() as cursor:
             cursor.execute("CALL set_table_property(%s, %s, %s)", (sql_name, key, value))
 
     def add_column(self, sql_name: str, column: str) -> None:
-        """ALTER TABLE ... ADD COLUMN, which leaves no record and raises schema_version."""
+        """Run ALTER TABLE ... ADD COLUMN, which leaves no record and raises schema_version."""
         with self.control() as cursor:
             cursor.execute(f"ALTER TABLE {sql_name} ADD COLUMN {column}")
             cursor.execute(f'ALTER TABLE hg_log."{sql_name}" ADD COLUMN {column}')
@@ -134,28 +134,28 @@ class Hologres:
             )
             cursor.execute("SELECT hg_standin.build(%s::regclass)", (sql_name,))
 
-    # -- what goes wrong ----------------------------------------------------------------------------------------------
+    # -- faults -------------------------------------------------------------------------------------------------------
 
     def updates_as(self, way: str) -> None:
-        """How updates show from now on: "3+7" (SQL) or "2+5" (Holo Client, Flink)."""
+        """Set how updates are represented from now on: "3+7" (SQL) or "2+5" (Holo Client, Flink)."""
         with self.control() as cursor:
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'updates'", (way,))
             cursor.execute("SELECT hg_standin.build(rel) FROM hg_standin.tab")
 
     def version(self, text: str) -> None:
-        """What hg_version() says from now on."""
+        """Set the text that hg_version() returns from now on."""
         with self.control() as cursor:
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'version'", (text,))
 
     def raise_version(self, sql_name: str) -> None:
-        """DDL that changes no column: schema_version goes up."""
+        """Raise schema_version, as DDL that changes no column does."""
         with self.control() as cursor:
             cursor.execute(
                 "UPDATE hg_standin.tab SET schema_version = schema_version + 1 WHERE rel = %s::regclass", (sql_name,)
             )
 
     def heartbeat(self, sql_name: str, shard: int) -> None:
-        """A record of type 27, with no row."""
+        """Insert a record of type 27, with no row."""
         names = "hg_shard_id, hg_binlog_lsn, hg_binlog_event_type, hg_binlog_timestamp_us"
         with self.control() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(7306, 1)")
@@ -165,40 +165,42 @@ class Hologres:
             )
 
     def purge(self) -> int:
-        """What a Hologres does late: records that are past their TTL go. Returns how many."""
+        """Remove records that are past their TTL, which Hologres does late. Returns their number."""
         return int(self.rows("SELECT hg_standin.purge()")[0][0])
 
     def cut(self, sql_name: str, shard: int, lsn: int) -> None:
-        """Take a shard's records up to an LSN away, however young they are."""
+        """Remove a shard's records up to an LSN, whatever their age."""
         with self.control() as cursor:
             cursor.execute(
                 f'DELETE FROM hg_log."{sql_name}" WHERE hg_shard_id = %s AND hg_binlog_lsn <= %s', (shard, lsn)
             )
 
     def rebuild(self, sql_name: str, new_id: bool = True) -> None:
-        """Recreate the table with its rows: an empty binlog whose LSNs restart, under a new table_id."""
+        """Recreate the table with its rows: an empty binlog whose LSNs restart, with a new table_id."""
         with self.control() as cursor:
             cursor.execute("SELECT hg_standin.rebuild(%s::regclass, %s)", (sql_name, new_id))
 
     def let_replicate(self, sql_name: str, user: str = USER) -> None:
-        """What a login needs for slots of a table: to own it, to make publications, and the replication role."""
+        """Give a login the rights for slots of a table: table ownership, creation of publications, and the
+        replication role.
+        """
         with self.control() as cursor:
             cursor.execute(f"ALTER TABLE {sql_name} OWNER TO {user}")
             cursor.execute(f"GRANT CREATE ON DATABASE {self.database} TO {user}")
             cursor.execute("UPDATE hg_standin.setting SET value = %s WHERE name = 'replication'", (user,))
 
     def move_slot(self, slot: str, shard: int, lsn: int) -> None:
-        """A stranger reads by the slot and confirms an LSN."""
+        """Confirm an LSN of the slot, as a foreign reader would."""
         with self.control() as cursor:
             cursor.execute("SELECT hg_standin.confirmed(%s, %s, %s, true)", (slot, shard, lsn))
 
     def drop_slot(self, slot: str) -> None:
-        """A stranger drops the slot."""
+        """Drop the slot, as a foreign user would."""
         with self.control() as cursor:
             cursor.execute("CALL hg_drop_logical_replication_slot(%s)", (slot,))
 
     def confirmed(self, slot: str) -> dict[int, int]:
-        """What is confirmed for a slot, by shard."""
+        """Return the confirmed LSNs of a slot, by shard."""
         statement = "SELECT parallel_index, lsn FROM hologres.hg_replication_progress WHERE slot_name = %s"
         return {int(shard): int(lsn) for shard, lsn in self.rows(statement, (slot,))}
 
@@ -214,16 +216,16 @@ class Hologres:
             cursor.execute(f'DELETE FROM hg_log."{sql_name}"')
             cursor.execute("SELECT hg_standin.build(%s::regclass)", (sql_name,))
 
-    # -- behind the surface -------------------------------------------------------------------------------------------
+    # -- inspection ---------------------------------------------------------------------------------------------------
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a statement, as the superuser."""
+        """Return all rows of a statement, run as the superuser."""
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             cursor.execute(statement, tuple(parameters) or None)
             return cursor.fetchall()
 
     def log(self, sql_name: str) -> list[tuple[int, int, int]]:
-        """(shard, LSN, type) of all records of a table, by shard and LSN."""
+        """Return (shard, LSN, type) of all records of a table, by shard and LSN."""
         found = self.rows(
             f'SELECT hg_shard_id, hg_binlog_lsn, hg_binlog_event_type FROM hg_log."{sql_name}" ORDER BY 1, 2'
         )
@@ -231,7 +233,7 @@ class Hologres:
 
     @contextmanager
     def control(self) -> Iterator[pg.Cursor]:
-        """One superuser transaction; only one at a time changes the stand-in."""
+        """Open one superuser transaction; a lock lets only one at a time change the stand-in."""
         with closing(self.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(7305, 0)")
             yield cursor

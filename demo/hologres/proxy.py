@@ -1,8 +1,8 @@
-"""The proxy of the stand-in: sends what a client asks to the real server, routed as Hologres routes it.
+"""The proxy of the stand-in: forwards a client's statements to the real server, routed as Hologres routes them.
 
-It speaks no more of the protocol than where a message begins and ends: logins, answers and errors are the real
-server's. A login for replication is checked there as any other, and its stream is then the stand-in's own. Loopback
-only.
+It handles only the message boundaries of the protocol: logins, answers and errors are the real server's. The real
+server also checks a login for replication; the stream itself is the stand-in's own. The proxy listens only on the
+loopback interface.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SHARD = re.compile(r"\bhg_shard_id = (\d+)|hg_get_binlog_cursor\w*\([^)]*, (\d+
 
 
 class Proxy:
-    """A listening proxy; `port` is where, `close` ends it with all its lines.
+    """A listening proxy; `port` is its port, `close` ends it with all its connections.
 
-    `connect` opens a session of the stand-in's own, by which streams are read.
+    `connect` opens one of the stand-in's own sessions, over which streams are read.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True, name="hologres-proxy").start()
 
     def close(self) -> None:
-        """End it; safe to call twice."""
+        """End the proxy; safe to call twice."""
         self._faults.ended.set()
-        # a close alone does not wake a thread that accepts
+        # close() alone does not wake a thread that accepts connections
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -86,7 +86,7 @@ class Proxy:
 
 
 class _Line:
-    """One client's line to the server."""
+    """One client's connection to the server."""
 
     def __init__(
         self, client: socket.socket, server: socket.socket, connect: Callable[[], pg.Connection], faults: Faults
@@ -103,28 +103,28 @@ class _Line:
         """Whether the current answer is a page that a fault can affect: then the proxy inspects it."""
 
     def cut(self) -> None:
-        """End both ends."""
+        """Close both sides."""
         for one in (self._client, self._server):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
 
     def forth(self) -> None:
-        """What the client sends: a login without a letter before it, then messages."""
+        """Forward the client's messages: a login, which has no type byte, then messages with one."""
         code = 0
         while code != wire.STARTUP:
             head = wire.exactly(self._client, 8)
             size, code = struct.unpack("!ii", head)
             body = wire.exactly(self._client, size - 8)
             if code in wire.ENCRYPTION:
-                self._client.sendall(b"N")  # loopback only: the real server has none either
+                self._client.sendall(b"N")  # loopback only: the real server has no encryption either
                 continue
             self._server.sendall(self._login(body) if code == wire.STARTUP else head + body)
         while True:
             letter, body = wire.message(self._client)
             if letter == b"Q" and self._sender is not None:
                 if not self._logged_in.is_set():
-                    raise EOFError  # a stream is the stand-in's own: the real server would not refuse it
+                    raise EOFError  # a stream is the stand-in's own: the real server would not reject it
                 self._sender.serve(body[:-1].decode())
                 continue
             if letter == b"Q":
@@ -135,7 +135,9 @@ class _Line:
             self._server.sendall(wire.framed(letter, body))
 
     def _login(self, body: bytes) -> bytes:
-        """A login as the real server is to check it, which streams nothing itself."""
+        """Return a login for the real server to check, without the replication parameter: the server streams
+        nothing itself.
+        """
         parameters = wire.startup(body)
         if parameters.pop("replication", "") in _REPLICATION:
             self._sender = WalSender(self._client, parameters["user"], self._connect, self._faults)
@@ -150,16 +152,16 @@ class _Line:
             self._faults.wait(int(found[1] or found[2]))
         page = bool(_PAGE.search(text))
         self._faults.pages += page
-        # nothing is under way when a client asks: its answer begins with a message
+        # no answer is under way when a client sends a statement: the next answer starts with a message
         self._watched = page and self._faults.armed()
         return routed(text).encode()
 
     def back(self) -> None:
-        """What the server answers: as it is, but for a page that something happens to."""
+        """Forward the server's answers: unchanged, except for a page that has a fault."""
         while not self._logged_in.is_set():
             letter, body = wire.message(self._server)
             if letter == wire.READY[:1]:
-                self._logged_in.set()  # before the client knows: it may ask at once
+                self._logged_in.set()  # before the client is notified: it can send a statement at once
             self._client.sendall(wire.framed(letter, body))
         while True:
             some = self._server.recv(wire.BLOCK)
@@ -172,7 +174,7 @@ class _Line:
                 self._client.sendall(some)
 
     def _page(self, begun: bytes) -> None:
-        """One whole answer, up to the message that says the server is ready."""
+        """Forward one whole answer, up to the message ReadyForQuery."""
         rows: list[bytes] = []
         before, behind = b"", b""
         source = _PageSoFar(begun, self._server)
@@ -197,7 +199,7 @@ class _Line:
 
 
 class _PageSoFar:
-    """Bytes of which some have come."""
+    """Bytes of a page, some of which have already arrived."""
 
     def __init__(self, begun: bytes, rest: socket.socket) -> None:
         self._begun = begun

@@ -1,7 +1,7 @@
-"""Which table a query means, where it names hidden columns of Hologres: the binlog, or the rows with their shard.
+"""Determines the table of a query that names hidden columns of Hologres: the binlog, or the rows with their shard.
 
 Hologres, "Technical Principle of Hologres Binlog": a query that names one of three fields "is automatically routed to
-the Binlog table". sqlglot finds the words of a statement, nothing here parses one.
+the Binlog table". sqlglot splits a statement into tokens; nothing here parses it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GUC = re.compile(r"^\s*SET\s+(?:SESSION\s+)?hg_experimental_generate_binlog\b",
 
 @lru_cache(4_096)
 def routed(statement: str) -> str:
-    """The statement as PostgreSQL is asked it.
+    """Return the statement as it is sent to PostgreSQL.
 
     >>> routed('SELECT hg_binlog_lsn, v FROM "ods"."t" WHERE hg_shard_id = 0')
     'SELECT hg_binlog_lsn, v FROM hg_log."ods.t" WHERE hg_shard_id = 0'
@@ -35,7 +35,7 @@ def routed(statement: str) -> str:
     """
     if "hg_" not in statement:
         return statement
-    cursor = _CURSOR.match(statement)  # sqlglot takes such a statement for one word
+    cursor = _CURSOR.match(statement)  # sqlglot tokenizes such a statement as a single token
     if cursor:
         return cursor[0] + routed(statement[cursor.end() :])
     if _GUC.match(statement):
@@ -64,7 +64,9 @@ def _replaced(statement: str, words: list[Token], schema: str) -> str:
 
 
 def _name_end(words: list[Token], first: int) -> int | None:
-    """The place of the last word of a table's name; None where what stands there is none, but a call or a query."""
+    """Return the index of a table name's last token; None if a function call or a subquery is there instead of
+    a table.
+    """
     last = first
     if last >= len(words) or words[last].token_type is TokenType.L_PAREN:
         return None

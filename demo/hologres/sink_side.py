@@ -1,14 +1,15 @@
-"""A stand-in for a Hologres that is written to: an embedded PostgreSQL whose tables refuse what a Hologres refuses.
+"""A stand-in for Hologres as a sink: an embedded PostgreSQL whose tables reject what Hologres rejects.
 
-What it refuses, by Alibaba's pages: types that are none of a Hologres ("Data types"), keys of other types ("Primary
-key"), a changed key ("UPDATE with shard keys" is a feature that is not supported), a second writing statement in one
-transaction ("SQL transactions": off unless hg_experimental_enable_transaction, a beta). TIMESTAMPTZ keeps milliseconds,
-as there.
+It rejects, according to Alibaba's pages: types that Hologres does not have ("Data types"), keys of other types
+("Primary key"), a changed key ("UPDATE with shard keys" is a feature that is not supported), and a second writing
+statement in one transaction ("SQL transactions": off unless hg_experimental_enable_transaction, a beta). TIMESTAMPTZ
+stores milliseconds, as in Hologres.
 
-What it cannot prove of a Hologres:
-- that its fixed plan takes our statements, how fast it does, and what of a failed statement's rows is there: here none;
-- which functions of a comparison run there (md5, bit, float8send), and in which texts a float is written;
-- the words of its errors, its limits of connections, a change of role, a coordinator that is behind;
+What it cannot prove about Hologres:
+- that its fixed plan accepts Slotkeeper's statements, how fast it is, and which rows of a failed statement are stored:
+  here none;
+- which functions of a comparison exist there (md5, bit, float8send), and as which texts a float is written;
+- the texts of its errors, its limits of connections, a change of role, a coordinator that is behind;
 - shards, storage formats, table groups, partitions, the binlog of the target.
 """
 
@@ -72,7 +73,9 @@ class HologresSinkSide:
     database: str
 
     def create(self, table: str, columns: str, key: Sequence[str]) -> None:
-        """A table as a Hologres would make it, behind its guards; Refused by name for a type that it has not."""
+        """Create a table as Hologres would, with triggers as guards; raises Refused, which names a type that
+        Hologres lacks.
+        """
         schema, name = table.split(".", 1)
         found = [_COLUMN.fullmatch(one) for one in re.split(r",(?![^(]*\))", columns)]
         types = {one[1]: (one[2], "[]" in one[0]) for one in found if one}
@@ -106,7 +109,9 @@ class HologresSinkSide:
         )
 
     def log_writes(self, table: str, column: str) -> str:
-        """Note each row that is inserted or updated by its `column`, as it is committed; the table that has them."""
+        """Record the `column` of each committed insert or update of a row; return the name of the table with
+        these records.
+        """
         schema, name = table.split(".", 1)
         log, own = f"{schema}.writes_{name}", Identifier(schema, f"writes_{name}")
         made = Identifier(schema, f"log_{name}")
@@ -138,7 +143,7 @@ class HologresSinkSide:
                 cursor.execute(statement)
 
     def rows(self, statement: str) -> list[tuple[object, ...]]:
-        """What a query answers."""
+        """Return the rows of a query."""
         with closing(self.server.connect(self.database)) as connection, connection.cursor() as cursor:
             cursor.execute(statement)
             return cursor.fetchall()

@@ -1,7 +1,7 @@
 """Messages of a binlog stream as the stand-in sends them: rows, batches, compression, by the published layouts. Pure.
 
-Written apart from the reader of the product, which shares no line with it; bytes that Flink's own serializer made prove
-both. Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder.
+It is written independently of the product's reader and shares no code with it; bytes made by Flink's own serializer
+verify both. Sources: Flink, BinaryRowWriter and BinaryArrayWriter; holo-client, HoloBinlogDecoder.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SLOTS = {
     "timestamp without time zone": "<q",
     "timestamp with time zone": "<q",
 }
-"""Types stored in a slot itself, by the format's numbers."""
+"""Types stored in a slot itself, with the `struct` format of each."""
 
 
 class _Space:
-    """The variable part behind a fixed one; offsets count from the beginning of both."""
+    """The variable part that follows a fixed one; offsets count from the start of both."""
 
     def __init__(self, begins: int) -> None:
         self.bytes = bytearray()
@@ -42,7 +42,7 @@ class _Space:
 
 
 def array(code: str, elements: Sequence[Any]) -> bytes:
-    """A BinaryArray: of `struct`'s code for one element, "Q" for bytes; None is NULL."""
+    """Return a BinaryArray; `code` is the `struct` format of an element, "Q" for bytes; None is NULL."""
     head = bytearray(struct.pack("<i", len(elements)) + bytes((len(elements) + 31) // 32 * 4))
     for place, value in enumerate(elements):
         if value is None:
@@ -60,7 +60,9 @@ def array(code: str, elements: Sequence[Any]) -> bytes:
 
 
 def row(lsn: int, event: int, at_us: int, types: Sequence[str] = (), values: Sequence[Any] = ()) -> bytes:
-    """A BinaryRow of the three own fields and these: numbers for what a slot takes, bytes for all else."""
+    """Return a BinaryRow of the binlog's three fields and these values: numbers for types stored in a slot,
+    else bytes.
+    """
     fields = [("bigint", lsn), ("bigint", event), ("bigint", at_us), *zip(types, values, strict=True)]
     bits = bytearray((len(fields) + 63 + 8) // 64 * 8)
     space = _Space(len(bits) + 8 * len(fields))
@@ -77,7 +79,7 @@ def row(lsn: int, event: int, at_us: int, types: Sequence[str] = (), values: Seq
 
 
 def message(rows: Sequence[bytes] = (), version: int = 1, protocol: int = 0, compressed: bool = False) -> bytes:
-    """A message with these rows; one without a byte stands for a row that the server's filter left out."""
+    """Return a message with these rows; an empty row represents a row that the server's filter left out."""
     at = 8 + 4 * len(rows)
     edges = []
     for one in rows:
@@ -86,7 +88,7 @@ def message(rows: Sequence[bytes] = (), version: int = 1, protocol: int = 0, com
     raw = struct.pack(">qq", protocol, version) + struct.pack(f"<ii{len(rows)}i", 7, len(rows), *edges) + b"".join(rows)
     if not compressed:
         return raw
-    import lz4.block  # for those who ask for compression only
+    import lz4.block  # only needed for compression
 
     block: bytes = lz4.block.compress(raw, store_size=False)
     return struct.pack(">i", len(raw)) + block

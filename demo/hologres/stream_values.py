@@ -1,7 +1,7 @@
-"""A value's text, as PostgreSQL has it, as a Hologres puts it into its stream. Of the stand-in; pure.
+"""Converts a value's text, as PostgreSQL writes it, to its form in a Hologres stream. Part of the stand-in; pure.
 
-Written apart from the reader, after what holo-client writes (RecordBinaryRowOutputStream.convertToBinaryRow) and
-Flink's layout; the same vectors of Flink's own serializer prove both.
+It is written independently of the product's reader, after holo-client (RecordBinaryRowOutputStream.convertToBinaryRow)
+and Flink's layout; the same test vectors of Flink's own serializer verify both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CYCLE_DAYS = 146_097
 
 
 def _days(text: str) -> int:
-    """Days since 1970-01-01 of a DATE; the year before 1 is 1 BC.
+    """Return the days from 1970-01-01 to a DATE; the year before 1 is 1 BC.
 
     >>> _days("1970-01-01"), _days("0002-12-31 BC"), _days("5874897-12-31")
     (0, -719529, 2145042905)
@@ -39,7 +39,7 @@ def _days(text: str) -> int:
 
 
 def _time(text: str) -> int:
-    """Microseconds of a day."""
+    """Return the microseconds of a time of day."""
     found = _CLOCK.match(text)
     assert found is not None, text
     hours, minutes, seconds = (int(one) for one in found.groups()[:3])
@@ -47,7 +47,7 @@ def _time(text: str) -> int:
 
 
 def _west(text: str) -> int:
-    """Seconds by which a zone is west of UTC.
+    """Return the seconds by which a zone is west of UTC.
 
     >>> _west("12:00:00+05:30"), _west("00:00:00-01:00:01")
     (-19800, 3601)
@@ -64,7 +64,7 @@ def _timetz(text: str) -> bytes:
 
 
 def _timestamp(text: str) -> int:
-    """Microseconds since 1970 of a TIMESTAMP, or of a TIMESTAMPTZ in UTC."""
+    """Return the microseconds from 1970 to a TIMESTAMP, or to a TIMESTAMPTZ in UTC."""
     day, _, rest = text.partition(" ")
     era = " BC" if rest.endswith(" BC") else ""
     return _days(day + era) * _DAY_US + _time(rest)
@@ -76,12 +76,12 @@ def _real(text: str) -> float:
 
 
 def _numeric(text: str) -> bytes:
-    """The digits without the point, in sixteen bytes, the lowest first."""
+    """Return the digits without the decimal point as an integer of sixteen bytes, lowest byte first."""
     return int(text.replace(".", "")).to_bytes(16, "little", signed=True)
 
 
 def _elements(text: str) -> list[str | None]:
-    """The elements of an array of one dimension.
+    """Return the elements of a one-dimensional array.
 
     >>> _elements('{a,NULL,"NULL","b\\\\\\\\\\\\"c",""}')
     ['a', None, 'NULL', 'b\\\\"c', '']
@@ -139,7 +139,7 @@ _BY_TYPE: dict[str, Callable[[str], Any]] = {
 
 
 def plain(type_: str) -> str:
-    """A type's name without its sizes.
+    """Return a type's name without its sizes.
 
     >>> plain("timestamp(3) with time zone"), plain("numeric(12,2)")
     ('timestamp with time zone', 'numeric')
@@ -153,5 +153,5 @@ def sendable(type_: str) -> bool:
 
 
 def value_of(type_: str, text: str | None) -> Any:
-    """What `stream_rows.row` takes of a value; None stays None."""
+    """Return a value in the form that `stream_rows.row` accepts; None stays None."""
     return None if text is None else _BY_TYPE[plain(type_)](text)

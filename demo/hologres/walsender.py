@@ -1,8 +1,9 @@
 """One binlog stream of the stand-in: START_REPLICATION over a connection whose login the real server has checked.
 
-As holo-client requests it (its V3ReplicationProtocol and ServiceContract): the options have the shard, the batch size
-and the position, and name a table or a slot. Rows come from the embedded binlog as they become visible; a message
-without rows means that there are no more. Every LSN that a client reports as flushed moves its slot, keepalives' too.
+The request is that of holo-client (its V3ReplicationProtocol and ServiceContract): the options contain the shard, the
+batch size and the position, and name a table or a slot. Rows come from the embedded binlog as they become visible; a
+message without rows means that there are no more. Every LSN that a client reports as flushed moves its slot, also
+those of keepalives.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ FROM hg_log.{log} WHERE hg_shard_id = {shard} AND {place} ORDER BY hg_binlog_lsn
 
 
 class RefusedStream(Exception):
-    """Why no stream begins: a SQLSTATE and a sentence."""
+    """The stream is rejected; the arguments are a SQLSTATE and a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a START_REPLICATION asks for."""
+    """The options of a START_REPLICATION command."""
 
     table: str
     shard: int
@@ -70,7 +71,7 @@ class Asked:
 
 
 def asked(command: str) -> Asked:
-    """The options of a command; RefusedStream for what the stand-in does not serve.
+    """Return the options of a command; raises RefusedStream for a command that the stand-in does not support.
 
     >>> asked("START_REPLICATION SLOT null LOGICAL 0/0 (\\"table_name\\" 'ods.t', \\"start_lsn\\" '7')").after
     7
@@ -82,7 +83,7 @@ def asked(command: str) -> Asked:
     options = {name: value.replace("''", "'") for name, value in _OPTION.findall(found[2])}
     if not slot and "table_name" not in options:
         raise RefusedStream("22023", "neither a slot nor a table_name")
-    # Hologres, "Technical Principle of Hologres Binlog": with both, the LSN wins
+    # Hologres, "Technical Principle of Hologres Binlog": if both are given, the LSN takes precedence
     after = int(options["start_lsn"]) if "start_lsn" in options else None
     return Asked(
         options.get("table_name", ""),
@@ -96,7 +97,9 @@ def asked(command: str) -> Asked:
 
 
 class WalSender:
-    """Serves one stream on a line until the client goes; `connect` opens a session of the stand-in's own."""
+    """Serves one stream on a connection until the client closes it; `connect` opens one of the stand-in's own
+    sessions.
+    """
 
     def __init__(self, client: socket.socket, user: str, connect: Callable[[], pg.Connection], faults: Faults) -> None:
         self._client = client
@@ -105,7 +108,7 @@ class WalSender:
         self._faults = faults
 
     def serve(self, command: str) -> None:
-        """Answer a command with an error, after which the connection continues, or with a stream, then end."""
+        """Answer a command with an error, after which the connection continues, or with a stream, and then end."""
         try:
             what = asked(command)
             self._faults.wait(what.shard)
@@ -129,7 +132,7 @@ class WalSender:
 
 
 class _Stream:
-    """A stream that has been asked for."""
+    """A requested stream."""
 
     def __init__(self, client: socket.socket, what: Asked, user: str, cursor: pg.Cursor, faults: Faults) -> None:
         self._client, self._asked, self._user, self._cursor, self._faults = client, what, user, cursor, faults
@@ -139,7 +142,7 @@ class _Stream:
         self._rel, self._log = 0, ""
 
     def run(self) -> None:
-        """Send until the client goes, which raises EOFError; RefusedStream where nothing may begin."""
+        """Send until the client closes the connection (EOFError); raises RefusedStream if the stream is not allowed."""
         self._cursor.execute("SET timezone = 'UTC'; SET datestyle = 'ISO'; SET extra_float_digits = 1")
         if self._asked.slot:
             self._by_slot()
@@ -160,7 +163,7 @@ class _Stream:
                 self._client.sendall(wire.keepalive(self._faults.frame_lsn, True))
 
     def _by_slot(self) -> None:
-        """Which table the slot reads, and from where, as no place is named."""
+        """Determine the slot's table, and its confirmed position if the command names none."""
         asked = self._asked
         self._cursor.execute(_OF_SLOT, {"slot": asked.slot, "shard": asked.shard, "user": self._user})
         found = self._cursor.fetchone()
@@ -176,7 +179,7 @@ class _Stream:
             self._last = confirmed
 
     def _table(self) -> None:
-        """Which table this is now, as it answers who may read it."""
+        """Read the current table and check it; the answer depends on the user's rights."""
         self._cursor.execute(_TABLE, {"table": self._asked.table, "user": self._user})
         found = self._cursor.fetchone()
         if found is None:
@@ -195,7 +198,9 @@ class _Stream:
             raise RefusedStream("0A000", f"Binlog Convert Failed: type {odd[0]} is not supported")
 
     def _heard(self, seconds: float) -> None:
-        """Wait for so long, and take in what the client says meanwhile; EOFError where it goes."""
+        """Wait up to `seconds` for messages of the client and process them; raises EOFError if the client
+        closes the stream.
+        """
         while self._readable(seconds):
             letter, body = wire.message(self._client)
             if letter in (b"X", b"c"):
@@ -207,16 +212,16 @@ class _Stream:
             seconds = 0.0
 
     def _confirmed(self, lsn: int) -> None:
-        """PostgreSQL, ProcessStandbyReplyMessage: a flushed LSN moves a slot, unless it is invalid."""
+        """Move the slot to a flushed LSN unless the LSN is invalid (PostgreSQL, ProcessStandbyReplyMessage)."""
         if self._asked.slot and lsn and not self._faults.deaf:
             to = (self._asked.slot, self._asked.shard, lsn, not self._faults.forward_only)
             self._cursor.execute("SELECT hg_standin.confirmed(%s, %s, %s, %s)", to)
 
     def _readable(self, seconds: float) -> bool:
-        """Whether the client says something within so long; EOFError where the line has been cut."""
+        """Whether the client sends data within `seconds`; raises EOFError if the connection has been closed."""
         try:
             return bool(select.select([self._client], [], [], seconds)[0])
-        except ValueError as closed:  # its descriptor is -1 by now
+        except ValueError as closed:  # the descriptor of a closed socket is -1
             raise EOFError from closed
 
     def _page(self) -> list[tuple[Any, ...]]:
@@ -241,7 +246,7 @@ class _Stream:
         return [tuple(one[1:]) for one in rows]
 
     def _send(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """A batch as one message, with what is to go wrong with it."""
+        """Send a batch as one message, with its fault, if one is armed."""
         fault = self._faults.take(StreamFault)
         cut = next((n for n, one in enumerate(rows, 1) if one[1] == BEFORE), 0) if fault is StreamFault.SPLIT else 0
         rows = rows[:cut] if cut else rows

@@ -1,4 +1,4 @@
-"""Messages of PostgreSQL's protocol as the stand-in's proxy needs them: where one begins and ends, and a few of them.
+"""Messages of PostgreSQL's protocol for the stand-in's proxy: message boundaries, and a few kinds of messages.
 
 Source: PostgreSQL documentation, "Message Formats" and "Streaming Replication Protocol".
 """
@@ -10,11 +10,11 @@ import struct
 
 BLOCK = 1 << 16
 STARTUP = 196_608
-"""The code of a login; others request TLS or cancel a query."""
+"""The code of a login; other codes request TLS or cancel a query."""
 ENCRYPTION = (80_877_103, 80_877_104)
 """The codes that request TLS and GSSAPI, answered by one byte instead of a message."""
 COPY_BOTH = b"W\x00\x00\x00\x07\x00\x00\x00"
-"""Both sides can send from now on."""
+"""CopyBothResponse: both sides can send from now on."""
 
 
 def exactly(line: socket.socket, size: int) -> bytes:
@@ -29,47 +29,47 @@ def exactly(line: socket.socket, size: int) -> bytes:
 
 
 def message(line: socket.socket) -> tuple[bytes, bytes]:
-    """The next message: its letter and its body."""
+    """Return the next message: its type byte and its body."""
     head = exactly(line, 5)
     return head[:1], exactly(line, struct.unpack("!i", head[1:])[0] - 4)
 
 
 def framed(letter: bytes, body: bytes) -> bytes:
-    """A message."""
+    """Return a message with its length."""
     return letter + struct.pack("!i", len(body) + 4) + body
 
 
 def startup(body: bytes) -> dict[str, str]:
-    """The parameters of a login."""
+    """Return the parameters of a login."""
     words = [word.decode() for word in body.split(b"\0")]
     return dict(zip(words[::2], words[1::2], strict=False))
 
 
 def login(parameters: dict[str, str]) -> bytes:
-    """The login with these parameters."""
+    """Return the login message with these parameters."""
     body = b"".join(f"{name}\0{value}\0".encode() for name, value in parameters.items() if name) + b"\0"
     return struct.pack("!ii", len(body) + 8, STARTUP) + body
 
 
 def error(code: str, text: str) -> bytes:
-    """An error."""
+    """Return an error message."""
     return framed(b"E", f"SERROR\0VERROR\0C{code}\0M{text}\0\0".encode())
 
 
 READY = framed(b"Z", b"I")
-"""The server waits for a command."""
+"""ReadyForQuery: the server waits for a command."""
 
 
 def logged(payload: bytes) -> bytes:
-    """A message of a stream; its frame names LSN 0, so that a driver takes it for flushed."""
+    """Return a message of a stream; its frame has LSN 0, which a driver accepts as flushed."""
     return framed(b"d", b"w" + struct.pack("!qqq", 0, 0, 0) + payload)
 
 
 def keepalive(lsn: int, reply: bool) -> bytes:
-    """A keepalive of a stream."""
+    """Return a keepalive of a stream."""
     return framed(b"d", b"k" + struct.pack("!qqb", lsn, 0, reply))
 
 
 def flushed(body: bytes) -> int | None:
-    """What a client says to have flushed, in a message of a stream; None where it says something else."""
+    """Return the flushed LSN that a client reports in a message of a stream; None for any other message."""
     return int(struct.unpack_from("!q", body, 9)[0]) if body[:1] == b"r" and len(body) >= 17 else None

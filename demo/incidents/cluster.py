@@ -1,4 +1,6 @@
-"""Incidents of the source as a cluster: an added DN, clocks that differ, a restore, and a silent connection."""
+"""Incidents of the source as a cluster: an added DN, clocks that differ, a restore, and a connection without
+answers.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def _add_dn(world: World) -> str:
 
 
 def _restore(world: World) -> str:
-    """A restore brings back older rows, and no increments and points, as is documented."""
+    """Simulate a restore: it brings back older rows, but no increments and no points, as documented."""
     first = write(world, FEW)
     world.begins()
     with closing(world.warehouse.connect(autocommit=False)) as connection, pg.transaction(connection) as cursor:
@@ -68,7 +70,9 @@ def _set_clock(world: World) -> str:
 
 
 def _own(name: str, kind: str) -> tuple[str, str]:
-    """Replace a clock of the server: one expression, which the planner inlines."""
+    """Return the statements that replace a clock function of the server by one expression, which the planner
+    inlines.
+    """
     return (
         f"CREATE FUNCTION clocks.{name}() RETURNS timestamptz {kind} LANGUAGE internal AS '{name}'",
         f"CREATE OR REPLACE FUNCTION pg_catalog.{name}() RETURNS timestamptz {kind} LANGUAGE sql"
@@ -87,8 +91,9 @@ def _ahead(world: World, seconds: float) -> None:
 
 
 def _silence(world: World) -> str:
-    """Stopped processes answer nothing and end no connection, like a firewall that drops packets: the kernel continues
-    to accept connections and bytes."""
+    """Stop the server's processes. They then answer nothing and close no connection, like a firewall that drops
+    packets: the kernel continues to accept connections and bytes.
+    """
     server = world.warehouse.server
     world.opened.callback(_tell_all, server, signal.SIGCONT)
     world.begins()

@@ -1,6 +1,4 @@
-"""Incidents of the job's host: another host takes the job over, its driver is killed,
-its disk is full.
-"""
+"""Incidents of the job's host: another host takes over the job, the driver is killed, the disk is full."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ _TAKEN_WITHIN = 120.0
 
 
 def _second_job(world: World) -> str:
-    """The same job with another state folder, which is what another machine has."""
+    """Start the same job with another state folder, as on another host."""
     text = world.config.read_text(encoding="utf-8")
     other = world.config.with_name(ELSEWHERE)
     state = world.config.with_name("state-elsewhere")
@@ -52,7 +50,7 @@ def _second_job(world: World) -> str:
 
 
 def _begins_with_its_epoch(world: World, before: int) -> None:
-    """From its start's epoch on the sink refuses our steps."""
+    """Wait for the epoch of the second job's start: from then on the sink rejects the first job's steps."""
     end = time.monotonic() + _TAKEN_WITHIN
     while time.monotonic() < end:
         if _epoch(world) > before:

@@ -1,4 +1,4 @@
-"""Incidents of a MySQL source: purged binlogs, a binlog that lost its end in a crash, changes without row events.
+"""Incidents of a MySQL source: purged binlogs, a binlog whose end was lost in a crash, changes without row events.
 
 See also: docs/mysql.md.
 """
@@ -46,7 +46,7 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
 
 
 def _newest(session: my.Session) -> tuple[str, int]:
-    """The binlog file that is written now, and where it ends."""
+    """Return the current binlog file, and the position of its end."""
     file, offset, *_ = session.rows("SHOW MASTER STATUS")[0]
     return str(file), int(offset)
 
@@ -59,7 +59,7 @@ def _run(world: World, command: Command) -> str:
 
 
 def _purge(world: World) -> str:
-    """A file that a replica still reads is not purged, so the job has to be stopped, and its sessions ended."""
+    """Stop the job, end its sessions, and purge the binlogs: a file that a replica still reads is not purged."""
     _run(world, STOP)
     world.at_source(_CHANGE, "FLUSH BINARY LOGS", _CHANGE)
     with closing(world.maria.session()) as session:
@@ -71,12 +71,14 @@ def _purge(world: World) -> str:
 
         world.begins()
         _wait(purged, f"the files before {file} to be purged")
-    world.run(START.text.split()[1:])  # it ends FAILED, on a slow host after the command's own patience
+    world.run(START.text.split()[1:])  # ends in state FAILED, on a slow host after the command's wait has ended
     return f"the job was stopped, the binlogs before {file} were purged, and the job was started again"
 
 
 def _lose_tail(world: World) -> str:
-    """With sync_binlog = 0 the operating system writes the binlog when it likes; the end of it is cut off here."""
+    """Truncate the binlog: with sync_binlog = 0 the operating system decides when it is written, so a crash
+    can lose its end.
+    """
     server = world.maria
     with closing(server.session()) as session:
         file, offset = _newest(session)
@@ -90,14 +92,14 @@ def _lose_tail(world: World) -> str:
 
 
 def _place(world: World) -> tuple[str, int]:
-    """File and offset up to which the job has applied everything."""
+    """Return file and offset up to which the job has applied everything."""
     lanes = (json.loads(_run(world, _POSITION))["report"] or {}).get("lanes") or [{}]
     file, _, rest = str(lanes[0].get("position") or "").partition("/")
     return file, int(re.split("[@/|]", rest)[0] or 0)
 
 
 def is_caught_up(world: World) -> bool:
-    """Whether the job has applied all that the server's binlog has; `jobs drain` is for servers that count rows."""
+    """Whether the job has applied the server's whole binlog; `jobs drain` is only for servers that count rows."""
     with closing(world.maria.session()) as session:
         return _place(world) >= _newest(session)
 
@@ -115,7 +117,7 @@ def _add_cascade(world: World) -> str:
     )
     world.begins()
     world.at_source(
-        "SET SESSION foreign_key_checks = 0",  # the writers insert orders of customers that are no parents
+        "SET SESSION foreign_key_checks = 0",  # the writers insert orders of customers that are not in the parent table
         f"ALTER TABLE {TABLE} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES {_PARENTS} (cust)"
         " ON DELETE CASCADE",
     )

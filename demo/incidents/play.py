@@ -1,4 +1,4 @@
-"""Carries out an incident by its record: makes it, waits until it shows, tries what is refused, goes the way out."""
+"""Plays an incident by its record: causes it, waits until it is shown, tries the rejected command, and fixes it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slotkeeper.demo.incidents.record import JOB, START, VERIFY, Answer, AtSink,
 from slotkeeper.demo.mariadb import MariaServer
 
 SHOWN_WITHIN = 60.0
-"""Seconds within which an incident has to show; most need a few, a lag its limit of 30 s."""
+"""Seconds within which an incident has to be shown; most need a few, a lag needs its limit of 30 s."""
 READ_WITHIN = 240.0
-"""Seconds of a start with its copy and later changes, if Spark starts on a busy host."""
+"""Seconds allowed for a start with its copy and later changes, including Spark's start on a busy host."""
 DRAIN = ("jobs", "drain", JOB, "--wait", "10s")
 POLL = 0.2
 _PLAN = re.compile(r"--plan (\S+)")
@@ -26,7 +26,7 @@ _STILL_WANTED = "the request stays"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was done, and when it began."""
+    """When the incident started, and how it was caused."""
 
     since: datetime
     text: str
@@ -34,7 +34,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """When it showed, how many seconds after it began, and what was said."""
+    """When the incident was shown, how many seconds after its start, and with which text."""
 
     at: datetime
     after_s: float
@@ -42,18 +42,18 @@ class Shown:
 
 
 def run(world: World, command: Command) -> Answer:
-    """One command, as it stands."""
+    """Run one command exactly as written."""
     return world.run(shlex.split(command.text)[1:])
 
 
 def make(world: World, incident: Incident) -> Made:
-    """Make it happen."""
+    """Cause the incident."""
     text = incident.make(world)
     return Made(world.began, text)
 
 
 def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WITHIN) -> Shown:
-    """Wait until the incident shows. Raises Unreachable if it does not within the given seconds."""
+    """Wait until the incident is shown. Raises Unreachable if it is not shown within the given seconds."""
     signal, began = incident.signal, time.monotonic()
     while True:
         answer = run(world, signal.command)
@@ -66,7 +66,9 @@ def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WI
 
 
 def refused(world: World, incident: Incident) -> Answer:
-    """Try what the tool refuses. Raises Refused where it does not, or says something else."""
+    """Try the command that Slotkeeper rejects. Raises Refused if the command is accepted, or fails with
+    another message.
+    """
     answer = run(world, incident.refusal.command)
     if _STILL_WANTED in answer.text:
         answer = _ended(world, answer)
@@ -76,7 +78,7 @@ def refused(world: World, incident: Incident) -> Answer:
 
 
 def _ended(world: World, before: Answer) -> Answer:
-    """How a start ended that took longer than the command's own patience, as on a busy host."""
+    """Return the result of a start that took longer than the command waits, as on a busy host."""
     end = time.monotonic() + READ_WITHIN
     while '"FAILED"' not in (text := world.run(("status", "--json")).text):
         if time.monotonic() > end:
@@ -86,7 +88,7 @@ def _ended(world: World, before: Answer) -> Answer:
 
 
 def cure(world: World, incident: Incident) -> None:
-    """Go the way out, step by step. Raises Refused where a step does not end as it should."""
+    """Fix the incident, step by step. Raises Refused if a step does not end as expected."""
     before = Answer(0, "")
     for step in incident.cure:
         before = _step(world, step, before) or before
@@ -108,7 +110,7 @@ def _step(world: World, step: Step, before: Answer) -> Answer | None:
 
 
 def filled(command: Command, printed: str) -> Command:
-    """The command with the plan's id and the number of rows that the dry run before it has printed.
+    """Return the command with the plan's id and the number of rows from the output of the preceding dry run.
 
     >>> filled(Command("do --plan ID --rows N"), "... --plan p1 --confirm s ...").text
     'do --plan p1'
@@ -122,7 +124,7 @@ def filled(command: Command, printed: str) -> Command:
 
 
 def _wait_read(world: World) -> None:
-    """Until the job has read everything: a copy may still be going on, or a driver be about to start."""
+    """Wait until the job has read everything: a copy can still be running, or a driver about to start."""
     end = time.monotonic() + READ_WITHIN
     while said := _left(world):
         if '"FAILED"' in world.run(("status", "--json")).text or time.monotonic() > end:
@@ -131,7 +133,7 @@ def _wait_read(world: World) -> None:
 
 
 def _left(world: World) -> str:
-    """What the job says that it has not read; "" once it has read everything."""
+    """Return what the job reports as not yet read; "" once it has read everything."""
     if isinstance(world.source, MariaServer):
         return "" if maria.is_caught_up(world) else "its position is before the end of the binlog"
     answer = world.run(DRAIN)

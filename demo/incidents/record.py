@@ -1,7 +1,7 @@
-"""What an incident is: how it is made to happen, where it shows, what is refused in it, and the way out, as one record.
+"""The record of an incident: how it is caused, where it is shown, which command is rejected, and how it is fixed.
 
-Demo, runbook and tests share these records. Nothing here is known of a job's processes: all that is asked of the
-product is asked by its commands, as a person would.
+Demo, runbook and tests share these records. They do not use a job's processes: they control the product only with its
+commands, as a user does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGET = "mart.orders"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a command ended, and all that it wrote to stdout and stderr."""
+    """A command's exit code, and its whole output to stdout and stderr."""
 
     code: int
     text: str
@@ -37,11 +37,11 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class World:
-    """What an incident happens to: a source, a sink, and one job between them that is RUNNING.
+    """The environment of an incident: a source, a sink, and one RUNNING job between them.
 
-    `state` is the job's state folder. `run` runs `slotkeeper` with these words, as a person would. `opened` closes
-    what an incident leaves open, as a session with a lock, at the end of the whole. `began` is when it began, as `make`
-    has said by `begins`.
+    `state` is the job's state folder. `run` runs `slotkeeper` with these words, as a user does. `opened` closes
+    everything that an incident leaves open, such as a session with a lock, when the demo ends. `began` is the
+    incident's start, as set by `begins`.
     """
 
     source: Warehouse | MariaServer
@@ -57,22 +57,22 @@ class World:
 
     @property
     def warehouse(self) -> Warehouse:
-        """The source of an incident of a warehouse."""
+        """The source, for an incident of a warehouse."""
         assert isinstance(self.source, Warehouse), "an incident of a warehouse"
         return self.source
 
     @property
     def maria(self) -> MariaServer:
-        """The source of an incident of a MySQL source."""
+        """The source, for an incident of a MySQL source."""
         assert isinstance(self.source, MariaServer), "an incident of a MySQL source"
         return self.source
 
     def begins(self) -> None:
-        """From now on the incident can be seen: what was only prepared before is over."""
+        """Mark the start of the incident: from now on it can be seen; everything before was preparation."""
         self.began = _now()
 
     def at_source(self, *statements: str) -> None:
-        """Run statements at the source as its superuser, in one session, each in a transaction of its own."""
+        """Run statements at the source as its superuser, in one session, each in its own transaction."""
         if isinstance(self.source, Warehouse):
             _each(self.source.connect(), statements)
             return
@@ -81,11 +81,11 @@ class World:
                 session.rows(statement)
 
     def at_sink(self, *statements: str) -> None:
-        """Run statements at the sink as its superuser, each in a transaction of its own."""
+        """Run statements at the sink as its superuser, each in its own transaction."""
         _each(self.connect_sink(), statements)
 
     def connect_sink(self) -> pg.Connection:
-        """A superuser session at the sink."""
+        """Open a superuser session at the sink."""
         return self.sink.connect(self.sink_database)
 
 
@@ -97,9 +97,9 @@ def _each(connection: pg.Connection, statements: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as the runbook has it; ID and N stand for what the dry run before it has printed.
+    """A command as in the runbook; ID and N are placeholders for values from the output of the preceding dry run.
 
-    `ends` are the exit codes that it may have here.
+    `ends` are the exit codes that are expected here.
     """
 
     text: str
@@ -129,8 +129,8 @@ Step = Command | AtSink | Manual
 class Signal:
     """The symptom: the command that shows it, its exit code, and texts of which one appears.
 
-    `rules`: the rules of docs/alerts.md that report it, one or the other, and `parties`: their party. `late`: seconds
-    of a named limit that has to pass first. `why`: if the command is not `status`, the fact that `status` lacks.
+    `rules`: the rules of docs/alerts.md of which one reports it, and `parties`: their party. `late`: seconds of a named
+    limit that has to pass first. `why`: if the command is not `status`, the fact that `status` does not show.
     """
 
     command: Command
@@ -151,11 +151,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One incident; `page` is its heading in the runbook, `stand_in` where it differs from DWS.
+    """One incident; `page` is its heading in the runbook, `stand_in` how it differs from an incident of DWS.
 
     `make` causes it, reports its start, and returns one line about it. `options`: keys of the job's `sink_options` that
-    it needs from the start on. `small_disk`: the state folder is on its own small disk. `source`: the source kind, as
-    `demo --source` names it.
+    the incident needs from the start. `small_disk`: the state folder is on its own small disk. `source`: the source
+    kind, as `demo --source` names it.
     """
 
     name: str
@@ -181,14 +181,14 @@ EXECUTE = Command(
     'slotkeeper slots reset ods.orders orders_rt --execute --plan ID --reason "why" --confirm orders_rt --rows N'
 )
 COPY_ANEW: tuple[Step, ...] = (PLAN, EXECUTE, START, VERIFY)
-"""The commands of a new snapshot that makes the target equal to the source."""
+"""The commands for a new snapshot that makes the target equal to the source."""
 
 
 def by_status(exit_code: int, says: tuple[str, ...], rule: str, *parties: Party, late: float = 0.0) -> Signal:
-    """A signal that `slotkeeper status` gives: 1 is a warning, 2 critical."""
+    """Return a signal that `slotkeeper status` shows: 1 is a warning, 2 critical."""
     return Signal(Command(STATUS, (exit_code,)), says, (rule,), parties, late)
 
 
 def start_refused(*says: str) -> Refusal:
-    """A start that ends FAILED, with the same name of trouble each time: nothing is skipped by trying again."""
+    """Return a start that ends FAILED with the same error class each time: a repeated start skips nothing."""
     return Refusal(Command(START.text, (1,)), says)

@@ -1,4 +1,4 @@
-"""All incidents, by their numbers."""
+"""All incidents, by number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INCIDENTS: tuple[Incident, ...] = tuple(
 
 
 def named(name: str) -> Incident:
-    """The incident of that name. Raises ConfigError where there is none."""
+    """Return the incident of that name. Raises ConfigError if there is none."""
     found = next((one for one in INCIDENTS if one.name == name), None)
     if found is None:
         raise ConfigError(f"unknown incident {name!r}", "`slotkeeper demo --incident list` shows all")

@@ -43,7 +43,7 @@ def _many_bad_rows(world: World) -> str:
 
 
 def _truncate(world: World) -> str:
-    world.at_sink(f"TRUNCATE {TARGET}")  # may wait for a step that writes
+    world.at_sink(f"TRUNCATE {TARGET}")  # can wait for a step that is writing
     world.begins()
     return f"another user ran TRUNCATE {TARGET} at the sink; {TABLE} has all its rows"
 

@@ -45,7 +45,7 @@ def _lock(world: World) -> str:
 
 
 def _rotate(world: World) -> str:
-    """Change the password; the new one is not in the job's file yet, but in a file beside it."""
+    """Change the password; the new one is written not to the job's password file, but to a file next to it."""
     password = postgres.write_password(_fresh(world))
     name = pg.sql.Identifier(world.sink_user)
     world.begins()
@@ -87,7 +87,7 @@ def _restore(world: World) -> str:
 
 
 def _wait_registered(world: World) -> None:
-    """Until every DN's slot stands beyond what the kept progress rows had registered."""
+    """Wait until every DN's slot is past the point that the saved progress rows had confirmed."""
     older = (
         "SELECT count(*) FROM slotkeeper_progress p JOIN public.kept_progress k USING (slot, shard)"
         f" WHERE p.slot = '{SLOT}' AND (p.changes = k.changes OR p.registered = k.registered)"

@@ -1,5 +1,5 @@
-"""Incidents of slots and of tables at the source: expired, left behind, cleared by DDL, lag, and VACUUM
-FULL that waits.
+"""Incidents of slots and of tables at the source: a slot that expired, a slot without a reader, points cleared by DDL,
+lag, and a waiting VACUUM FULL.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ BAD_FIRST = 700_000_000_000
 """First number of the orders that the target rejects."""
 _APART = 100_000_000_000
 FEW, MANY = 200, 30_000
-"""Rows of such a write."""
+"""Numbers of rows that an incident writes."""
 _WAITS = 300
 """Seconds that the stand-in's VACUUM FULL waits; DWS waits an hour by default."""
 
 
 def write(world: World, rows: int, first: int = LATE_FIRST) -> int:
-    """Insert orders at the source, in one transaction, numbered from `first` on; that number.
+    """Insert orders at the source, in one transaction, numbered from `first` on; return their first number.
 
-    What another incident has inserted from there on is left alone: the numbers follow it.
+    If another incident has inserted orders from `first` on, these remain, and the numbers follow them.
     """
     with closing(world.warehouse.connect(autocommit=False)) as connection:
         with connection.cursor() as cursor:
@@ -84,9 +84,9 @@ def _add_column(world: World) -> str:
 
 
 def _slow_down(world: World) -> str:
-    """The sink takes 8 ms for each row, as by a missing index or a slow disk: an index calls a function that sleeps.
+    """Make the sink take 8 ms per row, like a missing index or a slow disk: an index calls a function that sleeps.
 
-    A trigger on the target would end the job, as TARGET CHANGED.
+    A trigger on the target would end the job with TARGET CHANGED.
     """
     world.at_sink(
         "CREATE FUNCTION public.nightly_check(bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE"
@@ -99,7 +99,7 @@ def _slow_down(world: World) -> str:
 
 
 def _vacuum(world: World) -> str:
-    """VACUUM FULL as documented: it locks the table against DML and waits until every slot has read everything."""
+    """Run VACUUM FULL as documented: it locks the table against DML and waits until every slot has read everything."""
     world.at_source(f"GRANT {STATISTICS} TO {USER}")
     world.opened.callback(world.at_source, f"REVOKE {STATISTICS} FROM {USER}")
     if (paused := world.run(("jobs", "pause", "orders_rt"))).code:

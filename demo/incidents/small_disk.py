@@ -1,4 +1,4 @@
-"""A small disk of its own for a state folder, so that it can be filled: a file system in memory, mounted by root."""
+"""A separate small disk for a state folder, so that it can be filled: a file system in memory, mounted by root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SIZE = "64m"
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[None]:
-    """Mount it at `place`, which is made, for the block. Raises ConfigError where this machine does not let us."""
+    """Mount the disk at `place`, which is created, during the block. Raises ConfigError if this host does not
+    allow it.
+    """
     place.mkdir(parents=True, exist_ok=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "slotkeeper", str(place)]
     refusal = "this user is not root" if os.geteuid() else _said(words)
@@ -33,7 +35,7 @@ def small_disk(place: Path) -> Iterator[None]:
 
 
 def unmount(place: Path) -> None:
-    """Take it away where one is mounted there."""
+    """Unmount the disk, if one is mounted there."""
     if place.is_mount():
         _said(["umount", "-l", str(place)])
 

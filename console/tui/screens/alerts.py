@@ -1,4 +1,4 @@
-"""Errors by kind, and alerts: two tables of what is wrong, whose rows a person can acknowledge."""
+"""The Errors and Alerts screens: two tables of problems whose rows a user can acknowledge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Change = Callable[[AckFile], object]
 
 
 class AckTable(TableScreen):
-    """A table whose rows have something that can be acknowledged."""
+    """A table whose rows can be acknowledged."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "ack", "acknowledge", id="ack"),
@@ -53,7 +53,7 @@ class AckTable(TableScreen):
     tells_events = True
 
     def ack_of(self, key: str) -> str:
-        """The key of what is acknowledged with a row; "" where there is nothing to acknowledge."""
+        """Return the key under which a row is acknowledged; "" if it cannot be."""
         raise NotImplementedError
 
     def action_ack(self) -> None:
@@ -68,7 +68,7 @@ class AckTable(TableScreen):
         return self.console.shown.local.acks
 
     def put(self, until: datetime | None, said: str) -> None:
-        """Acknowledge what the cursor is on, or silence it until then."""
+        """Acknowledge the selected row, or silence it until that time."""
         key = self._key()
         if key:
             ack = Ack(getpass.getuser(), self.console.now, until)
@@ -95,9 +95,9 @@ class AckTable(TableScreen):
 
 
 class ErrorsScreen(AckTable):
-    """One row per job and kind of error, newest first; of one job where it is named.
+    """One row per job and kind of error, newest first; only those of `job` if it is given.
 
-    Rows that a target refused stand among them, a line per job, as far as its sink or its last report tells.
+    The table also has one row per job for quarantined rows, as reported by its sink or in its last report.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -128,7 +128,7 @@ class ErrorsScreen(AckTable):
         return named_by(self.columns, (), (), parts(self.console.shown.local.jobs) or ("lane",))
 
     def rows(self) -> list[Row]:
-        """What still matters first; of what matters alike, rows that are held before errors."""
+        """Return the most severe rows first; at the same severity, quarantined rows come before errors."""
         errors = within(self._errors(), self._window, self.console.now)
         every = [*group_rows(self._quarantines(), self._acks(), self.console.now), *errors]
         return sorted(every, key=lambda row: rank(row.level))
@@ -154,7 +154,7 @@ class ErrorsScreen(AckTable):
         return chosen if chosen in WINDOWS else 0
 
     def action_window(self) -> None:
-        """The next one, and after the longest all again."""
+        """Switch to the next longer time window; after the longest, show all errors."""
         windows = list(WINDOWS)
         chosen = windows[(windows.index(self._window) + 1) % len(windows)]
         self.console.services.settings.change(chosen, "window")
@@ -182,7 +182,7 @@ class ErrorsScreen(AckTable):
             self.console.open("job", one.job, self.number)
 
     def act(self, keys: list[str]) -> None:
-        """What can be done to all rows that a job holds; an error has nothing of its own to be done to it."""
+        """Open the menu for all quarantined rows of a job. There are no actions on an error."""
         found = [quarantined for key in keys if (quarantined := self._quarantine_at(key)) is not None]
         if len(found) == 1 and len(keys) == 1:
             self.console.open("quarantine-menu", found[0].choice)
@@ -197,7 +197,7 @@ class ErrorsScreen(AckTable):
         return [quarantined.job] if quarantined is not None else [one.job] if one is not None else []
 
     def ack_of(self, key: str) -> str:
-        """This kind of error up to its last time; the number of a job's rows."""
+        """Return the key of this kind of error up to its last occurrence, or of a job's number of quarantined rows."""
         quarantined, one = self._quarantine_at(key), self._error(key)
         return quarantined.ack if quarantined is not None else ack_key(one) if one else ""
 
@@ -217,7 +217,7 @@ SILENCE = timedelta(hours=1)
 
 
 class AlertsScreen(AckTable):
-    """The conditions that hold now."""
+    """The current alerts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "snooze", "silent for 1h", id="snooze")]
     its_place = "Alerts   bell: critical only"
@@ -232,7 +232,7 @@ class AlertsScreen(AckTable):
         self._alerts: list[Alert] = []
 
     def rows(self) -> list[Row]:
-        """The alerts, those that need somebody first; they are found once for each drawing, not for each key."""
+        """Return the alerts, those that require action first. They are determined once per drawing, not per key."""
         self._alerts = alerts(self.console.shown, self.console.now)
         return alert_rows(self._alerts, self._acks(), self.console.now)
 
@@ -264,7 +264,7 @@ class AlertsScreen(AckTable):
             self.console.say("this is about no single job or slot", Level.REST)
 
     def ack_of(self, key: str) -> str:
-        """What it is acknowledged by already, else what it would be: it ends where the condition does."""
+        """Return the key of the existing acknowledgement, or of a new one, which ends with the condition."""
         one, acks = self._alert(key), self._acks()
         keys = () if one is None else one.ack_keys
         return next((each for each in keys if each in acks), next(iter(keys), ""))

@@ -1,4 +1,4 @@
-"""A table of what a server answers, asked for in a thread that the console does not wait for."""
+"""A table of rows from a server. A thread sends the query, so that the console does not wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 
 
 class Answered(Message):
-    """What was asked for; or a sentence on why it could not be had."""
+    """The answer to a query, or a sentence that explains its error."""
 
     def __init__(self, number: int, found: object, fault: str) -> None:
         super().__init__()
@@ -22,10 +22,10 @@ class Answered(Message):
 
 
 class AskingScreen(TableScreen):
-    """Rows that a server answers.
+    """Rows from a server.
 
-    Who opens such a screen asks once; an answer to an earlier question is dropped. `fault` says why the server could
-    not answer, and what was shown before stays.
+    Opening the screen sends one query. An answer to an earlier query is discarded. `fault` is the error of the last
+    query; the previous rows stay.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class AskingScreen(TableScreen):
         self._number = 0
 
     def taken(self, found: object) -> None:
-        """The answer is there."""
+        """Show the answer."""
         raise NotImplementedError
 
     def begin(self, question: Callable[[], object]) -> None:
-        """Ask; an answer to an earlier question is not wanted any more."""
+        """Send the query; answers to earlier queries are discarded."""
         self._number += 1
         self.asked_at = time.monotonic()
         number = self._number
@@ -49,8 +49,8 @@ class AskingScreen(TableScreen):
             found, fault = None, ""
             try:
                 found = question()
-            except Exception as error:  # the top of a thread: whatever it is must be told
-                from slotkeeper.console.monitor.store_reader import message_of  # the first frame is seen without it
+            except Exception as error:  # top level of a thread: any error must be shown
+                from slotkeeper.console.monitor.store_reader import message_of  # not needed for the first frame
 
                 fault = message_of(error)
             self.post_message(Answered(number, found, fault))

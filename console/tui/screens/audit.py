@@ -1,6 +1,6 @@
-"""Audit: who changed what, when and why; what was done to one slot from this machine, and the backups of its resets.
+"""The audit: who changed what, when and why; the changes of one slot from this host, and the backups of its resets.
 
-No source is asked: `slotkeeper slots history` asks the sink, which knows every machine.
+No server is queried. `slotkeeper slots history` queries the sink, which has the resets of every host.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class AuditScreen(TableScreen):
         return "Line", [(Level.REST, "no row is chosen" if self.every_row else NO_LINE)]
 
     def opened(self, key: str) -> None:
-        """The line in full has the keys: it can be scrolled."""
+        """Move the focus to the full line, so that it can be scrolled."""
         self.action_pane(1)
 
 
 class SlotHistoryScreen(TableScreen):
-    """The newest first."""
+    """The changes of one slot from this host, newest first."""
 
     its_name = "History"
     number = "3"
@@ -73,7 +73,7 @@ class SlotHistoryScreen(TableScreen):
     def on_mount(self) -> None:
         try:
             self._backups = self._read()
-        except Exception as error:  # whatever a damaged file is: the audit is shown all the same
+        except Exception as error:  # any error in a damaged file: the audit is shown anyway
             self._fault = message_of(error)
         super().on_mount()
 

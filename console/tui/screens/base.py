@@ -1,8 +1,8 @@
-"""What all screens share: identity and screens above, place and keys below, and how the rows between are shared.
+"""The base of all screens: identity and tabs at the top, crumb and keys at the bottom, and the layout between them.
 
-Nothing is hidden for good at any size: where a terminal is small the table scrolls before the panel goes, because a
-panel says what is wrong and what to do. A screen draws the app's picture when the app calls it: it has no timer
-of its own, so a hidden one costs nothing.
+No content is lost at any size: on a small terminal the table scrolls before the panel disappears, because the panel
+shows problems and actions. A screen draws the app's state when the app calls it. It has no timer of its own, so a
+hidden screen uses no CPU time.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ if TYPE_CHECKING:
     from slotkeeper.console.views.slots import SlotFacts
 
 FULL = (80, 24)
-"""A usual terminal, in columns and rows: one that is smaller in either is a small one."""
+"""The size of a usual terminal in columns and rows; with fewer of either, a terminal is small."""
 USUAL_ROWS = 30
 TABS = (72, 18)
-"""From this number of columns and rows on the names of the screens are shown."""
+"""The smallest number of columns and rows with tabs."""
 LEAST_TABLE = 3
-"""The least height of a table, also in console.tcss."""
+"""The minimum height of a table, also in console.tcss."""
 LEAST_PANEL = 3
 _AROUND = 4
-"""The rows that every table has around it: identity, its title, the place, the keys."""
+"""The rows around every table: identity, its title, the crumb, the keys."""
 _FOOTS = 2
-"""And the lower edges of two frames."""
+"""The rows of the lower edges of two frames."""
 MOST_ABOVE = 8
-"""The most rows above a table, also in console.tcss."""
+"""The maximum number of rows above a table, also in console.tcss."""
 _WRAPPED = 1
-"""The rows more than it has parts that what stands above gets, whatever the table needs."""
+"""The guaranteed number of rows above a table beyond one per part, whatever the table needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Rows: `above` the table, and of the `panel` without its title; no panel where that is 0."""
+    """The layout in rows: `above` the table, and the `panel` without its title; 0 for no panel."""
 
     above: int
     panel: int
 
 
 def is_small(width: int, height: int) -> bool:
-    """Whether it is less than a usual terminal."""
+    """Return whether the terminal is smaller than a usual one."""
     return width < FULL[0] or height < FULL[1]
 
 
 def has_tabs(width: int, height: int) -> bool:
-    """Whether there is room for the names of the screens."""
+    """Return whether there is room for the tabs."""
     return width >= TABS[0] and height >= TABS[1]
 
 
 def share(width: int, height: int, rows: int, above: tuple[int, int], least_panel: int) -> Share:
-    """The rows of a screen whose table has `rows` rows; `above`: the least and the most that stands above it.
+    """Return the layout of a screen whose table has `rows` rows. `above`: the minimum and maximum above the table.
 
     >>> share(80, 24, 4, (3, 4), 7), share(80, 24, 40, (3, 4), 7)
     (Share(above=4, panel=7), Share(above=4, panel=7))
@@ -96,7 +96,7 @@ def share(width: int, height: int, rows: int, above: tuple[int, int], least_pane
 
 
 def rows_of(parts: Sequence[tuple[int, Sequence[Text]]], most: int) -> list[int]:
-    """How many of its rows each part gets: one at least as far as there are any, the rest by rank, the least first.
+    """Return how many rows each part gets: one each while there are any, the others by rank, lowest number first.
 
     >>> some = [Text("a")] * 3
     >>> rows_of([(2, some), (0, some), (2, some[:1])], 5), rows_of([(2, some), (0, some)], 1)
@@ -118,13 +118,13 @@ OUTERMOST = "nothing is open here that could be left; q leaves the console"
 ONE_PANE = "all of it is seen: no other pane to go to"
 ALERTS = "6"
 SELECTS = "Shift+drag selects text "
-"""Said above the keys until the mouse was used: a terminal whose mouse a program has selects with Shift only."""
+"""Shown above the keys until the mouse is used: while a program uses the mouse, a terminal selects only with Shift."""
 HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leaves history", "palette": ""}
-"""The keys that are shown while a moment of the past is seen, with what they do then where that is another thing."""
+"""The keys shown in history, with a label if their action differs there."""
 
 
 class Frame(Screen[None]):
-    """A screen; `number` is its key among the screens, "" for one that has none."""
+    """A screen; `number` is its key among the screens, "" if it has none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "back", "back", id="back", key_display="Esc", tooltip="closes, clears, leaves"),
@@ -141,27 +141,27 @@ class Frame(Screen[None]):
         Binding("right_square_bracket", "sibling(1)", "next", id="next", key_display="]"),
     ]
     keys_work = "everywhere"
-    """Where the keys that stand at a class work, for help; "screen" where a class does not say."""
+    """The scope of a class's keys, for help; "screen" if a class does not set it."""
     number = ""
     its_place = ""
-    """Where one is, if that is always the same."""
+    """The crumb, if it is always the same."""
     subject = True
-    """Whether it shows something of its own; help is about the screen below it."""
+    """Whether the screen has content of its own; otherwise help describes the screen below it."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "freeze", "refresh", "quit")
 
     def __init__(self) -> None:
         super().__init__()
         self._ends: dict[str, dict[str, int]] = {"tabs": {}, "keys": {}}
-        """Where each name ends in the rows that can be clicked, by the name of what its key does."""
+        """The column at which each name ends in the clickable rows, by the name of its key's action."""
         self._compositor = Near()
 
     @property
     def console(self) -> Host:
-        """The app, as ours."""
+        """The app, with its own type."""
         return cast("Host", self.app)
 
     def compose(self) -> ComposeResult:
-        """Rows from top to bottom; `body` is the screen's own."""
+        """Yield the rows from top to bottom; `body` is the screen's own part."""
         yield Line("identity")
         yield Line("tabs")
         yield from self.body()
@@ -170,47 +170,47 @@ class Frame(Screen[None]):
         yield Line("tiny")
 
     def body(self) -> Iterator[Widget]:
-        """The widgets between tabs and place."""
+        """Yield the widgets between tabs and crumb."""
         raise NotImplementedError
 
     def draw(self) -> None:
-        """Show the app's picture."""
+        """Draw the app's state."""
         raise NotImplementedError
 
     @property
     def without_parts(self) -> bool:
-        """Whether it has no widgets: it is only just opening, or was closed meanwhile, and is mounted all the same."""
+        """Whether the screen has no widgets, because it is opening or was closed; it can still be mounted."""
         return not self.children
 
     @property
     def awaits(self) -> bool:
-        """Whether it waits for what its keys are about: keys are kept until that is there."""
+        """Whether the screen waits for data that its keys act on; keys are held until then."""
         return False
 
     async def on_event(self, event: events.Event) -> None:
-        """Without its parts, opening or closed meanwhile, it is not mounted, and no key is for it."""
+        """Ignore keys and mounting while the screen has no widgets, because it is opening or was closed."""
         if self.children or not isinstance(event, events.Mount | events.Key):
             await super().on_event(event)
 
     def crumb(self) -> str:
-        """Where one is."""
+        """Return the text that shows the current location."""
         return self.its_place
 
     def panes(self) -> list[Widget]:
-        """What Tab goes through."""
+        """Return the widgets that Tab cycles through."""
         return []
 
     def jobs_meant(self) -> list[str]:
-        """The jobs that a typed verb is about where it names none."""
+        """Return the jobs to which a typed verb applies if it names none."""
         job = str(getattr(self, "job", ""))
         return [job] if job else []
 
     def slot_meant(self) -> SlotFacts | None:
-        """The slot that a typed verb is about where it names none."""
+        """Return the slot to which a typed verb applies if it names none."""
         return None
 
     def row_meant(self) -> dict[str, str]:
-        """What an own command gets of the selected row; raises ValueError with the reason where it cannot have it."""
+        """Return the selected row's values for an own command. Raises ValueError with the reason if there are none."""
         slot, jobs, loaded = self.slot_meant(), self.jobs_meant(), self.console.services.loaded
         if slot is not None:
             return {"JOB": slot.slot.job or "", "TABLE": slot.seen.table, "SLOT": slot.slot.name}
@@ -223,22 +223,22 @@ class Frame(Screen[None]):
         return {"JOB": jobs[0], "TABLE": tables[0] if len(tables) == 1 else "", "SLOT": spec.slot}
 
     def neighbours(self) -> list[str]:
-        """The keys of all things that a screen of this kind can be of, in the order in which they are listed."""
+        """Return the keys of all objects of this kind of screen, in the order of their list."""
         return []
 
     def action_sibling(self, step: int) -> None:
-        """Show the next thing of this kind, or the one before."""
+        """Show the next or the previous object of this kind."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
         self._css_update_count = (
             self.app._css_update_count
-        )  # its widgets wear the theme of now: see `slotkeeper.console.tui.base_app`
+        )  # its widgets have the current theme: see `slotkeeper.console.tui.base_app`
         self.redraw()
         self.console.release_keys()
 
     def on_screen_resume(self) -> None:
-        """The picture may have changed while this was hidden, and another one may be wanted."""
+        """Redraw a screen that was hidden, and collect its data."""
         self.console.arrived()
         self.redraw()
 
@@ -249,7 +249,7 @@ class Frame(Screen[None]):
         self.redraw()
 
     def redraw(self) -> None:
-        """Everything, where this is what is seen."""
+        """Redraw everything if this is the current screen."""
         if not self.is_current or not self._is_composed:
             return
         self.draw_identity()
@@ -260,19 +260,19 @@ class Frame(Screen[None]):
         self.draw_crumb()
 
     def renewed(self) -> None:
-        """`r` was pressed, or something was done: what this screen reads itself is read again."""
+        """Read this screen's own data again, after `r` or after an action."""
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Update the ages, every second."""
         self.draw_identity()
 
     def draw_identity(self) -> None:
-        """The first row."""
+        """Draw the first row."""
         if self._is_composed:
             self._line("identity").say(self._identity())
 
     def draw_crumb(self) -> None:
-        """Where one is, or what was said last."""
+        """Draw the location or the last message."""
         if self._is_composed:
             level, words = self.console.said or (Level.FINE, self.crumb())
             text = self.text(self.cut(f" {words}"), level)
@@ -284,7 +284,7 @@ class Frame(Screen[None]):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key does anything here: one that does not is not shown; none does while the screen opens."""
+        """Return whether a key has an effect here; other keys are not shown. No key has one while the screen opens."""
         if self.without_parts:
             return False
         if action == "pane":
@@ -292,7 +292,7 @@ class Frame(Screen[None]):
         return bool(self.neighbours()) if action == "sibling" else True
 
     def on_click(self, event: events.Click) -> None:
-        """The name of a screen or of a key does what its key does."""
+        """Run the action of the clicked tab or key name."""
         ends = self._ends.get(str(event.widget.id) if event.widget is not None else "", {})
         name = next((name for name, end in ends.items() if event.screen_x < end), "")
         if name:
@@ -302,9 +302,9 @@ class Frame(Screen[None]):
         self.close_screen()
 
     def close_screen(self) -> bool:
-        """Close this screen where it is the one that is seen and one lies below it; whether it was.
+        """Close this screen if it is the current one and there is one below it; return whether it was closed.
 
-        A key that is typed twice, faster than screens change, closes one screen and not two.
+        A key typed twice, faster than screens change, closes one screen and not two.
         """
         app = self.app
         if app.screen is not self:
@@ -313,7 +313,7 @@ class Frame(Screen[None]):
             self.console.say(OUTERMOST)
             return False
         if self.awaits:
-            self.console.drop_keys()  # a click comes before the keys that wait: they are for no other screen
+            self.console.drop_keys()  # a click overtakes waiting keys, which are for no other screen
         app.pop_screen()
         return True
 
@@ -329,17 +329,17 @@ class Frame(Screen[None]):
     # Texts
 
     def style(self, role: str) -> str:
-        """How words of a role look in the theme that is worn."""
+        """Return the style of a role in the current theme."""
         return style_of(self.app.theme, role)
 
     def text(self, words: str, level: Level = Level.FINE) -> Text:
-        """Words in the colour of a severity; never parsed."""
+        """Return text in the color of a severity; it is never parsed as markup."""
         role = ROLES.get(level)
         style = self.style(role) if role else ""
         return Text(plain(words, self.console.ascii_only), style=style, no_wrap=True, overflow="crop", end="")
 
     def wrapped(self, lines: Lines, boxed: bool = False, width: int = 0) -> list[Text]:
-        """Several lines, wrapped to the width of the screen, or to that of their box."""
+        """Return lines, wrapped to the width of the screen or of their box."""
         made: list[Text] = []
         width, first = (width or self.inner, "") if boxed and self.framed else (self._width - 1, " ")
         for level, words in lines:
@@ -347,16 +347,16 @@ class Frame(Screen[None]):
             label, said = split(shown)
             rows = wrapped(said, width, first + label, first + " " * (len(label) or 2))
             made += [self.text(line, level) for line in rows]
-            if label and rows and not label.strip().isupper():  # a label in capitals is as loud as what follows
+            if label and rows and not label.strip().isupper():  # a label in capitals is drawn like its text
                 made[-len(rows)].stylize(self.style("dim"), 0, len(first + label))
         return made
 
     def paragraph(self, lines: Lines, most: int) -> Text:
-        """Several lines, wrapped, at most `most`."""
+        """Return lines, wrapped, at most `most` rows."""
         return Text("\n", end="").join(self.wrapped(lines)[:most])
 
     def rule(self, words: str, right: str = "", style: str = "") -> Text:
-        """A title in a rule across the screen, with a word at its end where there is room."""
+        """Return a title in a rule across the screen, with a text at its right end if there is room."""
         line = "-" if self.console.ascii_only else "\u2500"
         start = self.cut(f"{line} {plain(words, self.console.ascii_only)} ")
         end = f" {plain(right, self.console.ascii_only)} {line}" if right else ""
@@ -366,7 +366,7 @@ class Frame(Screen[None]):
         return Text(start + line * max(0, room) + end, style=style, no_wrap=True, end="")
 
     def say(self, id: str, text: Text, layout: bool = False) -> None:
-        """Put a text into a line of this screen."""
+        """Show a text in a widget of this screen."""
         self._line(id).say(text, layout)
 
     @property
@@ -376,7 +376,7 @@ class Frame(Screen[None]):
 
     @property
     def inner(self) -> int:
-        """The cells of a line of the panel, inside its frame where it has one."""
+        """The width of a line of the panel, inside its frame if it has one."""
         return self._width - (AROUND if self.framed else 0)
 
     @property
@@ -384,7 +384,7 @@ class Frame(Screen[None]):
         return max(SMALLEST[0], self.app.size.width)
 
     def cut(self, words: str, most: int = 0) -> str:
-        """Words as wide as the screen, or as `most`, at most; where they are cut there are two dots."""
+        """Return a text of at most the screen's width, or `most`; a truncated text ends with two dots."""
         shown, most = plain(words, self.console.ascii_only), most or self._width
         if cell_len(shown) <= most:
             return shown
@@ -397,7 +397,7 @@ class Frame(Screen[None]):
 
     @property
     def _is_composed(self) -> bool:
-        """Whether its lines exist: keys and ticks can come before a screen is composed and after it has gone."""
+        """Whether the widgets exist: keys and ticks can arrive before a screen is composed and after it was closed."""
         return self.is_mounted and bool(self.query("#identity")) and bool(self.query("#crumb"))
 
     def _identity(self) -> Text:
@@ -422,7 +422,7 @@ class Frame(Screen[None]):
         return text
 
     def _route(self) -> str:
-        """From where to where, by the names of the configuration; of several how many."""
+        """Return the names of source and sink in the configuration; their number if there are several."""
         kinds = zip(("sources", "sinks"), self.console.ends, strict=True)
         ends = [safe(names[0], 16) if len(names) == 1 else f"{len(names)} {kind}" for kind, names in kinds if names]
         return (" -> " if self.console.ascii_only else " \u2192 ").join(ends)
@@ -445,7 +445,7 @@ class Frame(Screen[None]):
         return text
 
     def keys_now(self) -> Mapping[str, str]:
-        """The keys to show below, with other words than their own where they have some here."""
+        """Return the keys to show at the bottom, each with a label if it differs from its usual one."""
         return dict.fromkeys(self.keys_shown, "")
 
     def _keys(self) -> Text:
@@ -463,22 +463,22 @@ class Frame(Screen[None]):
 
 
 class Filtered(Frame):
-    """A screen whose lines a filter leaves: it works while it is typed, and Esc clears it before it leaves."""
+    """A screen with a filter for its lines. It applies while typed; Esc clears it, then leaves the screen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.wanted = ""
 
     def unfiltered(self) -> Widget | None:
-        """What has the keys while no filter is typed."""
+        """Return the widget that has the focus while no filter is typed."""
         return None
 
     def rearranged(self) -> None:
-        """The filter leaves other lines."""
+        """Redraw after a change of the filter."""
         self.redraw()
 
     def leave(self) -> None:
-        """Back to where it was opened, if anything is below it."""
+        """Return to the screen below, if there is one."""
         self.close_screen()
 
     def action_filter(self) -> None:
@@ -496,12 +496,12 @@ class Filtered(Frame):
         self.rearranged()
 
     def end_filter(self) -> None:
-        """Keep what was typed, and let the lines have the keys again."""
+        """Keep the typed filter, and return the focus to the lines."""
         self.show_filter(False)
         self.rearranged()
 
     def show_filter(self, shown: bool) -> None:
-        """At once, not at the next refresh: what is typed next must not be taken for a key."""
+        """Show or hide the filter immediately, not at the next refresh: text typed next must not act as keys."""
         self.query_one(Input).display = shown
         self.query_one("#crumb").display = not shown
         self.set_focus(self.query_one(Input) if shown else self.unfiltered())

@@ -1,6 +1,6 @@
-"""What a tall terminal shows below a panel's own lines: graphs of the job under the cursor.
+"""Graphs of the selected job, shown below a panel's own lines on a tall terminal.
 
-What draws graphs is loaded when there is room for them: a first frame is seen before.
+The modules that draw graphs are loaded when there is room for graphs, after the first frame.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from slotkeeper.console.views.signs import Parts
 
 MOST_ROWS = 14
-"""A graph below a panel is never higher: what is wrong is the panel's matter."""
+"""The maximum height of a graph below a panel, because problems are more important."""
 RESTED = 0.4
-"""Seconds for which the cursor rests before graphs of another job are read."""
+"""Seconds that the cursor must rest before graphs of another job are read."""
 LEAST_ROOM = 10
-"""Two graphs of two rows, their titles, the time, what happened, and what stands between."""
+"""The rows of two graphs with two rows each, their titles, the time axis, the events, and the gap."""
 
 
 class GraphRead(Message):
-    """What a graph shows was read."""
+    """The data of a graph was read."""
 
 
 def parts_of(screen: Frame, lines: list[Parts]) -> list[Text]:
-    """Lines of parts in the colours of their roles."""
+    """Return lines of parts in the colors of their roles."""
     found = []
     for parts in lines:
         text = Text(no_wrap=True, end="")
@@ -46,10 +46,10 @@ def parts_of(screen: Frame, lines: list[Parts]) -> list[Text]:
 
 
 class GraphBelow(TableScreen):
-    """A table of jobs or of DNs with the graphs of the one under the cursor, where the terminal is tall."""
+    """A table of jobs or DNs with the graphs of the selected one, on a tall terminal."""
 
     def graphed(self, key: str | None) -> tuple[str, str]:
-        """Job and lane whose graphs are shown for a row; no lane for the whole job, no job where there are none."""
+        """Return the job and the lane of a row's graphs: no lane for the whole job, no job if there are none."""
         raise NotImplementedError
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -68,7 +68,7 @@ class GraphBelow(TableScreen):
         return [self.text(""), title, *parts_of(self, both(series, lane, shape, newest=newest))]
 
     def graph_boxes(self, key: str | None, room: int) -> list[Box]:
-        """The two graphs side by side in `room` rows; none before they are read."""
+        """Return the two graphs side by side in `room` rows; empty until they are read."""
         job, lane = self.graphed(key)
         if room < LEAST_ROOM // 2 or not job:
             return []
@@ -85,7 +85,7 @@ class GraphBelow(TableScreen):
         return [Box(name, parts_of(self, lines), hint) for name, lines in boxes]
 
     def _series(self, job: str, shape: Shape) -> tuple[JobSeries, str, str] | None:
-        """What was recorded of a job, of which time, and what its newest figure is called; None before it is read."""
+        """Return a job's recorded series, its time span, and the label of its newest value; None until it is read."""
         from slotkeeper.console.monitor.series import Wanted
         from slotkeeper.console.views.graphs import SAID, SPANS, first_span
 

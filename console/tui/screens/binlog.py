@@ -1,6 +1,6 @@
-"""The binlog inspector: rows of one DN, read-only. Opening it asks no source; a table that is opened asks once.
+"""The binlog inspector: rows of one DN, read-only. Opening it queries no source; opening a table sends one query.
 
-Nothing is polled: a look is made when a person asks.
+Nothing is polled: each query is requested by the user.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Keys = tuple[str, ...]
 
 
 class BinlogScreen(TableScreen):
-    """The tables whose binlog can be looked at, by the configuration."""
+    """The tables whose binlog can be read, according to the configuration."""
 
     its_place = "Binlog   looking creates and moves nothing"
     its_name = "Binlog"
@@ -44,7 +44,7 @@ class BinlogScreen(TableScreen):
 
     @classmethod
     def at(cls, source: str, table: str, dn: str = "", slot: str = "") -> BinlogRowsScreen:
-        """A screen of rows to push: from where a slot stands, or the last rows."""
+        """Return a screen of rows to push: from the position of a slot, or the last rows."""
         return BinlogRowsScreen(source, table, Ask(dn, None, slot))
 
     def rows(self) -> list[Row]:
@@ -77,10 +77,10 @@ class BinlogScreen(TableScreen):
 
 
 class AskLine(Input):
-    """One line that asks for a point or a time; Enter answers, Esc closes it."""
+    """An input line for a point or a time; Enter confirms, Esc closes it."""
 
     class Answered(Message):
-        """What was typed."""
+        """The typed text."""
 
         def __init__(self, what: str, text: str) -> None:
             super().__init__()
@@ -92,12 +92,12 @@ class AskLine(Input):
         self.what = ""
 
     def on_mount(self) -> None:
-        """Hidden until it is asked for; a cursor that blinks is traffic."""
+        """Hide the line until it is needed, and disable the blinking cursor, which causes traffic."""
         self.cursor_blink = False
         self.display = False
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """This is not a filter."""
+        """Stop the event: this input is not the filter."""
         event.stop()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -147,10 +147,10 @@ class BinlogRowsScreen(AskingScreen):
         super().on_mount()
         self.ask_source(self.ask)
 
-    # Looking
+    # Querying
 
     def ask_source(self, ask: Ask, unmask: bool | None = None) -> None:
-        """Ask the source."""
+        """Query the source."""
         loaded, peeker = self.console.services.loaded, self.console.services.peeker
         if loaded is None:
             self.fault = "no configuration"
@@ -164,19 +164,19 @@ class BinlogRowsScreen(AskingScreen):
         self.show(found)
 
     def show(self, page: Page) -> None:
-        """A page; what it hides stays hidden until somebody asks."""
+        """Show a page; masked values stay hidden until the user unmasks them."""
         self.page = page
         self.hidden = page.masked or (self.hidden and not self._unmask)
         self._rows = models.binlog_rows(page, self.hidden)
 
-    # What it says
+    # Contents
 
     def rows(self) -> list[Row]:
         return self._rows
 
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
-        """As many of the table's columns as fit: they are known once there is a page."""
+        """The table's columns that fit; known after the first page."""
         if self.page is None:
             return (Column("mark", "", 1), Column("point", "POINT", 0))
         return models.binlog_columns(self.page, self._rows, self.app.size.width - self._sides)
@@ -254,7 +254,7 @@ class BinlogRowsScreen(AskingScreen):
         self.ask_source(replace(self.ask, dn=page.shard, after=begun, slot="", time="", filter=only))
 
     def action_dn(self) -> None:
-        """The same on the next DN: sync points are the cluster's."""
+        """Read the same range on the next DN: sync points are common to the cluster."""
         if self.page is None or not self.page.shards:
             return
         names: Sequence[str] = self.page.shards
@@ -262,7 +262,7 @@ class BinlogRowsScreen(AskingScreen):
         self.ask_source(replace(self.ask, dn=following))
 
     def action_mask(self) -> None:
-        """Hide values, or show them: where they are masked by default that is read again, and audited."""
+        """Hide or show values. Values that are masked by default are read again, which is audited."""
         if self.page is None:
             return
         if self.page.masked:
@@ -298,7 +298,7 @@ class BinlogRowsScreen(AskingScreen):
         loaded = self.console.services.loaded
         if loaded is None:
             return
-        from slotkeeper.core.services import binlog_rows  # loads drivers, which nothing needs before a source is asked
+        from slotkeeper.core.services import binlog_rows  # loads drivers, which are not needed before a query
 
         try:
             after = binlog_rows.place(loaded, self.source, text)
@@ -309,7 +309,7 @@ class BinlogRowsScreen(AskingScreen):
         self.ask_source(replace(base, after=after))
 
     def on_key(self, event: events.Key) -> None:
-        """Esc in the line that asks closes it, and nothing else."""
+        """In the input line, Esc only closes the line."""
         if event.key == "escape" and self.query_one(AskLine).display:
             event.stop()
             self._ask_no_more()
@@ -331,7 +331,7 @@ class BinlogRowsScreen(AskingScreen):
 
 
 class BinlogRowScreen(TableScreen):
-    """One row column by column, before and after; it does not change while it is looked at."""
+    """One row column by column, before and after; it does not change while it is shown."""
 
     its_name = "Columns"
     number = "5"

@@ -1,4 +1,4 @@
-"""Which columns a table shows: a line per column, turned with space; what is chosen stays for the next start."""
+"""The selection of a table's columns: one line per column, toggled with space; stored for the next start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 16
 
 
 class ColumnsScreen(ModalScreen[None]):
-    """The columns of the screen below; `changed` draws it again."""
+    """The columns of the screen below; `changed` redraws that screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace,enter,c", "close", "close"),

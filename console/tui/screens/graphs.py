@@ -1,6 +1,6 @@
-"""Lag and rate of a job over time: the graphs of the line under the cursor, and a row for the job and for each DN.
+"""Lag and rate of a job over time: the graphs of the selected row, and a row for the job and for each DN.
 
-From the recorded frames alone: no server is asked, and in history they end at the moment that is shown.
+The values come from recorded frames only: no server is queried, and in history the graphs end at the time shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 ALL = "*"
-"""The row of the whole job: no lane is called so."""
+"""The key of the whole job's row: no lane has this name."""
 LINE_COLUMNS = (
     Column("mark", "", 1),
     Column("dn", "DN", 12, name=True),
@@ -51,7 +51,7 @@ LINE_COLUMNS = (
     Column("strip", "LAG OVER THE SAME TIME", 0),
 )
 _MARKS = 4
-"""Lines of what happened that are shown before graphs grow; the others are scrolled to."""
+"""The number of event lines that are shown before graphs become larger; the others can be scrolled to."""
 
 
 class GraphsScreen(TableScreen):
@@ -74,11 +74,11 @@ class GraphsScreen(TableScreen):
         self._span = -1
         self._known: JobSeries | None = None
 
-    # What it shows
+    # Contents
 
     @property
     def shape(self) -> Shape:
-        """How large the graphs are: what happened has a few lines below them, the rest is theirs."""
+        """The size of the graphs: a few lines below them show events, the graphs get the rest."""
         series = self._known
         marks = min(_MARKS, len(mark_lines(series.happened))) if series is not None else 0
         rows = (self.panel_rows - AROUND - marks) // 2
@@ -86,7 +86,7 @@ class GraphsScreen(TableScreen):
 
     @property
     def series(self) -> JobSeries | None:
-        """The lines as far as they were read; an hour at first, or as long as the job has been there."""
+        """The series read so far; at first of one hour, or of the job's lifetime if that is shorter."""
         if self._span < 0:
             job, chosen = self.console.shown.job(self.job), self.console.services.settings.now.span
             self._span = first_span(job, self.console.now, chosen)
@@ -129,16 +129,16 @@ class GraphsScreen(TableScreen):
         return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}{legend}"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Its title; what is drawn below it is not wrapped."""
+        """Return the panel's title; the graphs below it are not wrapped."""
         name = f"all {self._part()}s: the lag of the one that lags most" if key in (ALL, None) else safe(key or "", 60)
         return f"Lag and rate of {name}", ()
 
     def neighbours(self) -> list[str]:
-        """None: its lines are the rows."""
+        """Return no neighbors: the lanes are the rows."""
         return []
 
     def draw(self) -> None:
-        """The rows and the graphs; the cursor begins on the DN that this was opened for."""
+        """Draw the rows and the graphs. The cursor starts on the DN for which the screen was opened."""
         super().draw()
         keys = self.table.keys()
         if self._first and self._first in keys:
@@ -167,7 +167,7 @@ class GraphsScreen(TableScreen):
     def crumb(self) -> str:
         return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from the recorded frames"
 
-    # What comes in, and keys
+    # Incoming data and keys
 
     def on_graph_read(self) -> None:
         self.redraw()

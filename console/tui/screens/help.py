@@ -1,4 +1,4 @@
-"""Help: what can be pressed and typed on the screen below; typing searches, Enter does it there."""
+"""Help: the keys and commands of the screen below. Typing searches; Enter runs the entry on that screen."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of help; `run` does what it says, None for a line that only says something."""
+    """A line of help; `run` executes it, None if it is only text."""
 
     key: str
     words: str
@@ -59,11 +59,11 @@ class Entry:
     heading: bool = False
 
     def fits(self, wanted: str) -> bool:
-        """Whether a search finds it."""
+        """Return whether a search finds the entry."""
         return wanted.casefold() in f"{self.key} {self.words}".casefold()
 
     def begins(self, wanted: str) -> bool:
-        """Whether that is how its words, or its command, begin, or its very key."""
+        """Return whether the entry's text or command starts with the search text, or its key equals it."""
         return wanted in self.key.split() or self.words.casefold().startswith(wanted.casefold())
 
 
@@ -123,7 +123,7 @@ class HelpScreen(Frame):
         self.redraw()
 
     def action_page(self, step: int) -> None:
-        """Another page, one line of the last one among it: a long entry takes more than one line."""
+        """Move one page with an overlap of one line; a long entry takes several lines."""
         found, top = self._found(), self._top
         if step > 0:
             self._top = max(top + 1, self._end(found, top) - 1)
@@ -149,7 +149,7 @@ class HelpScreen(Frame):
         if run is not None and self.close_screen():
             self.app.call_later(run)
 
-    # Underneath
+    # Internal
 
     @property
     def _room(self) -> int:
@@ -194,7 +194,7 @@ class HelpScreen(Frame):
         self._top = max(0, min(self._top, place - 1))
 
     def _end(self, found: Sequence[Entry], top: int) -> int:
-        """The entry after the last one that is seen whole where `top` is the first."""
+        """Return the index after the last entry that is completely visible if `top` is the first."""
         left, width = self._room, self.query_one("#body").size.width or self.app.size.width
         for place, one in enumerate(found[top:], top):
             left -= len(self._lines_of(one, False, width))
@@ -207,7 +207,7 @@ class HelpScreen(Frame):
         while self._top < self._chosen and self._end(found, self._top) <= self._chosen:
             self._top += 1
         while self._top > 0 and self._end(found, self._top - 1) == len(found):
-            self._top -= 1  # the last page is full
+            self._top -= 1  # fill the last page
         width = self.query_one("#body").size.width or self.app.size.width
         lines = [
             line
@@ -217,7 +217,7 @@ class HelpScreen(Frame):
         return Text("\n", end="").join(lines[: self._room] or [self.text("nothing is called so")])
 
     def _lines_of(self, entry: Entry, chosen: bool, width: int) -> list[Text]:
-        """An entry; what continues in further rows is below its words, not below its key."""
+        """Return the lines of an entry; continuation lines are indented below its text."""
         style = self.style("here") if entry.heading else "reverse" if chosen else ""
         key = "" if entry.heading else f"  {entry.key:<18} " if entry.key else "  "
         rows = wrapped(plain(entry.words, self.console.ascii_only), width, key, " " * len(key))

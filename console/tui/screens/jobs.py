@@ -1,4 +1,4 @@
-"""Overview, Jobs, one job DN by DN, and what the configuration says of it."""
+"""The screens Overview and Jobs, one job DN by DN, and a job's configuration."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 LEAST_LINES = 8
 PROBLEM_CELLS = 24
-"""The cells of a problem that say what it is."""
+"""The number of cells of a problem that make it recognizable."""
 LANES_BESIDE = 12
 _ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
 NO_JOB = [
@@ -67,14 +67,14 @@ NO_JOB = [
     (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
 ]
 _LOG_LINES = 12
-"""Lines of the log beside the rest: what is left of a tall terminal is the graphs'; `l` has all of it."""
+"""The maximum number of log lines: the rest of a tall terminal is for graphs, and `l` shows the whole log."""
 LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
 ERRORS = Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only")
 GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag and rate over time, and what happened")
 
 
 class _LeadsToLocks(GraphBelow):
-    """A screen of jobs; its key for locks is shown while a lock is at fault."""
+    """A screen of jobs. It shows the key for locks while there is a lock fault."""
 
     BINDINGS: ClassVar[list[BindingType]] = [LOCKS, GRAPHS, ERRORS]
 
@@ -100,19 +100,19 @@ class _LeadsToLocks(GraphBelow):
         return dict.fromkeys((first, "locks", *others), "") if self.locked() else super().keys_now()
 
     def role_of(self, job: JobFacts | None) -> str:
-        """The colour of a job's frame."""
+        """Return the color of a job's frame."""
         return ROLES[job.level] if job is not None and job.level in FAULTS else "frame"
 
     def locked(self) -> bool:
-        """Whether a lock is at fault."""
+        """Return whether there is a lock fault."""
         return bool(self.lock_faults())
 
     def lock_faults(self) -> list[Fault]:
-        """The locks that are at fault."""
+        """Return the lock faults."""
         faults = self.console.shown.local.faults
         if not faults:
             return []
-        from slotkeeper.core.domain.fault import Party  # the first frame is seen without it
+        from slotkeeper.core.domain.fault import Party  # not needed for the first frame
 
         return [one for one in faults if one.party is Party.LOCK]
 
@@ -144,17 +144,17 @@ class _OfJobs(_LeadsToLocks):
         self.console.open_job_menu(keys)
 
     def subject_of(self, key: str | None) -> str:
-        """What is to be done about the job: another remedy is not left scrolled away."""
+        """Return the remedy of the job. If it changes, the panel scrolls back to its beginning."""
         job = self.console.shown.job(key) if key else None
         return job.safe if job is not None else ""
 
     def fault(self) -> Lines:
-        """Where the state store cannot be read."""
+        """Return the error if the state store cannot be read."""
         fault = self.console.shown.local.fault
         return [(Level.CRITICAL, f"the state store cannot be read: {safe(fault, 300)}")] if fault else []
 
     def detail_of(self, key: str | None) -> list[tuple[Level, str]]:
-        """What is wrong with a job and what is safe to do."""
+        """Return the problem of a job and the safe action."""
         job = self.console.shown.job(key) if key else None
         if job is None and not self.console.shown.local.jobs:
             return NO_JOB
@@ -170,7 +170,7 @@ class _OfJobs(_LeadsToLocks):
         return (arrow.join(safe(one, 40) for one in job.tables if one) if job is not None else ""), self.role_of(job)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
-        """A bar for each DN, unless the DNs have a column of their own."""
+        """Return a bar for each DN, unless the DNs have a column of their own."""
         job = self.console.shown.job(key) if key else None
         if job is None or job.queries or self._has_lanes(job):
             return []
@@ -185,7 +185,7 @@ class _OfJobs(_LeadsToLocks):
         return self.app.size.width >= THREE and self.framed and job.report is not None and bool(job.report.lanes)
 
     def _lane_lines(self, job: JobFacts) -> list[Text]:
-        """The DNs of a job as a table for a column beside."""
+        """Return the DNs of a job as a table for a side column."""
         shown = [one for one in lane_columns(job) if one.key in _ASIDE]
         ascii_only = self.console.ascii_only
         found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
@@ -199,7 +199,7 @@ class _OfJobs(_LeadsToLocks):
 
 
 class OverviewScreen(_OfJobs):
-    """What is wrong and what is safe, worst first."""
+    """Problems and safe actions, the worst first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("W", "welcome", "welcome", id="welcome", tooltip="without a configuration: the first screen")
@@ -216,7 +216,7 @@ class OverviewScreen(_OfJobs):
     def __init__(self) -> None:
         super().__init__()
         self._place = 0
-        """Which of the faults the verdict is of."""
+        """The index of the fault that the verdict shows."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         allowed = super().check_action(action, parameters)
@@ -226,7 +226,7 @@ class OverviewScreen(_OfJobs):
         self.console.open("welcome")
 
     def action_fault(self) -> None:
-        """The verdict goes to the next fault, and the cursor to its job."""
+        """Show the next fault in the verdict, and move the cursor to its job."""
         faults = self.console.shown.local.faults
         if not faults:
             self.console.say("nothing is wrong")
@@ -259,7 +259,7 @@ class OverviewScreen(_OfJobs):
         slots = soonest(self.console.shown.tables.values(), now, local)
         tall = self.app.size.height >= USUAL_ROWS
         lacks = trusted[0] is Level.CRITICAL or any(job.quarantined for job in local.jobs)
-        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault the verdict says it
+        said = [trusted] if lacks or (tall and local.faults) else []  # without a fault, the verdict contains it
         said += [slots] if tall else []
         return [
             *((level if level is Level.CRITICAL else Level.REST, words) for level, words in said),
@@ -306,7 +306,7 @@ class JobsScreen(_OfJobs):
 
 
 class JobScreen(_LeadsToLocks):
-    """One job: its DNs, what is wrong, what is safe, errors and the end of its log."""
+    """One job: its DNs, its problem, the safe action, errors and the end of its log."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
@@ -366,7 +366,7 @@ class JobScreen(_LeadsToLocks):
         return Verdict(level, f"{safe(job.name, 60)} {since(job, now)}{said}")
 
     def head(self) -> list[Text]:
-        """Of many DNs a cell each, by its lag: their table scrolls."""
+        """Return the verdict; with many DNs, also one cell per DN, colored by its lag, because their table scrolls."""
         job = self.console.shown.job(self.job)
         many = job is not None and job.report is not None and len(job.report.lanes) >= MANY
         strip = dn_bars(job, self.app.size.width - 1, 1, self.console.ascii_only) if job is not None and many else []
@@ -384,7 +384,7 @@ class JobScreen(_LeadsToLocks):
             )
             wrong = [_wrong(job)] if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above may have its beginning
+            lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above shows how it begins
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             lines += long_work(job, self.console.ascii_only)
@@ -402,7 +402,7 @@ class JobScreen(_LeadsToLocks):
         return f"Errors {len(detail.errors)} and the end of the log", lines
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """What is wrong and the log; from a width on the graphs below them, side by side."""
+        """Return the boxes of the problem and the log; on a wide terminal also the graphs below them, side by side."""
         job = self.console.shown.job(self.job)
         (row,) = super().boxes(key, room)
         row = [replace(row[0], role=self.role_of(job))]
@@ -417,7 +417,7 @@ class JobScreen(_LeadsToLocks):
         return [[replace(row[0], title=title, lines=padded(found, above))], graphs]
 
     def _risk(self, job: JobFacts) -> tuple[Level, str]:
-        """Its slot's deadline where a look has seen it and it can expire, else what the state store tells."""
+        """Return the deadline of its slot if it was polled and can expire, otherwise the risk in the state store."""
         slots = all_slots(self.console.shown.tables.values())
         mine = [one for one in slots if one.slot.job == job.name and not keeps_nothing(one)]
         if mine:
@@ -455,9 +455,9 @@ def _more(job: JobFacts) -> str:
 
 
 class DescribeScreen(TableScreen):
-    """The settings of a job, of its source and of its sink, and where each value comes from.
+    """The settings of a job, of its source and of its sink, and the origin of each value.
 
-    Passwords are references in a configuration, so none is here.
+    A configuration contains only references to passwords, so no password is shown.
     """
 
     columns = (
@@ -493,13 +493,13 @@ class DescribeScreen(TableScreen):
 
 
 def describe_rows(loaded: Loaded, job: str) -> list[Row]:
-    """What the job promises, its settings, then those of its source and sink; a value that is set nowhere says so."""
+    """Return the job's delivery promise, its settings, and those of its source and sink, also unset ones."""
     spec = loaded.jobs.get(job)
     if spec is None:
         return []
     places: Iterable[str] = (f"jobs.{job}.", f"sources.{spec.source.name}.", f"sinks.{spec.sink.name}.")
     found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
-    from slotkeeper.core.services.doctor import promise_of  # the first frame is seen without a sink's driver
+    from slotkeeper.core.services.doctor import promise_of  # the first frame must not load a sink's driver
 
     said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "what follows"}
     return [Row("promise", Level.FINE, said)] + [

@@ -1,7 +1,7 @@
-"""Waiting and blocking: who waits for a lock at a sink, who at a source for a job, and what may be done.
+"""Waiting and blocking: sessions that wait for a lock at a sink, sessions that wait for a job at a source, and actions.
 
-`x` asks to end a session that is in front of a job's. The servers are asked every two seconds while this is seen; in
-history, and where nothing is configured, it is what the jobs' own reports told.
+`x` asks to end a session that blocks a job's. While the screen is shown, the servers are queried every two seconds.
+In history and without a configuration, the waits come from the jobs' own reports.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 def of_server(one: LocksSeen, fault: str) -> ServerWaits:
-    """What one server answered; `fault` is its error in words."""
+    """Return the waits at one server; `fault` is its error as text."""
     waits: tuple[AnyWait, ...] = one.source_waits if one.is_source else one.waits
     return ServerWaits(one.server, waits, fault or one.untold, one.hidden, one.is_source, one.name)
 
 
 class LocksScreen(AskingScreen):
-    """One row per session that waits."""
+    """One row per waiting session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "end", "end session", id="end-session", tooltip="the one in front; its pid and a reason are typed")
@@ -111,13 +111,13 @@ class LocksScreen(AskingScreen):
             self.renewed()
 
     def on_unmount(self, event: events.Unmount) -> None:
-        """No session stays open for a screen that was left."""
+        """Close the sessions when the screen is left."""
         self.console.services.locks.rest()
 
-    # What it says
+    # Contents
 
     def seen(self) -> list[ServerWaits]:
-        """What the sinks said last; of the past what the jobs reported."""
+        """Return the servers' last answers; in history the waits that jobs reported."""
         if self.console.in_history or self.console.services.loaded is None:
             return of_reports(self.console.shown.local.jobs)
         return self._seen or []
@@ -129,7 +129,7 @@ class LocksScreen(AskingScreen):
         return "asking the servers" if self._seen is None and self.asked_at is not None else ""
 
     def verdict(self) -> Verdict:
-        """The longest wait, and who is in front of it; without one, what the servers said."""
+        """Return the longest wait and its blocker; without a wait, the answers of the servers."""
         longest = self._longest()
         if self.fault or longest is None:
             return Verdict(Level.UNKNOWN, self.fault) if self.fault else Verdict(self._worst(), self._none())
@@ -147,14 +147,14 @@ class LocksScreen(AskingScreen):
         return seen_lines(self.seen())
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        one = self.wait(key) or self._longest()  # a session that tries again is another row
+        one = self.wait(key) or self._longest()  # a session that retries gets another row
         if one is None:
             return "What this means", [(Level.REST, self._none())]
         jobs = ", ".join(safe(job, 60) for job in jobs_of(one)) or "no job"
         return f"{jobs}  {safe(thing_of(one), 60)}", wait_lines(one, self.console.now)
 
     def _none(self) -> str:
-        """What no row means: nothing where no server was asked."""
+        """Explain why the list is empty; if no server was queried, that proves nothing."""
         if self.console.in_history or self.console.services.loaded is None:
             return NONE_WAITS if any(tells(one) for one in self.console.shown.local.jobs) else NOT_ASKED
         return none_waits(self._seen)
@@ -166,7 +166,7 @@ class LocksScreen(AskingScreen):
             self.console.open("job", job, self.number)
 
     def action_end(self) -> None:
-        """Ask for the pid and a reason; the session is that of the key press."""
+        """Ask for the pid and a reason to end the session that was selected at the key press."""
         key = self.table.cursor_key
         wait, name = self.wait(key), name_of(self.seen(), key)
         one = ends_at(wait)
@@ -184,5 +184,5 @@ class LocksScreen(AskingScreen):
             self.console.say(f"not ended from here: {why}", Level.WARNING)
 
     def wait(self, key: str | None) -> AnyWait | None:
-        """The wait of a row."""
+        """Return the wait of a row."""
         return wait_of(self.seen(), key)

@@ -1,4 +1,4 @@
-"""A job's log over the whole screen: follows its end until one scrolls up, filters by words and by level."""
+"""A job's log on the whole screen: follows its end until the user scrolls up; filters by text and by level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAST = {"WARN": (Level.WARNING, Level.CRITICAL), "ERROR": (Level.CRITICAL,)}
 
 
 class LogScreen(Filtered):
-    """The log of one job; `top` is the number of the first line that is shown, None while it follows."""
+    """The log of one job. `top` is the number of the first line shown, None while following."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "down", id="log-down", key_display="j"),
@@ -38,7 +38,7 @@ class LogScreen(Filtered):
         Binding("z", "level", "level", id="log-level", tooltip="all lines, from warnings on, errors only"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""
-    """The filter would take it, and with it every key."""
+    """Otherwise the filter gets the focus, and with it every key."""
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "log-filter", "log-level", "log-top", "log-follow")
 
     def __init__(self, job: str, number: str) -> None:
@@ -68,11 +68,11 @@ class LogScreen(Filtered):
 
     @property
     def room(self) -> int:
-        """How many lines fit."""
+        """The number of lines that fit."""
         return max(1, self.app.size.height - 5)
 
     def listed(self) -> list[LogLine]:
-        """The lines that filter and level leave."""
+        """Return the lines that match the filter and the level."""
         if self._tail is None:
             return []
         lines = list(self._tail.lines)
@@ -110,7 +110,7 @@ class LogScreen(Filtered):
         return f"{'Overview' if self.number == '1' else 'Jobs'} > {safe(self.job, 60)} > log"
 
     def action_move(self, by: int) -> None:
-        """Lines up or down; at the end it follows again."""
+        """Scroll up or down; at the end, follow again."""
         listed = self.listed()
         last = max(0, len(listed) - self.room)
         here = last if self.top is None else self._place(listed)

@@ -1,6 +1,6 @@
-"""The rows of one job that its target refused, and what may become of them. The sink is asked when a person asks.
+"""The rows of one job that its target rejected, and the actions on them. Each query is requested by the user.
 
-Nothing is polled: opening, `r`, and coming back from something that was done ask once.
+Nothing is polled: opening the screen, `r`, and returning from an action send one query each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGE = 500
 
 
 class QuarantineScreen(AskingScreen):
-    """The entries of one job: those that are held, or all."""
+    """The entries of one job: the quarantined ones, or all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -57,7 +57,7 @@ class QuarantineScreen(AskingScreen):
     # Reading
 
     def on_screen_resume(self) -> None:
-        """Opened, or come back to: something may have been done to the rows meanwhile."""
+        """Read the entries when the screen is opened, and after an action, which may have changed them."""
         super().on_screen_resume()
         self.renewed()
 
@@ -65,7 +65,7 @@ class QuarantineScreen(AskingScreen):
         self._read(max(PAGE, len(self.entries)))
 
     def quarantined(self) -> JobQuarantine:
-        """What is known of this job's quarantine; what was known last where it holds nothing any more."""
+        """Return the known facts of this job's quarantine; once it is empty, the last known ones."""
         loaded = self.console.services.loaded
         jobs = loaded.jobs if loaded else {}
         found = [one for one in models.quarantine_of(self.console.shown, jobs) if one.job == self.job]
@@ -87,21 +87,21 @@ class QuarantineScreen(AskingScreen):
         self.begin(lambda: (wanted, quarantines.page(spec, wanted)))
 
     def taken(self, found: object) -> None:
-        """Entries; those before the ones that are shown already, or all again."""
+        """Append older entries to those shown, or replace all."""
         wanted, entries = cast("tuple[Wanted, Sequence[QuarantineEntry]]", found)
         kept = [one for one in self.entries if wanted.before is not None]
         self.entries = [*kept, *models.only_of(self.quarantined(), entries)]
         self._before = entries[-1].id if len(entries) == wanted.limit else None
         self._rows = models.entry_rows(self.entries)
 
-    # What it says
+    # Contents
 
     def rows(self) -> list[Row]:
         return self._rows if not self.console.in_history else []
 
     @property
     def columns(self) -> tuple[Column, ...]:  # type: ignore[override]
-        """What became of an entry is a column where not only held ones are listed."""
+        """The columns; with a state column if not only quarantined entries are listed."""
         return models.entry_columns(self.every)
 
     def every_column(self) -> Sequence[Column]:
@@ -167,9 +167,9 @@ class QuarantineScreen(AskingScreen):
 
 
 class QuarantineEntryScreen(AskingScreen):
-    """One entry whole: the row by column as the source's text, why it was refused, what may be done.
+    """One complete entry: the row by column as the source's text, the reason for its rejection, and the actions.
 
-    Values of a PROD source are masked until a person asks, which is audited, as in the binlog.
+    Values of a PROD source are masked until the user unmasks them, which is audited, as in the binlog.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -201,7 +201,7 @@ class QuarantineEntryScreen(AskingScreen):
         self.renewed()
 
     def renewed(self) -> None:
-        """Read it; what was shown unmasked stays so until this is left."""
+        """Read the entry again; unmasked values stay unmasked until the screen is left."""
         self._read(not self.hidden and self._masked)
 
     def _read(self, unmask: bool) -> None:
@@ -227,7 +227,7 @@ class QuarantineEntryScreen(AskingScreen):
         self._masked = self._masked or whole.masked
         self.hidden = whole.masked or (self.hidden and not shown)
 
-    # What it says
+    # Contents
 
     def rows(self) -> list[Row]:
         return models.value_rows(self.entry, self.hidden) if not self.console.in_history else []
@@ -266,7 +266,7 @@ class QuarantineEntryScreen(AskingScreen):
     # Keys
 
     def action_mask(self) -> None:
-        """Hide values, or show them: where they are masked by default that is read again, and audited."""
+        """Hide or show values. Values that are masked by default are read again, which is audited."""
         if self.hidden and self._masked:
             self._read(unmask=True)
             return

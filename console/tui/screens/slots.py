@@ -1,4 +1,4 @@
-"""Slots, and one slot DN by DN. Looking never creates a slot."""
+"""The screens of all slots, and of one slot DN by DN. They never create a slot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from slotkeeper.core.domain.text import safe
 
 
 class _OfSlots(TableScreen):
-    """What both screens know."""
+    """The base of both screens."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "binlog", "binlog", id="slot-binlog", tooltip="the rows at this slot's point"),
@@ -44,11 +44,11 @@ class _OfSlots(TableScreen):
     has_actions = True
 
     def slot(self, key: str | None) -> SlotFacts | None:
-        """A slot by its key."""
+        """Return a slot by its key; None if there is none."""
         return next((one for one in all_slots(self.console.shown.tables.values()) if one.key == key), None)
 
     def meant(self) -> tuple[SlotFacts | None, str]:
-        """The slot that a key means, and the DN if one is chosen."""
+        """Return the slot on which a key acts, and the DN if one is selected."""
         return self.slot(self.table.cursor_key), ""
 
     def slot_meant(self) -> SlotFacts | None:
@@ -78,7 +78,7 @@ class _OfSlots(TableScreen):
             self.console.open("slot-history", one.seen.table, one.slot.name)
 
     def detail_of(self, key: str | None, shard: str | None = None) -> tuple[str, Lines]:
-        """What a slot's figures mean."""
+        """Return an explanation of a slot's figures."""
         one = self.slot(key)
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
@@ -128,7 +128,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
         return self.detail_of(key)
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
-        """Its DNs, where there are several and room for some of them."""
+        """Return its DNs if there are several and there is room for some of them."""
         one = self.slot(key)
         if one is None:
             return []

@@ -1,6 +1,4 @@
-"""A screen with one live table: filter, faults only, order, marks, and a panel that explains the row
-under the cursor.
-"""
+"""A screen with one live table: filter, faults only, order, marks, and a panel about the selected row."""
 
 from __future__ import annotations
 
@@ -42,21 +40,21 @@ from slotkeeper.core.domain.text import safe
 
 LEAST_EVENTS = 1
 BESIDE, THREE = 140, 200
-"""The columns from which events are beside what a row means, and from which its DNs are between them."""
+"""The widths from which the panel has a second column, with events, and a third between them, with DNs."""
 EVENTS_BESIDE, MOST_GRAPH = 10, 25
-"""The least lines of events that come before graphs, and the most rows of a graph."""
+"""The minimum lines of events, which have priority over graphs, and the maximum rows of a graph."""
 BETWEEN = 2
-"""What stands between a panel's own lines and those below them."""
+"""The rows between a panel's own lines and those below them."""
 DOT = (" \u00b7 ", "   ")
-"""What stands between two words of a frame's edge, and that in ASCII."""
+"""The separator in a frame's edge, and its form in ASCII."""
 _HEAD = -1
-"""The rank of a row that comes before all severities."""
+"""The rank of a row that precedes all severities."""
 _AROUND_TITLE = 6
-"""The cells of a title's rule besides its words and those at its end."""
+"""The cells of a title's rule in addition to its texts."""
 
 
 class TableScreen(Filtered):
-    """Rows, and what they mean."""
+    """Rows, and a panel that explains them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter", id="filter", key_display="/", tooltip="a pattern; ! in front inverts it"),
@@ -78,9 +76,9 @@ class TableScreen(Filtered):
     its_name = ""
     columns: ClassVar[Sequence[Column]] = ()
     tells_events = False
-    """Whether the panel ends with what happened last, where there is room."""
+    """Whether the panel ends with the latest events if there is room."""
     has_actions = False
-    """Whether `act` does anything; where it does not, the key for it is not shown."""
+    """Whether `act` has an effect; otherwise its key is not shown."""
     panel_height = 4
     usual_order = "worst first"
 
@@ -95,42 +93,42 @@ class TableScreen(Filtered):
         self._above = (0, 0)
         self._sized = -1
         self.worst_is_whole = True
-        """Whether what is worst of what stands above the table is seen in full there."""
+        """Whether the most severe part above the table is completely visible."""
         self._title = ""
         self._needs: dict[str, int] = {}
         self._needs_at = 0
         self._every = 0
         self.every_row: list[Row] = []
-        """All rows as they were drawn last: what stands above them is about the same."""
+        """All rows at the last drawing: the texts above the table describe the same rows."""
 
-    # What a screen of this kind says
+    # Overridden by each screen
 
     def rows(self) -> list[Row]:
-        """All rows in their order."""
+        """Return all rows in their usual order."""
         raise NotImplementedError
 
     def heading(self) -> str:
-        """The table's name."""
+        """Return the table's name."""
         return self.its_name
 
     def about(self) -> str:
-        """What else its title says."""
+        """Return the additional text of its title."""
         return ""
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
-        """Title and lines of the panel for the row under the cursor; what is too much for it can be scrolled."""
+        """Return title and lines of the panel for the selected row. Lines that do not fit can be scrolled to."""
         raise NotImplementedError
 
     def subject_of(self, key: str | None) -> str:
-        """What the panel is about beside its row: where that changes, it is read from its beginning."""
+        """Return the panel's topic besides its row. If it changes, the panel scrolls back to its beginning."""
         return ""
 
     def more(self, key: str | None, room: int) -> list[Text]:
-        """What the panel shows below its own lines where it has `room` rows left."""
+        """Return the lines below the panel's own if there are `room` rows left."""
         return self.last_events(room) if self.tells_events else []
 
     def last_events(self, room: int) -> list[Text]:
-        """What happened last anywhere, as many lines as there is room for; none where that is next to nothing."""
+        """Return the latest events of all jobs, as many as fit; none if there is almost no room."""
         found = event_lines(self.console.shown.local, room - BETWEEN) if room >= LEAST_EVENTS + BETWEEN else []
         if not found:
             return []
@@ -139,16 +137,16 @@ class TableScreen(Filtered):
         return [*heading, *(self.text(self.cut(f"{blank}{one}", self.inner)) for one in found)]
 
     def verdict(self) -> Verdict | None:
-        """What all of its rows mean, in one line; None where it has no such line."""
+        """Return a summary of all rows in one line; None if the screen has no such line."""
         return None
 
     def head(self) -> list[Text]:
-        """Rows above all others: the verdict, and figures."""
+        """Return the rows at the top: the verdict, and figures."""
         one = self.verdict()
         return [] if one is None else [self.verdict_line(one)]
 
     def verdict_line(self, one: Verdict) -> Text:
-        """A verdict, alone in its row: its sign, and what it says as far as there is room."""
+        """Return the row of a verdict: its sign, and its text, truncated to the width."""
         shown, block, role = verdict_sign(one.level, self.console.ascii_only)
         text = Text("", no_wrap=True, end="").append(f" {shown} ", self.style(block))
         return text.append(
@@ -157,7 +155,7 @@ class TableScreen(Filtered):
 
     @property
     def apart(self) -> str:
-        """What stands between two things that a line says."""
+        """The separator between two texts in a line."""
         return DOT[self.console.ascii_only]
 
     def strip(self) -> Lines:
@@ -165,20 +163,20 @@ class TableScreen(Filtered):
         return ()
 
     def opened(self, key: str) -> None:
-        """Enter was pressed on a row."""
+        """Open the row on which Enter was pressed."""
 
     def act(self, keys: list[str]) -> None:
-        """`a` was pressed with these rows marked, or with none marked on this one."""
+        """Act on the marked rows; if none is marked, on the selected one (key `a`)."""
 
     def copied(self, row: Row) -> str:
-        """What `y` copies of a row: all of its words."""
+        """Return the text of a row that `y` copies."""
         return "  ".join(text for key, text in row.cells.items() if key != "mark" and text.strip())
 
-    # How it is drawn
+    # Drawing
 
     @property
     def panel_rows(self) -> int:
-        """The height of the panel."""
+        """The height of the panel in rows."""
         size = self.app.size
         return share(size.width, size.height, self._every, self._above, self.panel_height).panel
 
@@ -189,11 +187,11 @@ class TableScreen(Filtered):
 
     @property
     def marked(self) -> list[str]:
-        """The keys of the marked rows, whether a filter shows them or not."""
+        """The keys of the marked rows, including those hidden by a filter."""
         return [row.key for row in self.rows() if row.key in self._marks]
 
     def listed(self) -> list[Row]:
-        """The rows that the filter leaves, in the order that was asked for."""
+        """Return the rows that match the filter, in the chosen order."""
         return self._listed(self.rows())
 
     def _listed(self, rows: Sequence[Row]) -> list[Row]:
@@ -214,7 +212,7 @@ class TableScreen(Filtered):
         yield Input(id="filter", placeholder="filter: text or pattern, ! inverts", select_on_focus=False)
 
     def on_mount(self) -> None:
-        """The cursor does not blink: blinking is traffic."""
+        """Set up the screen. The cursor does not blink, because blinking causes traffic."""
         self.query_one(Input).cursor_blink = False
         self.query_one(Input).display = False
         self._size_panel()
@@ -245,7 +243,7 @@ class TableScreen(Filtered):
             self._size_panel()
         self._draw_strip(parts)
         listed = self._listed(every)
-        # shortly after a key, rows stay where they are, unless the key was pressed to order them
+        # shortly after a key press rows do not move, unless the key changed their order
         moved_on, self._moved_on = self._moved_on, False
         calm = calmly(listed, self.table.keys()) if not moved_on and self._is_calm() else listed
         self._late = calm != listed
@@ -264,7 +262,7 @@ class TableScreen(Filtered):
         self.draw_panel()
 
     def _draw_strip(self, parts: Sequence[tuple[int, Sequence[Text]]]) -> None:
-        """What stands above the table: a row at least of each part where there is room, cut with two dots."""
+        """Draw the texts above the table: at least one row of each part if there is room, truncated with two dots."""
         size = self.app.size
         most = share(size.width, size.height, self._every, self._above, self.panel_height).above
         shown: list[Text] = []
@@ -280,7 +278,7 @@ class TableScreen(Filtered):
         self.say("strip", Text("\n", end="").join(shown), layout=True)
 
     def _draw_title(self) -> None:
-        """What the table is of, and on which row the cursor is."""
+        """Draw the table's title and the position of the cursor."""
         table = self.table
         row = f"{table.cursor_row + 1} of {table.row_count}" if table.show_cursor else ""
         order = self.order.title(self.columns, self.usual_order)
@@ -295,11 +293,11 @@ class TableScreen(Filtered):
         self.say("title", self.rule(self._title, whole if len(whole) <= room else row))
 
     def every_column(self) -> Sequence[Column]:
-        """All columns that there are now, by their names."""
+        """Return all available columns by their names."""
         return self.columns
 
     def columns_now(self, in_full: bool = True) -> tuple[Column, ...]:
-        """The columns that are shown at this width, as they were chosen, their labels whole where there is room."""
+        """Return the chosen columns that fit this width, with full labels if there is room."""
         chosen = self.console.services.settings.now.columns.get(type(self).__name__, Chosen())
         return columns_for(chosen.of(self.every_column()), self.app.size.width, self.wide, in_full, self._sides)
 
@@ -308,7 +306,7 @@ class TableScreen(Filtered):
         return SIDES if self.framed else 0
 
     def _fitted(self, rows: Sequence[Row]) -> tuple[Column, ...]:
-        """Those columns, each as wide as what is in it as far as there is room."""
+        """Return these columns, each as wide as its contents if there is room."""
         columns, width = self.columns_now(), self.app.size.width
         if self._needs_at != width:
             self._needs_at, self._needs = width, {}
@@ -317,36 +315,36 @@ class TableScreen(Filtered):
         shown = fitted(columns, self._needs, flexible)
         if all(one.key != flexible or one.width >= self._needs[flexible] for one in shown):
             return shown
-        columns = self.columns_now(in_full=False)  # a name in full is worth more than a label
+        columns = self.columns_now(in_full=False)  # a full name is more important than a full label
         before = {one.key: self._needs[one.key] for one in columns if not one.whole}
         return fitted(columns, needs(rows, columns, before, self.console.ascii_only), flexible)
 
     def draw_panel(self) -> None:
-        """What the row under the cursor means."""
+        """Draw the panel of the selected row."""
         key = self.table.cursor_key
         self.put_panel((key, self.subject_of(key)), self.boxes(key, self.query_one(Panel).room))
 
     def edge(self, key: str | None) -> tuple[str, str]:
-        """What stands in the panel's lower edge, and the role of its colour: that of the row's fault."""
+        """Return the text in the panel's lower edge, and the role of its color: that of the row's fault."""
         level = next((row.level for row in self.every_row if row.key == key), Level.FINE)
         return "", ROLES[level] if level in FAULTS else "frame"
 
     def drawn(self, key: str | None, width: int, rows: int) -> list[Text]:
-        """What is drawn below the lines of the panel, in `rows` rows at most."""
+        """Return the drawing below the panel's lines, at most `rows` rows."""
         return []
 
     def aside(self, key: str | None, width: int) -> Box | None:
-        """A third column, where there is room for one."""
+        """Return a third column if there is room for one."""
         return None
 
     def graph_boxes(self, key: str | None, room: int) -> list[Box]:
-        """Graphs side by side in `room` rows."""
+        """Return graphs, side by side in `room` rows."""
         return []
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
-        """What the panel shows in `room` rows: what the row means, beside it what happened, graphs below.
+        """Return the panel's boxes in `room` rows: the explanation of the row, events beside it, graphs below.
 
-        Where it is narrow that is one column.
+        On a narrow terminal it is a single column.
         """
         title, lines = self.panel(key)
         hint, role = self.edge(key)
@@ -370,7 +368,7 @@ class TableScreen(Filtered):
         return [row, graphs] if graphs else [row]
 
     def put_panel(self, about: object, rows: list[list[Box]]) -> None:
-        """Show boxes, side by side and below each other, in the panel; about another thing from their beginning."""
+        """Show boxes in the panel, side by side and below each other. For another topic, scroll to the beginning."""
         panel, ascii_only, width = self.query_one(Panel), self.console.ascii_only, self.app.size.width
         lines = list(rows[0][0].lines)
         if self.framed:
@@ -388,11 +386,11 @@ class TableScreen(Filtered):
         self.say("end", lower(last, shares(width, len(last)), self.style, ascii_only))
 
     def panel_moved(self) -> None:
-        """Say which of its lines the panel shows."""
+        """Show which of its lines are visible after the panel was scrolled."""
         self.draw_panel()
 
     def tick(self) -> None:
-        """Rows that waited for a finger take their places."""
+        """Move the rows that did not move during a key press."""
         super().tick()
         if self._late and not self._is_calm():
             self.redraw()
@@ -403,7 +401,7 @@ class TableScreen(Filtered):
             self.draw_panel()
 
     def on_live_table_opened(self, message: LiveTable.Opened) -> None:
-        """The key is that of the moment of the key press."""
+        """Open the row that was selected at the key press."""
         self.opened(message.key)
 
     def on_descendant_focus(self) -> None:
@@ -419,12 +417,12 @@ class TableScreen(Filtered):
         return self.has_actions if action == "act" else super().check_action(action, parameters)
 
     def rearranged(self) -> None:
-        """Rows take their new places at once: that was asked for."""
+        """Move rows to their new places immediately, because the user requested it."""
         self._moved_on = True
         self.redraw()
 
     def action_fault(self) -> None:
-        """To the next row in trouble below the cursor, and from the last one to the first."""
+        """Move the cursor to the next row with a fault; after the last one, to the first."""
         rows, here = self.listed(), self.table.cursor_key
         keys = [row.key for row in rows]
         start = keys.index(here) + 1 if here in keys else 0
@@ -514,12 +512,12 @@ class TableScreen(Filtered):
         return self.marked or ([key] if key is not None else [])
 
     def neighbours(self) -> list[str]:
-        """The rows of the table that this was opened from."""
+        """Return the rows of the table from which this screen was opened."""
         below = self._below()
         return below.table.keys() if below is not None else []
 
     def action_sibling(self, step: int) -> None:
-        """Open the next row of the table that this was opened from, with the same filter and order here."""
+        """Open the next row of the table from which this screen was opened, with the current filter and order."""
         below, keys = self._below(), self.neighbours()
         here = below.table.cursor_key if below is not None else None
         if below is None or len(keys) < 2 or here not in keys:
@@ -547,7 +545,7 @@ class TableScreen(Filtered):
             super().action_pane(step)
 
     def on_input_submitted(self) -> None:
-        """Keep the filter; the cursor may go to what is left. A second Enter, typed before that was done, opens."""
+        """Keep the filter and move the cursor to the first match. A second Enter, typed before that, opens the row."""
         if not self.query_one(Input).display:
             self.table.action_open()
             return

@@ -1,4 +1,4 @@
-"""The first screen without a configuration: what this is, and the three ways on."""
+"""The first screen without a configuration: an introduction, and three ways to continue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = (
 
 
 class WelcomeScreen(Frame):
-    """Seven lines, three ways on."""
+    """Seven lines of text with three choices."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "demo", "run the demo", id="demo"),

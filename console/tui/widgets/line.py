@@ -1,6 +1,6 @@
-"""Lines of text of which only what differs is drawn again: the fewest bytes, and no work for what is not seen.
+"""Lines of text that redraw only changed cells, to save bytes, and do no work for invisible lines.
 
-A panel of them can be scrolled, and what is typed before a line to type in is there is not lost.
+A panel scrolls its lines. Letters typed before an input has the focus are not lost.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 GAP = 8
-"""Equal cells between two that differ that are drawn with them: to go there and to set colours costs more."""
+"""Unchanged cells between two changes that are drawn with them: moving the cursor and setting colors costs more."""
 WHEEL = 3
-"""The lines of a turn of the mouse's wheel."""
+"""The number of lines per step of the mouse wheel."""
 _NOTHING = Strip([])
 Cell = tuple[str, Style | None]
 
 
 class Drawn(Widget, inherit_bindings=False):
-    """Lines from top to bottom; what is missing is blank."""
+    """Lines from top to bottom; missing ones are blank."""
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._strips: list[Strip] = []
 
     def put(self, strips: list[Strip]) -> None:
-        """These lines from now on."""
+        """Replace the lines, and redraw the cells that differ."""
         before, self._strips = self._strips, strips
         room, gutter = self.size, self.gutter
         regions = [one.translate((gutter.left, gutter.top)) for one in differing(before, strips, room)]
@@ -44,7 +44,7 @@ class Drawn(Widget, inherit_bindings=False):
             self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
-        """One line in the style of this widget, as wide as it is."""
+        """Return one line in the style of this widget, adjusted to its width."""
         base = self.rich_style
         strip = self._strips[y] if y < len(self._strips) else _NOTHING
         drawn = strip.apply_style(base).adjust_cell_length(self.size.width, base)
@@ -54,7 +54,7 @@ class Drawn(Widget, inherit_bindings=False):
         return (self._selected(drawn, *span) if span else drawn).apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
-        """What of it is selected with the mouse."""
+        """Return the text selected with the mouse."""
         return selection.extract("\n".join(strip.text.rstrip() for strip in self._strips)), "\n"
 
     def _selected(self, strip: Strip, first: int, end: int) -> Strip:
@@ -63,12 +63,12 @@ class Drawn(Widget, inherit_bindings=False):
         return Strip.join([before, inside.apply_style(style), behind])
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As high as there are lines."""
+        """Return the number of lines."""
         return len(self._strips)
 
 
 def differing(before: Sequence[Strip], now: Sequence[Strip], room: Size) -> list[Region]:
-    """Where two sets of lines differ.
+    """Return the regions in which two sets of lines differ.
 
     >>> from rich.segment import Segment
     >>> old, new = [Strip([Segment("a b")]), Strip([Segment("c")])], [Strip([Segment("a c")])]
@@ -85,7 +85,7 @@ def differing(before: Sequence[Strip], now: Sequence[Strip], room: Size) -> list
 
 
 def _cells(strip: Strip) -> list[Cell]:
-    """A cell after the other; a wide character is itself and, where it covers the next one, twice itself."""
+    """Return one item per cell; a wide character has a second item for the cell it covers."""
     found: list[Cell] = []
     for text, style, _ in strip:
         if text.isascii() or all(cell_len(character) == 1 for character in set(text)):
@@ -96,7 +96,7 @@ def _cells(strip: Strip) -> list[Cell]:
 
 
 def _runs(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
-    """The columns that differ, as (first, end)."""
+    """Return the ranges of columns that differ, as (first, end)."""
     blank = (" ", None)
     length = max(len(old), len(new))
     old += [blank] * (length - len(old))
@@ -113,7 +113,7 @@ def _runs(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
 
 
 class Line(Drawn):
-    """Text that is drawn only where it differs; a line that is too long is wrapped, or cut where it must not be."""
+    """Text of which only changed cells are redrawn. A long line is wrapped, or truncated if it must not wrap."""
 
     DEFAULT_CSS = "Line { height: auto; }"
 
@@ -123,14 +123,14 @@ class Line(Drawn):
         self._is_high = False
 
     def say(self, text: Text, layout: bool = False) -> None:
-        """Show it; `layout` where this is as high as its text."""
+        """Show a text; `layout` if the widget is as high as its text."""
         now, self._is_high = self._now, layout
         if now is None or text != now or text.spans != now.spans or text.style != now.style:
             self._now = text
             self._made(layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        """What was wrapped to another width may have another height."""
+        """Wrap the text to the new width, which can change its height."""
         self._made(self._is_high)
 
     def _made(self, layout: bool) -> None:
@@ -145,10 +145,9 @@ class Line(Drawn):
 
 
 def catch(line: Input, event: events.Key) -> None:
-    """Give the line a letter that came to its screen; other keys find their way by themselves.
+    """Insert a letter that reached the screen into the input; other keys are handled by Textual.
 
-    Keys that were typed before a line was there to take them must neither be lost nor mean anything else: a screen gets
-    them itself until its line has the focus.
+    Until its input has the focus, a screen receives keys itself. They must neither be lost nor run another action.
     """
     if event.is_printable and event.character:
         event.stop()
@@ -156,7 +155,7 @@ def catch(line: Input, event: events.Key) -> None:
 
 
 class Panel(Line):
-    """As many lines as there is room for, from `top` on."""
+    """As many lines as fit, starting at `top`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "down", id="panel-down", key_display="j"),
@@ -181,12 +180,12 @@ class Panel(Line):
 
     @property
     def where(self) -> str:
-        """Which lines are shown of how many; "" where that is all of them."""
+        """The visible lines and their total number; "" if all are visible."""
         last = min(self.top + self.room, len(self._lines))
         return f"{self.top + 1}-{last} of {len(self._lines)} Tab" if self.too_long else ""
 
     def fill(self, about: object, lines: Sequence[Text]) -> None:
-        """These lines; about another thing than before they begin at their beginning."""
+        """Show these lines; for another topic, scroll to the beginning."""
         self._lines = list(lines)
         self.can_focus = self.too_long
         if about != self._about:
@@ -203,7 +202,7 @@ class Panel(Line):
         self._scroll(end * len(self._lines))
 
     def on_mouse_scroll_down(self) -> None:
-        """The wheel, as far as there is more than is seen."""
+        """Scroll with the wheel if there are more lines than are visible."""
         self._scroll(self.top + WHEEL)
 
     def on_mouse_scroll_up(self) -> None:

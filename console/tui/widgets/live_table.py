@@ -1,8 +1,8 @@
-"""A table that changes under the eye without moving the cursor to another thing.
+"""A table that updates without moving the cursor to another row.
 
-Rows have keys; the cursor stays on its key through updates, sorts and filters. Where its row is gone the cursor is
-hidden and nothing can be opened until a person moves it. Only rows that are seen are made into text, and only cells
-that differ are drawn again: two thousand rows cost what twenty do. Markup is never parsed.
+Rows have keys, and the cursor stays on its key through updates, sorts and filters. If its row disappears, the cursor
+is hidden and nothing can be opened until the user moves it. Only visible rows are converted to text, and only
+changed cells are redrawn: two thousand rows cost as much as twenty. Markup is never parsed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from slotkeeper.console.views.signs import NONE, ROLES, SIGNS, coloured, joined,
 
 MARKED = "*"
 SIDES = 3
-"""The cells of a row that a frame takes: the last column brings the blank before its right side."""
+"""The cells that the frame takes from a row: the last column already ends with the space before the right side."""
 _COLOURED = ("mark", "state", "left", "deadline", "wrong", "trouble")
 _Made = tuple[Row, bool, bool, Strip]
 
 
 class LiveTable(Drawn, can_focus=True):
-    """Rows by key; give it all rows and columns each time with `show`."""
+    """Rows by key; `show` receives all rows and columns each time."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"live-table--header", "live-table--cursor"}
@@ -53,7 +53,7 @@ class LiveTable(Drawn, can_focus=True):
             self.key = key
 
     class Moved(Message):
-        """The cursor is on another key, or on none."""
+        """The cursor has moved to another key, or has disappeared."""
 
     def __init__(self, ascii_only: bool = False, id: str | None = None) -> None:
         super().__init__(id)
@@ -71,7 +71,7 @@ class LiveTable(Drawn, can_focus=True):
 
     @property
     def cursor_key(self) -> str | None:
-        """The key that the cursor is on; None where its row is not shown."""
+        """The key of the cursor's row; None if that row is not shown."""
         return self._cursor if self._cursor in self._places else None
 
     @property
@@ -81,19 +81,19 @@ class LiveTable(Drawn, can_focus=True):
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, seen or not."""
+        """The number of rows, visible or not."""
         return len(self._rows)
 
     def keys(self) -> list[str]:
-        """The keys from top to bottom."""
+        """Return the keys from top to bottom."""
         return list(self._places)
 
     def words(self, place: int) -> list[str]:
-        """The cells of the row at that place as they are drawn."""
+        """Return the cells of the row at that index as they are drawn."""
         return [self._text(self._rows[place].cells.get(column.key, ""), column) for column in self._fields]
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column], marked: Collection[str] = ()) -> None:
-        """Make the table these rows in this order; those that are marked have a star behind their glyph."""
+        """Show these rows in this order; marked rows have a star after their glyph."""
         before = self.cursor_key
         if tuple(columns) != self._fields:
             self._fields = tuple(columns)
@@ -110,12 +110,12 @@ class LiveTable(Drawn, can_focus=True):
             self.post_message(self.Moved())
 
     def move_to(self, key: str) -> None:
-        """Put the cursor on a row that is shown: asked for by a person."""
+        """Move the cursor to a row that is shown, on the user's request."""
         if key in self._places:
             self._go(self._places[key])
 
     def move_to_first(self) -> None:
-        """Put the cursor on the first row where its own is not shown: asked for by a person."""
+        """Move the cursor to the first row if its own is not shown, on the user's request."""
         if self.cursor_key is None:
             self._go(0)
 
@@ -133,15 +133,15 @@ class LiveTable(Drawn, can_focus=True):
             self.post_message(self.Opened(self.cursor_key))
 
     def action_move(self, by: int) -> None:
-        """Down or up; from nowhere to where the cursor would be."""
+        """Move down or up; a hidden cursor reappears at its last position."""
         self._go(self.cursor_row + by * self.show_cursor)
 
     def action_jump(self, end: int) -> None:
-        """To the first row or the last."""
+        """Move to the first or the last row."""
         self._go(end * len(self._rows))
 
     def action_page(self, by: int) -> None:
-        """As many rows down or up as are seen."""
+        """Move down or up by the number of visible rows."""
         self._go(self.cursor_row + by * self._room)
 
     def on_click(self, event: events.Click) -> None:
@@ -151,7 +151,7 @@ class LiveTable(Drawn, can_focus=True):
                 self.action_open()
 
     def on_mouse_scroll_down(self) -> None:
-        """Look further down; the cursor stays."""
+        """Scroll down; the cursor stays on its row."""
         self._show_from(self._top + WHEEL)
 
     def on_mouse_scroll_up(self) -> None:
@@ -163,27 +163,27 @@ class LiveTable(Drawn, can_focus=True):
         self._draw()
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Redraw after a change of theme."""
         super().notify_style_update()
         self._forget()
         if self.is_mounted:
             self.call_next(self._draw)
 
-    # Underneath
+    # Internal
 
     @property
     def _room(self) -> int:
         return max(1, self.size.height - 1)
 
     def _go(self, place: int) -> None:
-        """The cursor to that place, as near as there is a row."""
+        """Move the cursor to that index, or to the nearest row."""
         if self._rows:
             self.cursor_row = max(0, min(place, len(self._rows) - 1))
             self._cursor = self._rows[self.cursor_row].key
             self._reveal()
             self._draw()
             self.screen._dirty_widgets.add(self)
-            self.screen._on_timer_update()  # the row is seen before what it means is put together
+            self.screen._on_timer_update()  # draw the cursor before the slower panel
             self.post_message(self.Moved())
 
     def _follow(self) -> None:
@@ -196,7 +196,7 @@ class LiveTable(Drawn, can_focus=True):
             self._top = max(0, min(self._top, len(self._rows) - self._room))
 
     def _reveal(self) -> None:
-        """Scroll as little as needed to see the cursor."""
+        """Scroll as little as necessary to show the cursor."""
         top = min(max(self._top, self.cursor_row - self._room + 1), self.cursor_row)
         self._top = max(0, min(top, len(self._rows) - self._room))
 
@@ -232,7 +232,7 @@ class LiveTable(Drawn, can_focus=True):
                 value = mark(row.level, self._ascii_only)
             severity = ROLES.get(row.level, "") if column.key in _COLOURED else ""
             role = row.tints.get(column.key, severity)
-            if column.label and value in (UNKNOWN, "-"):  # not known; nothing that this row has
+            if column.label and value in (UNKNOWN, "-"):  # unknown; or the row has no such value
                 value, role = sign(NONE, self._ascii_only) if value == UNKNOWN else "", "dim"
             text = self._text(value, column)
             if column.key == "mark" and marked:
@@ -245,7 +245,7 @@ class LiveTable(Drawn, can_focus=True):
         return self._sided([Segment(text, self._style(role, under)) for text, role in joined(parts)], width + blank)
 
     def _sided(self, segments: list[Segment], width: int) -> Strip:
-        """A row between the sides of the frame, where there is one."""
+        """Return a row between the sides of the frame, if there is one."""
         if not self._framed:
             return Strip(segments)
         side = "|" if self._ascii_only else "\u2502"
@@ -261,7 +261,7 @@ class LiveTable(Drawn, can_focus=True):
         return cursor + style + Style.from_color(bgcolor=cursor.bgcolor)
 
     def _text(self, value: str, column: Column) -> str:
-        """The value in exactly the column's width, and a blank; what is too long is cut, and has two dots there."""
+        """Return the value in exactly the column's width, and a space; a long value is cut and ends with two dots."""
         text, room = plain(value, self._ascii_only), column.width
         taken = len(text) if text.isascii() else cell_len(text)
         if taken > room and column.name:

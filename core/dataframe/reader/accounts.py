@@ -1,8 +1,9 @@
-"""Reports to the store how far queries are that read slots: batch, checkpoint, and how far behind.
+"""Write the progress of queries that read slots to the store: batch, checkpoint and lag.
 
-Spark tells a Python source neither, on its driver or in a task; the program's own session knows both. So a thread of
-that program asks it once a second (a millisecond; nothing is on a batch's way) and writes what is new: one statement
-over one kept session, fenced by the epoch. It only informs: what fails is retried later, and no query waits for it.
+Spark passes none of these to a Python source, neither on its driver nor in a task, but the program's own session has
+them. A thread of that program therefore queries its session once per second (this takes a millisecond and delays no
+batch) and writes changes: one statement over one persistent session, fenced by the epoch. The reports are
+informational: a failed write is retried later, and no query waits for it.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
 
 EVERY = 1.0
 FINISH = 3.0
-"""Seconds that an ending program waits until its queries' last batches are reported."""
+"""Seconds that an ending program waits for the reports of its queries' last batches."""
 AGAIN = 30.0
-"""Seconds after which a failed write is retried, and an idle query's last report repeated."""
+"""Seconds after which a failed write is retried and an idle query's last report is repeated."""
 MARK = "query"
-"""The key under which the newest offset of a source names its slot's owner (`Place`)."""
+"""The key for the owner of the slot (`Place`) in a source's reported latest offset."""
 UNREAD_TO = "unread_to"
-"""The key of the last unread position by DN; the newest of the DN can belong to another table."""
+"""The key for the last unread position by DN; the newest position of the DN can belong to another table."""
 LIMIT_MS = 2_000
 _IDLE = "Waiting for data to arrive"
-"""Spark's status between two triggers without a pause (MicroBatchExecution)."""
+"""Spark's status message between two triggers that have no pause (MicroBatchExecution)."""
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]*(?::|%3A)(?:[^/\s]*@|(?!\d+/)\S*?@)", re.IGNORECASE)
-"""Matches s3://key:secret@bucket; a secret can have slashes, and a host's port does not match."""
+"""Matches s3://key:secret@bucket; a secret can contain slashes; the port of a host does not match."""
 _QUERY = re.compile(r"(?<=\?)\S+")
 """Matches https://account/container?sig=secret."""
 LOG = logging.getLogger("slotkeeper.dataframe")
@@ -52,7 +53,7 @@ _followed: weakref.WeakKeyDictionary[Any, AccountKeeper] = weakref.WeakKeyDictio
 
 @dataclass(frozen=True)
 class Place:
-    """The owner of a query's slot, by its configuration, and the epoch."""
+    """The owner of a query's slot: configuration, job, table and epoch."""
 
     config: str
     job: str
@@ -61,7 +62,7 @@ class Place:
 
     @classmethod
     def read(cls, reported: object) -> Place | None:
-        """Return the mark in a source's reported offset; None for another source's offset."""
+        """Return the owner from a source's reported offset; None for the offset of another source."""
         mark = reported.get(MARK) if isinstance(reported, Mapping) else None
         try:
             return cls(str(mark["config"]), str(mark["job"]), str(mark["table"]), int(mark["epoch"])) if mark else None
@@ -70,11 +71,11 @@ class Place:
 
 
 def follow(spark: Any) -> None:
-    """Start once per session; reports nothing if the session is not of this process's JVM (Spark Connect)."""
+    """Start reporting for a session, once; not if the session does not use this process's JVM (Spark Connect)."""
     context = getattr(spark, "_sc", None)
     if context is None or getattr(spark, "_jsparkSession", None) is None or spark in _followed:
         return
-    kept = weakref.ref(spark)  # following a session does not keep it from garbage collection
+    kept = weakref.ref(spark)  # this reference does not prevent garbage collection of the session
 
     def active() -> Iterable[Any]:
         there = kept()
@@ -86,7 +87,7 @@ def follow(spark: Any) -> None:
 
 
 def started(writer: Any, query: Any) -> None:
-    """A query was started by its program: its last batch is asked for, however soon it ends."""
+    """Register a query started by the program, so that its last batch is reported even if it ends soon."""
     spark = getattr(writer, "_spark", None)
     keeper = _followed.get(spark) if spark is not None else None
     if keeper is not None:
@@ -94,7 +95,7 @@ def started(writer: Any, query: Any) -> None:
 
 
 def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
-    """Create the account of a starting query; the query runs without it if that fails."""
+    """Create the record of a starting query; the query runs without it if that fails."""
     try:
         with closing(_over(job)) as accounts:
             accounts.begin(epoch, fresh)
@@ -103,21 +104,21 @@ def begin(job: JobSpec, epoch: int, fresh: bool) -> None:
 
 
 def opened(place: Place) -> QueryAccounts:
-    """The account of the query that reads there, over a session of its own."""
+    """Return the store's record of a query, over a session of its own."""
     from slotkeeper.core.dataframe.reader.options import asked
 
     return _over(asked({"config": place.config, "job": place.job, "table": place.table}).job)
 
 
 def _over(job: JobSpec) -> QueryAccounts:
-    """Its name is not that of the query's other sessions: no start ends it, or waits for its end."""
+    """Open the store with a session name of its own, so that no start ends this session or waits for its end."""
     from slotkeeper.core.services.looking import open_store  # a program that only registers loads no driver
 
     return open_store(job, LIMIT_MS, f"slotkeeper-accounts/{job.name}"[:63]).accounts(job.lane_key())
 
 
 class _Kept:
-    """The last written account of a query and slot, and its session."""
+    """The last record written for a query and slot, and its session."""
 
     def __init__(self, place: Place, make: Callable[[Place], QueryAccounts]) -> None:
         self._place, self._make = place, make
@@ -127,9 +128,9 @@ class _Kept:
         self._failed = False
 
     def keep(self, report: QueryReport, idle: bool, now: float) -> None:
-        """Write what is new; of what failed, and of an idle query's, it is time every half a minute."""
+        """Write a changed report; after a failure, or if the query is idle, at most every `AGAIN` seconds."""
         waits, written = now - self._at < AGAIN, self._written
-        # between two batches an idle query has said the newest of its last one
+        # between batches, the last report of an idle query already has the newest values of its batch
         same = written is not None and (report == written or (report.batch == written.batch and not idle))
         if (waits and (same or self._failed)) or (same and not waits and not idle):
             return
@@ -138,14 +139,14 @@ class _Kept:
             self._accounts = self._accounts or self._make(self._place)
             self._accounts.write(report)
             self._written, self._failed = report, False
-        except Exception as error:  # whatever it is, the program and its query have nothing to do with it
+        except Exception as error:  # no error here may reach the program or its query
             if not self._failed:
                 LOG.info("cannot report batch %s to consoles: %s", report.batch, masked(str(error)))
             self._failed = True
             self.close()
 
     def close(self) -> None:
-        """End the session; the next write opens another."""
+        """Close the session; the next write opens a new one."""
         accounts, self._accounts = self._accounts, None
         if accounts is not None:
             with suppress(Exception):
@@ -153,9 +154,10 @@ class _Kept:
 
 
 class AccountKeeper:
-    """Follows the queries of one Spark session; used by one thread.
+    """Reports the queries of one Spark session; used by one thread.
 
-    `active` gives the queries that run, as pyspark has them; `lives` is whether their Spark is still there.
+    `active` returns the running queries as pyspark lists them; `lives` returns whether their Spark context still
+    exists.
     """
 
     def __init__(
@@ -171,20 +173,20 @@ class AccountKeeper:
         self._every = every
         self._kept: dict[tuple[str, Place], _Kept] = {}
         self._known: dict[str, Any] = {}
-        """By run: the queries that started and have not ended yet."""
+        """By run id: the queries that have started and not yet ended."""
         self._added: SimpleQueue[Any] = SimpleQueue()
         self._hurry, self._done = threading.Event(), threading.Event()
         self._ending = False
 
     def add(self, query: Any) -> None:
-        """One that was started just now; from any thread."""
+        """Add a query that has just started; callable from any thread."""
         self._added.put(query)
 
     def run(self) -> None:
-        """Until Spark or the program ends."""
+        """Report until Spark or the program ends."""
         try:
             while self._lives() and not self._ending:
-                with suppress(Exception):  # Spark may be ending; `lives` tells
+                with suppress(Exception):  # Spark may be ending; `lives` detects that
                     self.turn()
                 self._hurry.wait(self._every)
             with suppress(Exception):
@@ -195,13 +197,13 @@ class AccountKeeper:
             self._done.set()
 
     def finish(self) -> None:
-        """The program ends: wait a moment for the last batches of its queries."""
+        """Wait briefly at the end of the program for the reports of its queries' last batches."""
         self._ending = True
         self._hurry.set()
         self._done.wait(FINISH)
 
     def turn(self) -> None:
-        """Ask every query once; one that has ended is asked for its last batch."""
+        """Read the progress of every query once, including a last time for queries that have ended."""
         running = {str(query.runId) for query in self._know(self._active())}
         self._ask()
         for run in [one for one in self._known if one not in running]:
@@ -219,7 +221,7 @@ class AccountKeeper:
 
     def _ask(self) -> None:
         for query in list(self._known.values()):
-            with suppress(Exception):  # it may be ending: then it is asked once more
+            with suppress(Exception):  # the query may be ending: it is read once more
                 now = self._clock.monotonic()
                 for place, report, idle in accounts_of(query):
                     key = (str(query.runId), place)
@@ -233,9 +235,9 @@ class AccountKeeper:
 
 
 def accounts_of(query: Any) -> Iterator[tuple[Place, QueryReport, bool]]:
-    """By slot that a query reads, how it stands by its last progress, and whether it is idle there.
+    """Yield, for each slot that a query reads, its owner, its report by the last progress, and whether it is idle.
 
-    An idle query has read all that there is: the source has nothing newer for it than the end of its last batch.
+    An idle query has read everything: the source has nothing newer than the end of its last batch.
     """
     progress = query.lastProgress
     if progress is None:
@@ -269,10 +271,10 @@ ASYNC = "asyncProgressTrackingEnabled"
 
 @naming
 def start(writer: Any, path: str | None = None) -> Any:
-    """`writer.start()` of a DataStreamWriter; returns the query. ReadFailed where its progress is asynchronous.
+    """Start a DataStreamWriter and return the query; raises ReadFailed if its progress tracking is asynchronous.
 
-    With asynchronous progress Spark asks for the next offset before the last batch is in its commit log: what is
-    registered then may be lost with it. A source cannot see that option, so the writer is asked, here.
+    With asynchronous progress tracking, Spark requests the next offset before the last batch is in its commit log:
+    changes confirmed at that time may be lost. A source cannot see that option, so this function checks the writer.
     """
     if asynchronous(writer):
         what = f"{ASYNC} lets Spark, and so the slot, run ahead of the commit log"
@@ -283,7 +285,7 @@ def start(writer: Any, path: str | None = None) -> Any:
 
 
 def asynchronous(writer: Any) -> bool:
-    """Whether the writer has that option: its options are a private field of Spark's own object."""
+    """Return whether the writer has that option, which is in a private field of Spark's object."""
     jvm = writer._jwrite
     field = jvm.getClass().getDeclaredField("extraOptions")
     field.setAccessible(True)

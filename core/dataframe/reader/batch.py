@@ -1,7 +1,7 @@
-"""Reads a table's current rows, or a range of its changes, as one batch.
+"""Read a table's current rows, or a range of its changes, as one batch.
 
-Nothing is leased or registered, and no slot is made: a range has to lie behind what the job's slot has registered,
-because only that is sure to be there.
+This takes no lease, registers nothing and creates no slot: a range must be after the position registered for the job's
+slot, because only those changes are certain to be retained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slotkeeper.core.wiring.worker import changelog_session
 
 
 class PlainTableReader(DataSourceReader):
-    """Reads all that is asked for; every condition is Spark's to apply."""
+    """Reads all requested rows; Spark applies every condition."""
 
     def __init__(self, asked: Asked, layout: Layout) -> None:
         self._asked, self._layout = asked, layout
@@ -36,7 +36,7 @@ class PlainTableReader(DataSourceReader):
 
     @naming
     def partitions(self) -> Sequence[InputPartition]:
-        """A part per chunk of the table, or per DN of a range."""
+        """Return one part per chunk of the table, or one per DN of a range."""
         job = self._asked.job
         with closing(changelog_session(job, 0, "plan")) as session:
             log = session.changelog(job)
@@ -50,7 +50,7 @@ class PlainTableReader(DataSourceReader):
             else:
                 planned = log.plan_chunks(self._asked.partition_rows)
                 found = [ChunkPart(job, 0, self._layout, chunk, self._only) for chunk in planned]
-        # Spark ignores a partition that it did not get in the list
+        # Spark accepts only partitions from this list
         return found or [Nothing()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -72,7 +72,7 @@ class PlainTableReader(DataSourceReader):
         return found
 
     def _begins(self, statuses: Sequence[SlotStatus]) -> dict[str, Position]:
-        """Return the range's start on each DN: as typed, but never before what its slot retains."""
+        """Return the range's start on each DN: as typed, but never before the position that its slot retains."""
         kept = {}
         for status in statuses:
             oldest = status.kept.furthest
@@ -89,7 +89,7 @@ class PlainTableReader(DataSourceReader):
         return typed
 
     def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
-        """Return the range's end: as typed, else at the current newest events."""
+        """Return the range's end: as typed, else the position of the current newest events."""
         newest = log.end_of(status.shard, after, max(status.latest, after.place), status)
         if self._asked.end == "latest":
             return newest
@@ -113,10 +113,10 @@ class PlainTableReader(DataSourceReader):
 
 
 class TableReader(PlainTableReader):
-    """The same, with conditions over the key sent to the source; Spark applies all of them once more."""
+    """A reader that also sends conditions on the key to the source; Spark applies all conditions again."""
 
     def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:
-        """Note what the source can leave out; every condition stays with Spark, too."""
+        """Record the conditions that the source can apply; Spark applies all conditions, too."""
         self._only = schema.of_key(filters_, self._layout)
         return filters_
 

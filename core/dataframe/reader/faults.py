@@ -1,7 +1,6 @@
-"""Errors on their way into Spark: one sentence that says what, where, and the cure.
+"""Convert errors for Spark: one sentence with the problem, its location and the action.
 
-Spark hands on an exception of a Python source as text, below a traceback of its own; what the text does not say is
-lost.
+Spark passes on an exception of a Python source as text, below a traceback of its own; anything not in the text is lost.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ CURES = {
 
 
 class ReadFailed(Exception):
-    """Why a read ended, with the cure; what is raised to Spark."""
+    """The reason why a read ended, with the action; raised to Spark."""
 
 
 def for_spark(error: SlotkeeperError) -> ReadFailed:
-    """The error as Spark is to show it.
+    """Return the error in the form in which Spark shows it.
 
     >>> for_spark(Trouble("dn_1: the slot holds 0/0", name=TroubleName.SLOT_MOVED)).args[0][:69]
     'SLOT MOVED: dn_1: the slot holds 0/0; action: find and stop the other'
@@ -44,7 +43,7 @@ def for_spark(error: SlotkeeperError) -> ReadFailed:
 
 @contextmanager
 def named() -> Iterator[None]:
-    """SlotkeeperErrors leave the block as `ReadFailed`, without their traceback."""
+    """Raise SlotkeeperErrors of the block as `ReadFailed`, without their traceback."""
     try:
         yield
     except SlotkeeperError as error:
@@ -52,7 +51,7 @@ def named() -> Iterator[None]:
 
 
 def naming(call: Callable[P, T]) -> Callable[P, T]:
-    """`named` around a whole call of a plain function."""
+    """Wrap a plain function in `named`."""
 
     @functools.wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,8 +1,8 @@
-"""A query's hold on its slot: the start of a job without a target, and rows in the store that follow Spark's commits.
+"""A query's lease on its slot: a job start without a target, and progress rows that follow Spark's commits.
 
-The rows are those of any job (`slotkeeper_progress`), so everything that guards a job's slot guards a query's: one
-reader at a time, an epoch, registrations under the row's lock, no reset while it runs. What they are not is the truth:
-that is Spark's checkpoint, and a row's position is the last end of a batch that is known to be in its commit log.
+The rows have the form of any job's rows (`slotkeeper_progress`), so everything that protects a job's slot protects a
+query's: one reader at a time, an epoch, registrations under the row's lock, no reset while it runs. The authoritative
+position is in Spark's checkpoint; a row's position is the end of the last batch known to be in Spark's commit log.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from slotkeeper.core.wiring.driver import WiredSessions
 from slotkeeper.core.wiring.worker import ENTRIES
 
 KEEPALIVE = 30.0
-"""Seconds after which an unchanged point is registered again, for its time."""
+"""Seconds after which an unchanged position is registered again, to renew its time to live."""
 TAKES_OVER = '.option("take_over", "true")'
-"""The option that ends an earlier query which does not release its slot."""
+"""The option that ends an earlier query that does not release its slot."""
 SAID_AGAIN = 30.0
-"""Seconds between two log lines of a waiting start, which asks five times a second."""
+"""Seconds between two log lines of a waiting start, which checks five times per second."""
 _PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 LOG = logging.getLogger("slotkeeper.dataframe")
 
 
 class _Quiet:
-    """Hears what a start does; only what it waits for is said, each once in `SAID_AGAIN`.
+    """A narrator that logs only what a start waits for, each text once per `SAID_AGAIN` seconds.
 
     Implements `slotkeeper.core.engine.driver.context.Narrator`.
     """
@@ -76,7 +76,7 @@ class _Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A slot that this query holds: each DN's position by the rows, and whether no batch was ever committed."""
+    """A leased slot: each DN's position from the rows, and whether no batch has been committed yet (`fresh`)."""
 
     epoch: int
     fingerprint: str
@@ -85,7 +85,7 @@ class Begun:
 
 
 class SlotLease:
-    """One query's; not shared between threads. `start` is that of a new query, read by `options.asked`."""
+    """The lease of one query; not thread-safe. `start` is the start of a new query, as read by `options.asked`."""
 
     def __init__(
         self,
@@ -106,18 +106,18 @@ class SlotLease:
         self._epoch = 0
 
     def begin(self) -> Begun:
-        """Take the slot, or make it; raises what a start of a job raises."""
+        """Lease the slot, creating it if needed; raises the errors of a job start."""
         self._sessions = TargetlessSessions(self._job, self._run)
         store = self._sessions.store()
         store.create_tables()
         rows = store.rows()
-        for row in rows:  # the rows of a mirror are not a query's: what it registers, the mirror would never see
+        for row in rows:  # a mirror's rows are not a query's: it would miss changes the query registers
             if not row.of_query:
                 job, table = self._job, self._job.channel.source_table
                 what = f"slot {job.slot} of {table} belongs to a job with target {row.target}"
                 raise Refused(what, f"set another slot in [jobs.{job.name}]", where="sink")
         ctx, at = self._context(), self._start
-        if all(row.state is LaneState.CREATING for row in rows):  # none, or a first start that was broken off
+        if all(row.state is LaneState.CREATING for row in rows):  # no rows, or an interrupted first start
             if at == "slot":
                 _at_slot(ctx)
             else:
@@ -129,7 +129,7 @@ class SlotLease:
         store = ctx.sessions.store()
         rows = list(begun.rows)
         if any(row.noted_end is None or row.state is not LaneState.RUNNING for row in rows):
-            # its first start: what it begins with is noted, because Spark asks for it again until a batch is committed
+            # the first start: record its positions, which Spark requests again until a batch is committed
             first = {row.key.shard: row.position for row in rows if row.position is not None}
             turn = Turn(begun.epoch, len(rows), tuple({row.state for row in rows}), LaneState.RUNNING)
             store.set_state(turn, first)
@@ -143,13 +143,13 @@ class SlotLease:
         return Begun(begun.epoch, begun.identity.text, positions, fresh)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
-        """The trouble that a status shows, or None."""
+        """Return the trouble that a status shows, or None."""
         return judge(status, self._lanes[status.shard.name].expected)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
-        """These are the ends of a batch that is in the commit log: the rows follow, and the slot follows them.
+        """Advance the rows, then the slot, to the ends of a batch that is in the commit log.
 
-        What passes by itself is tried again with the next call: nothing is lost while a slot stays behind.
+        A transient error is retried with the next call: no change is lost while a slot is behind.
         """
         for name in sorted(positions):
             try:
@@ -160,7 +160,7 @@ class SlotLease:
                 LOG.warning("%s: registration failed, retrying: %s", name, error)
 
     def keep(self) -> None:
-        """Raise if another query holds the slot now; a store that is silent for a while is not such a case."""
+        """Raise an error if another query now holds the slot; a store that does not respond for a while raises none."""
         assert self._leases is not None
         try:
             self._leases.keep()
@@ -170,7 +170,7 @@ class SlotLease:
             LOG.warning("lease not taken, retrying: %s", error)
 
     def close(self) -> None:
-        """Give the slot back; safe to call twice."""
+        """Release the slot; can be called twice."""
         if self._sessions is not None:
             self._sessions.close()
             self._sessions = self._leases = None
@@ -196,9 +196,7 @@ class SlotLease:
             raise trouble(TroubleName.PROGRESS_LOST, f"the store has lost the progress row of {lane.name}")
         if row.epoch != self._epoch:
             raise Superseded(f"another query has taken over this slot: {self._opened.store().holder()}", where="sink")
-        if (
-            row.position is None or row.position.text != to.text
-        ):  # else it was this query's registration, whose answer was lost
+        if row.position is None or row.position.text != to.text:  # else this query wrote it, and the response was lost
             where = row.position.text if row.position else "none"
             what = f"{lane.name}: the store's row is at {where}, this query wrote {lane.position.text}"
             raise trouble(TroubleName.SINK_OLDER, what)
@@ -215,9 +213,7 @@ class SlotLease:
         assert settled.error is not None
         self._lanes[lane.name] = replace(lane, expected=lane.expected.widened(before.at(lane.position)))
         if settled.error.kind in _PASSING and not settled.certain:
-            time.sleep(
-                LOST_ANSWER_WAIT
-            )  # an earlier call can still take effect, and must not do so after the next status
+            time.sleep(LOST_ANSWER_WAIT)  # the lost call may still take effect, and must do so before the next status
         raise settled.error
 
     @property
@@ -242,7 +238,7 @@ class SlotLease:
 
 
 def _earliest(ctx: JobContext) -> str:
-    """Return the oldest position of each DN with all later changes; now, if nothing was ever recorded."""
+    """Return each DN's oldest position after which all changes are retained; "latest" if nothing was ever recorded."""
     starter = ctx.sessions.starter()
     registered, records = retained_from(starter), starter.records()
     places = {}
@@ -257,7 +253,7 @@ def _earliest(ctx: JobContext) -> str:
 
 
 def _at_slot(ctx: JobContext) -> None:
-    """Create rows for an existing slot without an owner: the query starts at its registered points."""
+    """Create rows for an existing slot without an owner: the query starts at the positions registered for it."""
     source, job = ctx.sessions.source("start"), ctx.job
     take_lease(ctx, ctx, ctx.clock.monotonic() + LEASE_WAIT)
     store = ctx.sessions.store()
@@ -285,7 +281,7 @@ def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> Progre
 
 
 class NoTarget:
-    """Implements `slotkeeper.core.ports.driver.Target`: it takes everything, and nothing is ever copied into it."""
+    """Implements `slotkeeper.core.ports.driver.Target`; accepts every table, and no copy ever writes to it."""
 
     def admit(self, identity: TableIdentity) -> bool:
         return False
@@ -327,10 +323,10 @@ class NoTarget:
 
 
 class TargetlessSessions(WiredSessions):
-    """A query's sessions: those of a job, without a target."""
+    """The sessions of a query: those of a job, without a target."""
 
     def target(self) -> NoTarget:
         return NoTarget()
 
     def targets(self) -> None:
-        """Return None: a query watches no target."""
+        """Return None: a query has no target to watch."""

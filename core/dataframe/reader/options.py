@@ -1,4 +1,4 @@
-"""The options of a read: strict, so that a misspelled option does not silently become a default."""
+"""The options of a read; unknown options are rejected, so that a misspelled option does not become a default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotkeeper.core.domain.spec import ChannelSpec, JobSpec, start_at
 from slotkeeper.core.errors import ConfigError
 
 STARTS = ("slot", "earliest")
-"""Starts of a query beyond those of a job."""
+"""Values of `start` that a query accepts in addition to those of a job."""
 DEFAULTS = {
     "config": "",
     "job": "",
@@ -40,15 +40,15 @@ _CHOICES = {
     "pushdown": ("auto", "never"),
 }
 _SPARKS = ("path", "paths")
-"""Options that Spark adds itself."""
+"""Options that Spark adds automatically."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A read as it was asked for; `points_per_trigger` is in the source's own unit (DWS: sync points).
+    """The parsed options of a read; `points_per_trigger` is in the source's own unit (DWS: sync points).
 
-    `config` is the file that was read. `job` reads the one table, and its target is the query. `poll_interval` is in
-    seconds, `partition_rows` in rows.
+    `config` is the path of the file that was read. `job` reads the one table, and its target is the query.
+    `poll_interval` is in seconds, `partition_rows` in rows.
     """
 
     job: JobSpec
@@ -68,7 +68,7 @@ class Asked:
 
 
 def asked(options: Mapping[str, str]) -> Asked:
-    """Read the options and the configuration they name; raises ConfigError."""
+    """Parse the options and load the configuration that they name; raises ConfigError."""
     given = {**DEFAULTS, **_known(options)}
     for name, allowed in _CHOICES.items():
         if given[name] not in allowed:
@@ -131,7 +131,7 @@ def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
 
 
 def _refuse_shared(loaded: Loaded, job: JobSpec) -> None:
-    """A slot serves one reader: what one has registered, the other would miss."""
+    """Reject a slot that another job reads: each reader would miss the changes that the other has registered."""
     for other in loaded.jobs.values():
         if other.name != job.name and (other.source.name, other.slot) == (job.source.name, job.slot):
             tables = [channel.source_table for channel in other.channels]

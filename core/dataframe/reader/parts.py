@@ -1,6 +1,6 @@
-"""Where a query is, and what one task reads: an offset, a range of one DN's changes, a chunk of the table.
+"""The offset of a query, and the work of one task: a range of one DN's changes, or a chunk of the table.
 
-Parts travel to workers and carry references to secrets, never secrets. Spark keeps an offset in its checkpoint.
+Parts are sent to workers with references to secrets, never secrets. Spark stores an offset in its checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slotkeeper.core.ports.source import Chunk
 
 @dataclass(frozen=True)
 class RangePart(InputPartition):
-    """The changes of (after, up_to] on one DN; `epoch` is that of the query, under which its sessions are named."""
+    """The changes in (after, up_to] on one DN; `epoch` is the query's epoch, which its session names contain."""
 
     job: JobSpec
     epoch: int
@@ -35,7 +35,7 @@ class RangePart(InputPartition):
 
 @dataclass(frozen=True)
 class ChunkPart(InputPartition):
-    """The rows of a chunk as they are when it is read."""
+    """The rows of a chunk at the time of reading."""
 
     job: JobSpec
     epoch: int
@@ -52,9 +52,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Offset:
-    """A position per DN, and whose table that is; Spark compares offsets as JSON text, so one place has one text.
+    """A position per DN, and the table's fingerprint. Spark compares the JSON text: equal offsets have equal text.
 
-    `copied` is False before the batch that holds the table's rows as they were; `positions` is by DN.
+    `copied` is False until the batch with the table's existing rows; `positions` is by DN.
     """
 
     fingerprint: str
@@ -62,18 +62,18 @@ class Offset:
     copied: bool = True
 
     def at(self, positions: Mapping[str, Position]) -> Offset:
-        """The same table elsewhere."""
+        """Return the offset of the same table at other positions."""
         return replace(self, positions=positions, copied=True)
 
     @property
     def json(self) -> dict[str, Any]:
-        """Return the JSON text for Spark's checkpoint."""
+        """Return the JSON value for Spark's checkpoint."""
         places = {name: self.positions[name].text for name in sorted(self.positions)}
         return {"version": VERSION, "fingerprint": self.fingerprint, "copied": self.copied, "positions": places}
 
     @classmethod
     def read(cls, kept: Mapping[str, Any], positions: Positions) -> Offset:
-        """Parse an offset of a checkpoint; raises Refused for another source's offset."""
+        """Parse an offset from a checkpoint; raises Refused for the offset of another source."""
         try:
             if kept["version"] != VERSION:
                 raise ValueError(f"version {kept['version']}")

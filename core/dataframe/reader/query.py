@@ -1,8 +1,8 @@
-"""A streaming query's side at its slot: which offset is next, what is registered when, and which parts a batch has.
+"""The offsets of a streaming query: determines the next offset, registers positions, and plans the parts of a batch.
 
-Spark asks on its driver, in one thread: `initial` where it has no offset of its own, `latest(start)` with the end of
-the batch that is in the commit log, `parts` of a batch. Registering belongs to `latest` alone: Spark calls
-`commit(end)` one batch late, and never for the last one, so a slot that followed it would not advance when idle.
+Spark calls these methods on its driver, in one thread: `initial` if it has no offset of its own, `latest(start)` with
+the end of the batch that is in the commit log, and `parts` for a batch. Only `latest` registers positions: Spark calls
+`commit(end)` one batch late and never for the last batch, so a slot that followed it would not advance while idle.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from slotkeeper.core.wiring.worker import changelog_session
 
 T = TypeVar("T")
 TRIED_FOR = 20.0
-"""Seconds of retries after a transient error; Spark's `stop` waits as long."""
+"""Seconds of retries after a transient error; Spark's `stop` waits for the same time."""
 MOVED_AFTER = 60.0
-"""Seconds after which a quiet table's query takes an empty batch, so that its slot retains no old changes."""
+"""Seconds after which a query of a quiet table takes an empty batch, so that its slot does not retain old changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The newest places when a query with Trigger.AvailableNow began: it reads to there, and ends."""
+    """The newest positions at the start of a query with Trigger.AvailableNow: it reads up to these and ends."""
 
     positions: Mapping[str, Position]
 
 
 class Query:
-    """Not shared between threads; opens nothing before it is first asked."""
+    """The offsets of one query; not thread-safe; opens no session before the first call."""
 
     def __init__(self, asked: Asked, layout: Layout, clock: Clock | None = None, probe: Probe = nothing) -> None:
         self._asked, self._layout = asked, layout
@@ -60,13 +60,13 @@ class Query:
         self._idle_since: float | None = None
         self._moved_at = self._clock.monotonic()
         self._known: dict[tuple[str, str], Position] = {}
-        """Positions as the dialect made them: their text lacks what a registration needs."""
+        """Positions as created by the dialect: their text lacks data that a registration needs."""
         self._newest: Offset | None = None
         self._unread_to: dict[str, Position] = {}
         """By DN: the newest position if the next batch ends before it, else the end of that batch."""
 
     def initial(self) -> Offset:
-        """Return the query's start; the same until the first batch is in the commit log."""
+        """Return the query's start; it is the same until the first batch is in the commit log."""
         begun = self._begun()
         if not self._fresh:
             job = self._asked.job
@@ -76,16 +76,16 @@ class Query:
         return begun
 
     def latest(self, start: Offset, width: int | None) -> Offset:
-        """Return the end of the next batch, `start` if there is none; `width`: in the source's own unit, None for all.
+        """Return the end of the next batch, `start` if there is none; `width` is in the source's unit, None for all.
 
-        `start` is the end of the last batch that is in the commit log: the slot follows it.
+        `start` is the end of the last batch in the commit log: the slot advances to it.
         """
         self._resumed(start)
         self._lease.committed({name: self._as_given(name, one) for name, one in start.positions.items()})
         self._lease.keep()
         if not start.copied:
             return start.at(start.positions)
-        # behind an answer that nothing is new the next question waits: Spark asks a hundred times a second
+        # after an answer without changes, wait before the next one: Spark calls this a hundred times per second
         if self._idle_since is not None and self._bound is None:
             time.sleep(max(0.0, self._idle_since + self._asked.poll_interval - self._clock.monotonic()))
         ends = self._ends(start, width)
@@ -93,7 +93,7 @@ class Query:
         return start.at(ends)
 
     def stop_at_newest(self) -> None:
-        """From now on read to what is newest now, and no further (Trigger.AvailableNow)."""
+        """Stop reading at the positions that are newest now (Trigger.AvailableNow)."""
         self._begun()
         log, statuses = self._changelog, self._statuses()
 
@@ -103,7 +103,7 @@ class Query:
         self._bound = _Bound({status.shard.name: newest(status) for status in statuses})
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
-        """Return the parts of a batch: a range per DN that has advanced, and the table's chunks during a copy."""
+        """Return the parts of a batch: one range per DN that has advanced, and the table's chunks during a copy."""
         self._resumed(start)
         found: list[Part] = []
         if end.copied and not start.copied:
@@ -121,7 +121,7 @@ class Query:
     def reported(self) -> dict[str, Any] | None:
         """Return the newest reported positions with the slot's owner (`accounts.Place`); None before the first query.
 
-        A query that registers nothing owns no slot: its offset has no mark.
+        A query that registers nothing does not own a slot: its offset has no owner.
         """
         places = self._newest.json if self._newest else {}
         if not self._epoch:
@@ -138,7 +138,7 @@ class Query:
             self._session.close()
             self._session = None
 
-    # -- beginning -----------------------------------------------------------------------------------------------
+    # -- starting ------------------------------------------------------------------------------------------------
 
     def _begun(self) -> Offset:
         if self._begun_at is None:
@@ -187,7 +187,7 @@ class Query:
         return ends
 
     def _end(self, status: SlotStatus, after: Position, width: int | None, moves: bool) -> Position:
-        """How far one DN is read; where it stands, where nothing new shows."""
+        """Return the position up to which one DN is read; its current position if there are no changes."""
         log, shard = self._changelog, status.shard
         bound = self._bound.positions[shard.name] if self._bound else None
         if bound is not None and not after < bound:
@@ -207,12 +207,12 @@ class Query:
         return position
 
     def _as_given(self, name: str, position: Position) -> Position:
-        """The position with what its dialect put there; only the newest of a DN are remembered."""
+        """Return the position with the data that its dialect added; only the newest positions of a DN are kept."""
         given = self._known.get((name, position.text))
         self._known = {key: one for key, one in self._known.items() if key[0] != name or not one < position}
         return given or position
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- queries at the source -----------------------------------------------------------------------------------
 
     @property
     def _changelog(self) -> Changelog:
@@ -225,7 +225,7 @@ class Query:
         return self._tried(lambda: self._changelog.read_status(None))
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Ask again for a while where the cause passes by itself."""
+        """Call `ask`, with retries for a while after transient errors."""
         end, wait = self._clock.monotonic() + TRIED_FOR, 0.1
         while True:
             try:
@@ -239,10 +239,11 @@ class Query:
 
 
 class SlotOnlooker:
-    """For a query that registers nothing (`register = "never"`): it reads after a slot that another program keeps.
+    """Slot access of a query that registers nothing (`register = "never"`); another program maintains the slot.
 
-    What a slot has registered and everything after it is there; so a query may be anywhere from its slot on, and the
-    program that keeps the slot moves it once the query is through. It takes no lease and writes nothing anywhere.
+    A slot's registered position and all later changes are retained, so a query can be anywhere after its slot; the
+    program that maintains the slot advances it when the query has read the changes. The query takes no lease and writes
+    nothing.
     """
 
     def __init__(self, job: JobSpec, start: str) -> None:
@@ -251,7 +252,7 @@ class SlotOnlooker:
         self._fingerprint = ""
 
     def begin(self) -> Begun:
-        """Return the slot's positions; raises Refused if it does not exist."""
+        """Return the slot's positions; raises Refused if the slot does not exist."""
         if self._start != "slot":
             what = f'register = "never" starts at its slot\'s position, not at start = "{self._start}"'
             raise Refused(what, 'remove .option("start")', where="spark")
@@ -270,11 +271,11 @@ class SlotOnlooker:
         return Begun(0, self._fingerprint, positions, True)
 
     def judged(self, status: SlotStatus) -> Trouble | None:
-        """The trouble that a status shows: whatever its keeper has registered is right, until `committed`."""
+        """Return the trouble that a status shows; registered positions are accepted here and checked in `committed`."""
         return judge(status, exactly(status.kept, self._fingerprint))
 
     def committed(self, positions: Mapping[str, Position]) -> None:
-        """Raise SLOT MOVED if the slot's owner has passed the query's position."""
+        """Raise SLOT MOVED if the slot's owner has moved it past the query's position."""
         for status in self._session.changelog(self._job).read_status(None):
             there, here = status.kept.furthest, positions.get(status.shard.name)
             if there is not None and here is not None and there > here:
@@ -282,7 +283,7 @@ class SlotOnlooker:
                 raise trouble(TroubleName.SLOT_MOVED, what)
 
     def keep(self) -> None:
-        """Nothing is leased."""
+        """Do nothing: this query takes no lease."""
 
     def close(self) -> None:
         self._session.close()

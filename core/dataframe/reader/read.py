@@ -1,11 +1,11 @@
-"""Reads a part on a worker: statuses before and after the rows, the rows as Arrow batches.
+"""Read a part on a worker: statuses before and after the rows, and the rows as Arrow batches.
 
-A status after the rows that shows other points or another table means that what was read may be the hole that a
-TRUNCATE left, so the task fails, and with it its batch. Sessions stay with the worker from task to task.
+If the status after the rows shows other points or another table, the read may have hit the gap left by a TRUNCATE, so
+the task and its batch fail. A worker keeps its sessions between tasks.
 
-Arrow's own reader parses and converts COPY text, without Python per value where that is possible. PostgreSQL, "COPY,
-Text Format": a line is a row, a tab parts columns, `\\N` is NULL and a backslash spells what would part them. Arrow's
-reader knows the first three; texts with a backslash are spelled out here, and so are bytes.
+Arrow's CSV reader parses and converts COPY text, if possible without Python code per value. PostgreSQL, "COPY, Text
+Format": each line is a row, tabs separate columns, `\\N` is NULL, and a backslash escapes these separators. Arrow's
+reader handles the first three; texts with a backslash and bytes are decoded here.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from slotkeeper.core.ports.kinds import Changelog, ChangelogSession
 from slotkeeper.core.wiring.worker import changelog_session
 
 MOST_KEPT = 4
-"""Sessions that a worker reuses for its next task."""
+"""Maximum number of sessions that a worker keeps for its next tasks."""
 _kept: dict[tuple[JobSpec, int], ChangelogSession] = {}
 
 
 def read(part: Part) -> Iterator[pyarrow.RecordBatch]:
-    """The part's batches; raises ReadFailed."""
+    """Yield the part's batches; raises ReadFailed."""
     with named(), _session(part.job, part.epoch) as session:
         log = session.changelog(part.job)
         yield from _range(log, part) if isinstance(part, RangePart) else _chunk(log, part)
 
 
 def _range(log: Changelog, part: RangePart) -> Iterator[pyarrow.RecordBatch]:
-    """In steps of `binlog_sync_point_size`: a server may materialize all that one question asks for."""
+    """Yield the rows of a range in steps of `binlog_sync_point_size`: a server may materialize a query's result."""
     status = _status(log, part)
     columns, at = part.layout.columns, part.after
     while at < part.up_to:
@@ -71,9 +71,9 @@ def _same_table(log: Changelog, part: ChunkPart) -> None:
 
 
 def _status(log: Changelog, part: RangePart) -> SlotStatus:
-    """The status of the part's DN; raises where the range may not be there as a whole.
+    """Return the status of the part's DN; raises an error if parts of the range may be missing.
 
-    The slot stands at the part's begin or before it: what lies behind is kept for it.
+    The slot must be at the start of the part or before it, so that all later changes are retained for it.
     """
     (status,) = log.read_status(part.shard)
     wrong = judge(status, exactly(status.kept, part.layout.fingerprint))
@@ -88,7 +88,7 @@ def _status(log: Changelog, part: RangePart) -> SlotStatus:
 
 @contextmanager
 def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
-    """A session of this worker's, left for its next task; dropped after any error, and where a task stops early."""
+    """Yield a session and keep it for this worker's next task; close it after an error or if the task stops early."""
     session = _kept.pop((job, epoch), None) or changelog_session(job, epoch, "read")
     try:
         yield session
@@ -101,9 +101,9 @@ def _session(job: JobSpec, epoch: int) -> Iterator[ChangelogSession]:
 
 
 PIECE = 1 << 20
-"""Bytes of text per Arrow batch: a worker's memory does not grow with a range."""
+"""Bytes of text per Arrow batch, so that a worker's memory does not grow with the range."""
 KINDS = ("I", "U", "B", "d")
-"""DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types of events."""
+"""DWS, "Subscribing to Hybrid Data Warehouse Binlog": the event types."""
 _PARSE = csv.ParseOptions(
     delimiter="\t", quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=False
 )
@@ -111,10 +111,10 @@ _COLUMN = re.compile(r"CSV column #(\d+)")
 
 
 def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a binlog: point, sequence, type, and the layout's columns."""
+    """Yield the rows of a binlog: point, sequence, type, and the layout's columns."""
     types = [pyarrow.int64(), pyarrow.int64(), pyarrow.string(), *map(_read_as, layout.fields)]
     names = ("the point", "the sequence", "the type", *(field.name for field in layout.fields))
-    kinds = pyarrow.array(KINDS)  # here, because Arrow loads pandas for the first value that it makes
+    kinds = pyarrow.array(KINDS)  # created here, because Arrow loads pandas when it creates its first value
     for piece in pieces:
         point, sequence, kind, *values = _columns(piece, types, names)
         if not pyarrow.compute.all(pyarrow.compute.is_in(kind, kinds)).as_py():
@@ -124,7 +124,7 @@ def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pya
 
 
 def copied(pieces: Iterable[bytes], layout: Layout) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a table: the layout's columns."""
+    """Yield the rows of a table: the layout's columns."""
     types, names = list(map(_read_as, layout.fields)), [field.name for field in layout.fields]
     for piece in pieces:
         values = _columns(piece, types, names)
@@ -150,7 +150,7 @@ def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[st
     try:
         table = csv.read_csv(pyarrow.BufferReader(piece), reading, _PARSE, converting)
     except pyarrow.ArrowInvalid as error:
-        # which column it is; no word of the value, which may be anybody's
+        # the column's name only: the message contains the value, which may be confidential
         found = _COLUMN.search(str(error))
         name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
         where = f"column {name!r} holds a value outside its Spark type" if name else "cannot decode a row"
@@ -172,7 +172,7 @@ _OWN = {
 
 
 def _read_as(field: Field) -> pyarrow.DataType:
-    """As what Arrow reads a column; texts and bytes as text, of which `_given` makes what they are."""
+    """Return the Arrow type for parsing a column; texts and bytes are parsed as text and converted in `_given`."""
     if field.type.kind is FieldKind.DECIMAL:
         return pyarrow.decimal128(field.type.precision, field.type.scale)
     return _OWN.get(field.type.kind, pyarrow.string())
@@ -194,7 +194,7 @@ def _spelled_out(field: Field, array: pyarrow.Array) -> pyarrow.Array:
 
 
 def _bytes(text: str) -> bytes:
-    r"""A bytea in its hex form, whose one backslash COPY doubles.
+    r"""Convert a bytea in hex form, in which COPY doubles the backslash.
 
     >>> _bytes(r"\\x0a41")
     b'\nA'

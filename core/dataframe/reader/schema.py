@@ -1,6 +1,6 @@
-"""The columns of a read: as a dialect reads them, as Spark has them, as Arrow carries them; conditions on the key's.
+"""The columns of a read: types in the dialect, in Spark and in Arrow; conditions on the key columns.
 
-docs/dataframes.md has the table of types.
+docs/dataframes.md lists the types.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _OF_LEAD = (FieldKind.TEXT, FieldKind.TEXT, FieldKind.LONG, FieldKind.LONG)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a read: `columns` are the source's, `fields` how each is read; `led` by those of a changelog.
+    """The columns of a read: `columns` at the source, `fields` with their types; `led`: changelog columns come first.
 
-    `fingerprint` is that of the table, `key` its key's columns.
+    `fingerprint` is the table's fingerprint, `key` its key columns.
     """
 
     columns: tuple[Column, ...]
@@ -54,7 +54,7 @@ class Layout:
 
     @property
     def spark(self) -> types.StructType:
-        """As Spark has them."""
+        """The schema in Spark types."""
         lead = [types.StructField(name, _PLAIN[kind]) for name, kind in zip(LEAD, _OF_LEAD, strict=True)]
         places = {name: {KEY_PLACE: place} for place, name in enumerate(self.key, 1)}
         own = [types.StructField(one.name, spark_type(one.type), True, places.get(one.name)) for one in self.fields]
@@ -62,12 +62,12 @@ class Layout:
 
     @property
     def arrow(self) -> pyarrow.Schema:
-        """As Arrow carries them to Spark, which takes no other."""
+        """The schema in Arrow types, as Spark requires it."""
         return to_arrow_schema(self.spark, timezone="UTC")
 
 
 def spark_type(field: FieldType) -> types.DataType:
-    """What Spark calls a type.
+    """Return the Spark type of a field.
 
     >>> spark_type(FieldType(FieldKind.DECIMAL, 12, 2)).simpleString()
     'decimal(12,2)'
@@ -78,7 +78,7 @@ def spark_type(field: FieldType) -> types.DataType:
 
 
 def layout(log: Changelog, columns: Sequence[str], as_text: Sequence[str], led: bool) -> Layout:
-    """Return the requested columns, none for all; raises Refused for an unknown one."""
+    """Return the layout of the requested columns, all if none are given; raises Refused for an unknown column."""
     identity = log.identify()
     there = {column.name: column for column in identity.columns}
     absent = [name for name in (*columns, *as_text) if name not in there]
@@ -101,15 +101,15 @@ _SIGNS: dict[type[Filter], str] = {
     LessThanOrEqual: "<=",
 }
 MOST = 1_000
-"""Most values of an IN sent to the source: Spark alone filters by a longer list."""
+"""Maximum number of values of an IN that is sent to the source; Spark alone applies a longer list."""
 
 
 def of_key(filters: Iterable[Filter], layout: Layout) -> tuple[Condition, ...]:
-    """The conditions that the source can meet: those over columns of the key, whose values are always there.
+    """Return the conditions that the source can apply: those on key columns, whose values are always available.
 
-    They only leave rows out that Spark would leave out as well, and Spark applies every one of them again. What is not
-    certain to be compared alike at both ends is not sent: of texts equality alone, as a collation orders them, and
-    floats not at all.
+    They only exclude rows that Spark would exclude as well, and Spark applies all of them again. A condition is not
+    sent if source and Spark may compare its values differently: texts are compared for equality only, because their
+    order depends on a collation, and floats not at all.
     """
     types = {field.name: field.type for field in layout.fields if field.name in layout.key}
     found = []
@@ -132,7 +132,7 @@ def _condition(one: Filter, name: str, field: FieldType) -> Condition | None:
 
 
 def _text(value: object) -> str | None:
-    """The value as both ends spell it; None where that is not certain."""
+    """Return the value in the format that both the source and Spark use; None if that is uncertain."""
     if isinstance(value, bool):
         return None
     if isinstance(value, datetime.datetime):

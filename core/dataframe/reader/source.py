@@ -1,6 +1,6 @@
-"""The format "slotkeeper": a table of a configured job as a DataFrame, read as a stream or at once.
+"""The format "slotkeeper": a table of a configured job as a DataFrame, read as a stream or as one batch.
 
-Spark makes it in a Python of its own on the driver, asks for the columns, and hands it on by pickling.
+Spark creates the source in a separate Python process on the driver, requests its schema, and passes it on by pickling.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 NAME = "slotkeeper"
 PUSHES = "spark.sql.python.filterPushdown.enabled"
-"""Spark pushes conditions to a Python source only if this is true, and rejects a source that takes them otherwise."""
+"""Spark pushes conditions to a Python source only if this is true; otherwise it rejects a source that accepts them."""
 
 
 class SlotkeeperSource(DataSource):
-    """One read: its options, and the columns at its creation."""
+    """One read: its options, and the columns at the time of its creation."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -67,7 +67,7 @@ class SlotkeeperSource(DataSource):
 
     @naming
     def reader(self, schema: StructType) -> PlainTableReader:
-        """The table's rows, or a range of its changes, at once."""
+        """Return a reader of the table's rows, or of a range of its changes, as one batch."""
         from slotkeeper.core.dataframe.reader.batch import PlainTableReader, TableReader
 
         wanted, columns = self._made()
@@ -82,7 +82,7 @@ class SlotkeeperSource(DataSource):
 
 @naming
 def register(spark: Any) -> None:
-    """Make the format known to a SparkSession; raises ReadFailed for a version of Spark that was not tested."""
+    """Register the format with a SparkSession; raises ReadFailed for an untested version of Spark."""
     check()
     spark.dataSource.register(SlotkeeperSource)
     spark.conf.set(PUSHES, "true")
@@ -90,9 +90,9 @@ def register(spark: Any) -> None:
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A changelog as a stream: offsets as JSON, parts, and nothing when Spark says commit.
+    """A changelog as a stream: returns offsets as JSON and parts; ignores Spark's commit calls.
 
-    Spark makes one on its driver, which lasts as long as the query, and one more that travels to workers without it.
+    Spark creates one reader on its driver, which lasts as long as the query, and copies for workers without the query.
     """
 
     def __init__(self, asked: Asked, layout: Layout) -> None:
@@ -109,41 +109,41 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @naming
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch; the slot follows `start`."""
+        """Return the end of the next batch; the slot advances to `start`."""
         width = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self._asking.latest(self._offset(start), width).json
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """How wide a batch is: Spark knows no limit by sync points, so their number travels as one of rows."""
+        """Return the batch width. Spark has no limit by sync points, so their number is passed as a limit by rows."""
         return ReadMaxRows(self._asked.points_per_trigger)
 
     @naming
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The newest places, for the query's progress, with whose slot it is."""
+        """Return the newest positions and the slot's owner, for the query's progress."""
         return self._asking.reported
 
     @naming
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on nothing newer is read."""
+        """Read no changes after the current newest position."""
         self._asking.stop_at_newest()
 
     @naming
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A part per DN that has moved, and per chunk of a copy."""
+        """Return one part per DN that has advanced, and one per chunk of a copy."""
         return self._asking.parts(self._offset(start), self._offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        # what a query asks is not loaded where it reads, nor Arrow there
+        # the code for planning is not loaded on workers, and Arrow is not loaded on the driver
         from slotkeeper.core.dataframe.reader import read
 
         assert isinstance(partition, Part)
         return read.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark calls it one batch late, and never for the last (`Query.latest` registers)."""
+        """Do nothing: Spark calls it one batch late, and never for the last batch (`Query.latest` registers)."""
 
     def stop(self) -> None:
-        """Give the slot back."""
+        """Release the slot."""
         if self._query is not None:
             self._query.close()
             self._query = None
@@ -163,13 +163,13 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 PASSED = ("4.3.0",)
 """The Spark versions that passed the contract test, `tests/spark/test_source_calls.py`.
 
-Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` gets
-the end of a batch only once that batch is in the commit log.
+Spark does not document the order in which it calls a Python source, but registration relies on it: `latestOffset` must
+get the end of a batch only after that batch is in the commit log.
 """
 
 
 def check(version: str = pyspark.__version__) -> None:
-    """Raise Refused for a Spark version that has not passed.
+    """Raise Refused for a Spark version that has not passed the test.
 
     >>> check("4.1.0")
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
-"""From Arrow batches of a changelog (or of plain rows) to the CSV lines that are staged: a batch at a time.
+"""Encode Arrow batches of a changelog (or of plain rows) as CSV lines for the staging table, one batch at a time.
 
-CSV, because Arrow writes it without a Python step per value; and it is exact: what is NULL is written as nothing, an
-empty text as two quotes, which COPY reads back as they were (PostgreSQL, COPY, "CSV Format": a NULL is distinguished by
-not being quoted).
+CSV is used because Arrow writes it without Python code per value, and because it is exact: NULL is written as nothing,
+an empty text as two quotes, and COPY reads both back correctly (PostgreSQL, COPY, "CSV Format": a NULL is distinguished
+by not being quoted).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _UTC = pa.timestamp("us", "UTC")
 
 
 class Lines(io.RawIOBase, BinaryIO):
-    """Batches as a file of CSV lines that is read once; `rows` of them were read so far, `left_out` were not written.
+    """Batches as a file of CSV lines, read once; `rows` lines were read so far, `left_out` rows were not written.
 
-    What the batches themselves raise is in `broken`: a driver that reads a file swallows it.
+    `broken` holds an error raised by the batches themselves: a driver that reads from a file suppresses it.
     """
 
     def __init__(
         self, batches: Iterable[pa.RecordBatch], token: int, columns: Sequence[str], key: Sequence[str] = ()
     ) -> None:
-        """With a `key`, old images that say nothing are left out (`without_old_images`)."""
+        """Prepare the lines; with a `key`, redundant old images are left out (`without_old_images`)."""
         super().__init__()
         staged = self._staged(batches, key) if key else batches
         self._lines = ((one.num_rows, encoded(one, token, columns)) for one in staged if one.num_rows)
@@ -47,11 +47,11 @@ class Lines(io.RawIOBase, BinaryIO):
             yield staged
 
     def readable(self) -> bool:
-        """As a file that is read."""
+        """Return True: the file can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """The lines of the next batch, whatever `size` is; empty at the end."""
+        """Return the lines of the next batch, regardless of `size`; empty at the end."""
         try:
             rows, lines = next(self._lines, (0, b""))
         except BaseException as error:
@@ -62,11 +62,11 @@ class Lines(io.RawIOBase, BinaryIO):
 
 
 def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
-    """The rows without each B whose own U, of the same key, is the next: no write mode makes anything of such a B.
+    """Return the rows without each B directly followed by its U with the same key: no write mode needs such a B.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog": an update is B then U, of one sync point and consecutive
-    sequences. Every B stays that may be something else: the first row, whose predecessor is not here; one whose place
-    the row before has too, which the sink refuses; one beside a NULL in its key.
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": an update is B then U, with one sync point and consecutive
+    sequences. Every B that may be something else is kept: the first row, whose predecessor is not in this batch; one
+    with the same position as the row before it, which the sink rejects; one with a NULL in its key.
     """
     if batch.num_rows < 3 or not changelog.is_changelog(batch.schema.names):
         return batch
@@ -90,9 +90,9 @@ def without_old_images(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBa
 
 
 def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
-    """The CSV lines of one batch: token, point, sequence, kind, then the columns of these names.
+    """Return the CSV lines of one batch: token, point, sequence, kind, then the columns with these names.
 
-    Rows that are no changelog are upserts of one place. Raises Refused for a kind of change that there is not.
+    Rows without changelog columns are upserts with one position. Raises Refused for an unknown kind of change.
     """
     size = batch.num_rows
     if changelog.is_changelog(batch.schema.names):
@@ -110,7 +110,7 @@ def encoded(batch: pa.RecordBatch, token: int, columns: Sequence[str]) -> bytes:
 
 
 def _kinds(change: pa.Array) -> pa.Array:
-    """A copied row is an insert to a sink."""
+    """Return the kinds for the sink, which treats a copied row as an insert."""
     known = pc.fill_null(pc.is_in(change, value_set=pa.array(changelog.KINDS, change.type)), False)
     if not pc.all(known).as_py():
         odd = pc.filter(change, pc.invert(known))[0].as_py()
@@ -120,9 +120,9 @@ def _kinds(change: pa.Array) -> pa.Array:
 
 
 def _written(values: pa.Array) -> pa.Array:
-    """The values as a CSV column says them so that the server reads them back as they are."""
+    """Return the values in a form that CSV and the server preserve exactly."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        return values.cast(_UTC)  # written with Z behind it; another zone's offset would need a zone database here
+        return values.cast(_UTC)  # written with the suffix Z; other offsets would need a time zone database
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         return pa.array([None if one is None else "\\x" + one.hex() for one in values.to_pylist()], pa.string())
     return values

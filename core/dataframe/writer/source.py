@@ -1,9 +1,9 @@
-"""The format `slotkeeper_postgres` of `writeStream`: tasks stage, then one transaction makes a batch the target's.
+"""The format `slotkeeper_postgres` of `writeStream`: tasks stage rows, then one transaction applies the batch.
 
-Spark makes the writer once in each batch on the driver, pickles it to the tasks, and makes it again in the process that
-commits or aborts the batch (pyspark's runner of a streaming sink). So the id of the query travels with what the
-tasks answer: they find it among the local properties of their task, the committing process does not. `apply_changes`
-makes the same two calls, `stage` and `commit`.
+Spark creates the writer once per batch on the driver, pickles it for the tasks, and creates it again in the process
+that commits or aborts the batch (pyspark's runner of a streaming sink). The query id is therefore returned by the
+tasks, which find it among the local properties of their task; the committing process cannot. `apply_changes` calls the
+same two functions, `stage` and `commit`.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ if TYPE_CHECKING:
 
 FORMAT = "slotkeeper_postgres"
 QUERY_ID = "sql.streaming.queryId"
-"""The local property in which Spark stores a query's id, which its checkpoint retains over restarts."""
+"""The local property with a query's id, which the checkpoint preserves across restarts."""
 COMMITTING = "pyspark.sql.worker.python_streaming_sink_runner"
-"""Main module of the process that recreates the writer after a batch: the starting process has already admitted it."""
+"""Main module of the process that recreates the writer after a batch, when the sink's tables have already been
+checked."""
 
 
 @dataclass(frozen=True)
-class PartStaged(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed for us
-    """A task's answer: the query, and its staged rows."""
+class PartStaged(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped
+    """The result of a task: the query and its staged rows."""
 
     query: str
     staged: Staged
 
 
 class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """One query's writer, created by Spark; `place`: where tasks stage, empty before `admitted`."""
+    """The writer of one query, created by Spark; `place`: where tasks stage rows, empty before `admitted`."""
 
     def __init__(self, spec: WriterSpec) -> None:
         self._spec = spec
         self._place = ""
 
     def admitted(self) -> PostgresStreamWriter:
-        """Return this writer after creating and checking its tables at the sink."""
+        """Return this writer after creating and checking the query's tables at the sink."""
         self._place = admit(self._spec)
         return self
 
@@ -64,7 +65,7 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             return PartStaged(query, stage(self._spec, self._place, query, iterator))
 
     def commit(self, messages: list[PartStaged | None], batchId: int) -> None:
-        """Make a batch the target's, once."""
+        """Apply a batch to the target, once."""
         parts = [one for one in messages if one is not None]
         if not parts:
             return  # a batch without a single task has no rows
@@ -72,12 +73,12 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             commit(self._spec, QueryBatch(parts[0].query, batchId), [one.staged for one in parts])
 
     def abort(self, messages: list[PartStaged | None], batchId: int) -> None:
-        """Undo nothing: Spark also calls this for a durable batch whose answer was lost."""
+        """Undo nothing: Spark also calls this for a durable batch whose response was lost."""
         abort(self._spec)
 
 
 class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
-    """The format, for `spark.dataSource.register`."""
+    """The data source to pass to `spark.dataSource.register`."""
 
     @classmethod
     def name(cls) -> str:
@@ -93,35 +94,35 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
             return made if COMMITTING in sys.modules else made.admitted()
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """Raise QueryError: rows outside a query have no batch number, which writing once needs."""
+        """Raise QueryError: rows outside a query have no batch number, which is needed to write them only once."""
         with spoken():
             what = f'format("{FORMAT}") writes streams'
             raise Refused(what, "use writeStream, or apply_changes(df, batch, query=...)", where="sink")
 
 
 def fields_of(schema: Any) -> list[Field]:
-    """The columns of a StructType."""
+    """Return the columns of a StructType."""
     return [Field(one.name, one.dataType.simpleString(), dict(one.metadata or {})) for one in schema.fields]
 
 
 def register(spark: Any) -> None:
-    """Make the format known to a session; once for each."""
+    """Register the format with a session; needed once per session."""
     spark.dataSource.register(SlotkeeperPostgres)
 
 
 TOKEN_BITS = 62
-"""A token is a random positive bigint: two attempts practically never draw the same one."""
+"""A token is a random positive bigint: two attempts practically never get the same token."""
 
 
 class QueryError(Exception):
-    """A query of Spark cannot continue: what failed, and what to do next."""
+    """A Spark query cannot continue; the message has the cause and the next action."""
 
 
 @contextmanager
 def spoken() -> Iterator[None]:
-    """Slotkeeper's errors as one line, without what caused them.
+    """Raise Slotkeeper's errors as one line, without their causes.
 
-    Spark prints whatever is behind an error, and a driver's own words may hold a row's values.
+    Spark prints the cause of an error, and a driver's own message may contain values of a row.
     """
     try:
         yield
@@ -131,7 +132,7 @@ def spoken() -> Iterator[None]:
 
 @contextmanager
 def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
-    """A session for the block, its secret resolved in this process; ConfigError names the host where it cannot be."""
+    """Yield a session whose secret is resolved in this process; ConfigError names the host if that fails."""
     try:
         made = spec.open(part)
     except ConfigError as error:
@@ -142,14 +143,14 @@ def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
 
 
 def admit(spec: WriterSpec) -> str:
-    """Create and check a query's tables at the sink; return the place where its tasks stage."""
+    """Create and check a query's tables at the sink; return the location where its tasks stage rows."""
     with opened(spec, "admit") as sink:
         return sink.admit()
 
 
 def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordBatch]) -> Staged:
-    """Stage what a task has under a token of this attempt; a task without rows asks the sink nothing."""
-    from slotkeeper.core.dataframe.writer.encode import Lines  # a process that only commits needs no Arrow
+    """Stage the rows of a task under a token of this attempt; a task without rows opens no session."""
+    from slotkeeper.core.dataframe.writer.encode import Lines  # a process that only commits does not need Arrow
 
     token = secrets.randbits(TOKEN_BITS)
     filled = (one for one in batches if one.num_rows)
@@ -163,7 +164,7 @@ def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordB
             rows = sink.stage(place, query, token, lines)
         except SlotkeeperError:
             if lines.broken is not None:
-                raise lines.broken from None  # what its batches come from has failed, not the sink
+                raise lines.broken from None  # the producer of the batches failed, not the sink
             raise
     if rows != lines.rows:
         raise classed(AssertionError(f"sent {lines.rows} rows, stored {rows}"))
@@ -171,7 +172,7 @@ def stage(spec: WriterSpec, place: str, query: str, batches: Iterable[pa.RecordB
 
 
 def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> bool:
-    """Apply a batch to the target; return False if it was already there. Frees staged rows of earlier batches."""
+    """Apply a batch to the target; return False if it was already applied. Deletes staged rows of earlier batches."""
     with opened(spec, str(batch.number)) as sink:
         done = sink.commit(batch, staged)
         sink.discard()
@@ -179,9 +180,9 @@ def commit(spec: WriterSpec, batch: QueryBatch, staged: Sequence[Staged]) -> boo
 
 
 def abort(spec: WriterSpec) -> None:
-    """Free staged rows that no run can need; undoes nothing, so it is harmless after a COMMIT."""
+    """Delete staged rows that no run can need; undoes nothing, so it is harmless after a COMMIT."""
     try:
         with opened(spec, "abort") as sink:
             sink.discard()
     except SlotkeeperError:
-        pass  # the next batch frees it
+        pass  # the next batch deletes them

@@ -1,7 +1,7 @@
-"""The inputs of a query's writer: options and a DataFrame's columns, as values that travel to the workers.
+"""The inputs of a query's writer: options and a DataFrame's columns, as values that can be sent to workers.
 
-A password stays a reference on the way; the process that opens a session resolves it on its own host. Options have the
-names and the meaning of `[jobs.X.sink_options]`, and are read by the same keys.
+A password remains a reference; the process that opens a session resolves it on its own host. Options have the names and
+meanings of `[jobs.X.sink_options]` and are read with the same keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slotkeeper.core.sinks import registry as sinks
 
 _PLACE = "slotkeeper_postgres"
 OF_SPARK = frozenset({"checkpointlocation", "path", "queryname"})
-"""Options that Spark reads itself and passes on."""
+"""Options that Spark handles itself and passes on."""
 _TAKEN = (
     "write_mode",
     "conflict_strategy",
@@ -41,22 +41,22 @@ _TAKEN = (
     "ignore_delete",
     "ignore_null_when_update",
 )
-"""Sink options of a job that decide how a row is written; the others concern steps, sessions and quarantine."""
+"""Sink options of a job that determine how a row is written; the others concern steps, sessions and quarantine."""
 
 
 class _Options:
     config = Key(values.text(4_096))
-    """configuration file; else $SLOTKEEPER_CONFIG, else the default"""
+    """configuration file; default: $SLOTKEEPER_CONFIG, else the default path"""
     sink = Key(values.text(values.NAME_MAX), REQUIRED)
-    """name of a [sinks.X] of it"""
+    """name of a [sinks.X] in the configuration file"""
     table = Key(values.target, REQUIRED)
-    """the target, schema.table"""
+    """target table, schema.table"""
     key = Key(values.text(4_096))
-    """the key's columns, separated by commas; else those of the reader"""
+    """key columns, separated by commas; default: those of the reader"""
     create_target = Key(values.boolean, False)
     """create the target if it does not exist"""
     successor_of = Key(values.text(64))
-    """id of the query that wrote the target before, and has ended for good"""
+    """id of the query that previously wrote the target and has ended permanently"""
 
 
 OPTIONS = section(_Options) | {name: SINK_OPTIONS[name] for name in _TAKEN}
@@ -64,7 +64,7 @@ OPTIONS = section(_Options) | {name: SINK_OPTIONS[name] for name in _TAKEN}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A DataFrame's column: its name, Spark's `simpleString()` of its type, and its metadata."""
+    """A DataFrame column: its name, Spark's `simpleString()` of its type, and its metadata."""
 
     name: str
     type: str
@@ -73,7 +73,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class WriterSpec:
-    """A query's target and columns: picklable, without a secret."""
+    """A query's target and columns: picklable, without secrets."""
 
     endpoint: Endpoint
     kind: str
@@ -82,11 +82,11 @@ class WriterSpec:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of what is written, as in the DataFrame."""
+        """The names of the written columns, as in the DataFrame."""
         return tuple(column.name for column in self.target.columns)
 
     def open(self, part: str) -> StoreSession:
-        """A session at the sink, its password resolved here; `part` says whose it is."""
+        """Open a session at the sink with the password resolved in this process; `part` becomes part of its name."""
         name = f"slotkeeper-query/{self.target.name[:36]}/{part}"[:63]
         return sinks.open(self.kind).connect(login(self.endpoint, name), self.progress_schema)
 
@@ -193,7 +193,7 @@ _NESTED = ("array", "map", "struct")
 
 
 def column_type(name: str, spark_type: str) -> str:
-    """Return the type that holds every value of a Spark column; raises Refused, with the column's name, without one.
+    """Return the type that holds every value of a Spark column; raises Refused with the column's name if none does.
 
     >>> column_type("a", "decimal(12,2)"), column_type("b", "timestamp_ntz"), column_type("c", "varchar(20)")
     ('numeric(12,2)', 'timestamp without time zone', 'text')

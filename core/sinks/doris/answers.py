@@ -1,6 +1,7 @@
-"""Parses Doris's answers about loads: the SlotkeeperError of an answer, and a transaction's outcome. Pure.
+"""Parse Doris's answers about loads: the SlotkeeperError for an answer, and a transaction's outcome. Pure.
 
-Strings: BE's stream_load.cpp, stream_load_2pc.cpp and http_common.h, FE's LoadAction and LabelAlreadyUsedException.
+Sources of the strings: BE's stream_load.cpp, stream_load_2pc.cpp and http_common.h, FE's LoadAction and
+LabelAlreadyUsedException.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from slotkeeper.core.errors import (
 )
 
 SUCCESS, PUBLISH_TIMEOUT, TAKEN = "Success", "Publish Timeout", "Label Already Exists"
-"""Values of `Status`; a load with a publish timeout is committed, and visible later."""
+"""Values of `Status`; a load with a publish timeout is committed, and becomes visible later."""
 FINISHED, PRECOMMITTED, RUNNING = "FINISHED", "PRECOMMITTED", "RUNNING"
-"""`ExistingJobStatus`."""
+"""Values of `ExistingJobStatus`."""
 EXISTING = {"PREPARE": RUNNING, "PRECOMMITTED": PRECOMMITTED, "COMMITTED": FINISHED, "VISIBLE": FINISHED}
-"""The same by the state of `get_load_state`; UNKNOWN and ABORTED leave a label free."""
+"""`ExistingJobStatus` by the state of `get_load_state`; UNKNOWN and ABORTED leave a label free."""
 
 _RELATED = re.compile(r"relate to txn \[(\d+)\]")
 _DONE = re.compile(r"is already (committed|visible)", re.I)
@@ -36,15 +37,15 @@ _ABORTED = re.compile(r"is already aborted", re.I)
 _MISSING = re.compile(r"transaction \[\d+\] not found", re.I)
 _NAMED_COLUMN = re.compile(r"column_name\[[^\]\[\x00-\x1f]{1,256}\]|column\([\w$ -]{1,128}\)")
 _REASON = re.compile(r"^Reason: (.*?)(?:[.;] ?src line|\Z)", re.M | re.S)
-"""A value in a reason can have line breaks: it ends where the BE's own text follows (`append_error_msg_to_file`)."""
+"""A value in a reason can have line breaks: the reason ends at the BE's own text (`append_error_msg_to_file`)."""
 _SOFT_LIMIT = "too long than vec schema"
 """BE's text for a value above string_type_length_soft_limit_bytes (vtablet_block_convertor.cpp)."""
 _NO_ROW = "all partitions have no load data"
 """FE's text for a load without a fitting row (apache/doris #8133), or without any row."""
 PAGE_LETTERS, PAGE_LINES = 200_000, 1_000
-"""Most characters and reasons that the sink reads of a page of errors."""
+"""Maximum number of characters and of reasons that the sink reads from an error page."""
 _NAMED = 3
-"""Most reasons of rejected rows that an error names."""
+"""Maximum number of rejection reasons in an error."""
 
 _BUSY = (
     "current running txns on db",
@@ -69,7 +70,7 @@ _PERSON = {
 
 
 def related(message: str) -> str:
-    """The number of the transaction that used a label; "" if unknown.
+    """Return the number of the transaction that used a label; "" if unknown.
 
     >>> related("errCode = 2, detailMessage = Label [a] has already been used, relate to txn [77]")
     '77'
@@ -79,7 +80,7 @@ def related(message: str) -> str:
 
 
 def is_done(message: str) -> bool:
-    """Whether Doris rejects the second phase because it is done.
+    """Whether Doris rejects the second phase because it is already done.
 
     >>> is_done("transaction [7] is already visible, not pre-committed.")
     True
@@ -88,7 +89,7 @@ def is_done(message: str) -> bool:
 
 
 def is_aborted(message: str) -> bool:
-    """Whether Doris rejects it because the transaction was aborted."""
+    """Whether Doris rejects the second phase because the transaction was aborted."""
     return bool(_ABORTED.search(message))
 
 
@@ -98,7 +99,7 @@ def is_missing(message: str) -> bool:
 
 
 def still_runs(message: str) -> bool:
-    """Whether Doris rejects it because the load has not ended."""
+    """Whether Doris rejects the second phase because the load has not ended."""
     return "is prepare, not pre-committed" in message
 
 
@@ -126,7 +127,7 @@ def refusal(message: str, target: str, filtered: int = 0) -> SlotkeeperError:
 
 
 OTHER = "22000"
-"""SQLSTATE of a rejected row without a known one: data exception."""
+"""SQLSTATE of a row that was rejected for an unknown reason: data exception."""
 _CODES = (
     ("null value for not null column", "23502"),
     ("null value in not null", "23502"),
@@ -154,7 +155,7 @@ def code_of(reason: str) -> str:
 
 
 def column_of(reason: str) -> str:
-    """The column that a reason names.
+    """Return the column that a reason names; "" if it names none.
 
     >>> column_of("column_name[v], the value"), column_of("null value for not null column, column=k1"), column_of("?")
     ('v', 'k1', '')
@@ -179,7 +180,7 @@ def page_name(url: str) -> str:
 
 
 def reasons_of(page: str) -> list[str]:
-    """The reasons of an error page, each once, without values of rows; of its beginning, however long it is."""
+    """Return the distinct reasons at the beginning of an error page, however long it is, without values of rows."""
     reasons: list[str] = []
     for found in islice(_REASON.finditer(page[:PAGE_LETTERS]), PAGE_LINES):
         if (reason := without_values(found[1]).rstrip("; ")) not in reasons:
@@ -188,7 +189,7 @@ def reasons_of(page: str) -> list[str]:
 
 
 def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> SlotkeeperError:
-    """The error of a load whose rows were rejected, with Doris's own reasons, and without a value of a row."""
+    """Return the error for a load whose rows were rejected, with Doris's own reasons, and without values of rows."""
     reasons = reasons_of(page)
     rows, total = (counted(answer, name) for name in ("NumberFilteredRows", "NumberTotalRows"))
     what = f"{target} rejects {rows} of {total} rows"
@@ -204,7 +205,7 @@ def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> Slo
 def without_values(reason: str) -> str:
     """Return a reason without the values in brackets or quotes after its column's name, or after `value=`.
 
-    A value may hold brackets and quotes itself: so all is hidden from the first of them to the last.
+    A value can contain brackets and quotes itself, so everything from the first to the last of them is hidden.
 
     >>> without_values("column_name[v], the value [secret] cannot be cast, input str: [x]]y] at all")
     'column_name[v], the value [..] at all'
@@ -231,7 +232,7 @@ def counted(answer: Mapping[str, Any], name: str) -> int:
 
 
 def unreadable(target: str, status: int) -> SlotkeeperError:
-    """The error of an answer that is not Doris's; the outcome of the load is unknown."""
+    """Return the error for an answer that is not from Doris; the outcome of the load is unknown."""
     if status in (401, 403):
         return AccessRefused(f"{target}: HTTP {status}", "check user and password", where="sink")
     return Unreachable(f"{target}: HTTP {status}, not an answer of a Stream Load", where="sink")

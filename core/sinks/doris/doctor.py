@@ -1,4 +1,4 @@
-"""Findings of `doctor` at a Doris sink: login, retention of labels, the longest value, the targets, the least rights.
+"""Findings of `doctor` at a Doris sink: login, label retention, the longest value, the targets, least privileges.
 
 Changes nothing.
 """
@@ -28,14 +28,14 @@ KEPT_SECONDS, KEPT_LABELS = "streaming_label_keep_max_second", "label_num_thresh
 `label_keep_max_second` is for other loads (apache/doris, `TransactionState.isShortTxn`).
 """
 LEAST_SECONDS, LEAST_LABELS = 43_200, 2_000
-"""Doris's defaults: labels survive an outage of 12 h if no more loads than these end in the database meanwhile."""
+"""Doris's defaults: labels survive an outage of 12 h if at most this many loads end in the database meanwhile."""
 _WHOLE = re.compile(r"-?\d+$")
 STRING_LIMIT, STRING_BYTES = "string_type_length_soft_limit_bytes", 1_048_576
 """The setting of a BE that limits a STRING, and its default (Doris, "STRING")."""
 
 
 def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, the server's first."""
+    """Return the findings, those of the server first."""
     place = f"sink {asked.name}"
     comment = str(queries.rows("SELECT @@version_comment")[0][0])
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {comment}")
@@ -55,7 +55,7 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
 
 
 def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, when: str) -> Finding:
-    """Whether labels are known for long enough between the commit of a load and the row that notes it."""
+    """Check whether labels are retained for long enough between the commit of a load and the row that records it."""
     try:
         found = queries.rows(f"ADMIN SHOW FRONTEND CONFIG LIKE '{name}'")
     except Unreachable:
@@ -73,7 +73,7 @@ def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, w
 
 
 def _string_limit(queries: MysqlQueries) -> int | None:
-    """The lowest limit of a STRING among the BEs, in bytes; None if this login cannot see it.
+    """Return the lowest limit of a STRING among the BEs, in bytes; None if this login cannot see it.
 
     Doris, "SHOW BACKEND CONFIG": BackendId, Host, Key, Value, Type, IsMutable (apache/doris, `ShowConfigCommand`).
     """
@@ -87,7 +87,7 @@ def _string_limit(queries: MysqlQueries) -> int | None:
 
 
 def _longest(place: str, table: shape.DorisTable, image: TableIdentity, limit: int) -> Iterator[Finding]:
-    """Return the longest value of columns without a length; bytes are written as `\\x` and two letters each."""
+    """Yield the longest value of columns without a length; bytes are written as `\\x` and two hex digits each."""
     names = shape.of_types(table, [one.name for one in image.columns], shape.UNSIZED)
     raw = [one.name for one in image.columns if one.name in names and image.plain(one.type) == "bytea"]
     end = f"a longer one is rejected, never cut ({STRING_LIMIT})"
@@ -137,7 +137,7 @@ def _target_findings(
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """The least rights that these jobs need, as statements."""
+    """Return the least privileges for these jobs, as statements."""
     who = "'" + user.replace("'", "''") + "'"
     names = dict.fromkeys(job.channel.target for job in jobs)
     makes = {job.channel.target.partition(".")[0] for job in jobs if job.channel.create_target}

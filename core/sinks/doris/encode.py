@@ -1,6 +1,6 @@
-"""A batch as the body of a load: the last row of each key, as JSON lines. Pure except for the file that holds them.
+"""The body of a load: the last row of each key of a batch, as JSON lines. Pure except for the file that holds them.
 
-One row per key, because inside one load Doris promises no order among the rows of a key (Doris, "Sequence Column").
+One row per key, because Doris guarantees no order among the rows of a key within one load (Doris, "Sequence Column").
 JSON lines, not CSV: a text of `\\N` is not NULL, and no byte of a value can be a separator.
 """
 
@@ -18,15 +18,15 @@ from slotkeeper.core.ports.sink import Fields
 
 SIGN, SEQUENCE = "__DORIS_DELETE_SIGN__", "__DORIS_SEQUENCE_COL__"
 IN_MEMORY = 8 << 20
-"""Bytes above which a body waits in a file."""
+"""Bytes above which a body is stored in a file."""
 _GONE = frozenset({"d", "B"})
-"""Kinds of event that end a row."""
+"""Kinds of event that delete a row."""
 _EVENT = 3
 """Fields before the columns of an event: point, sequence, kind."""
 
 
 def backquoted(name: str) -> str:
-    """A name as Doris reads any name.
+    """Quote a name for Doris.
 
     >>> backquoted("order"), backquoted("a`b")
     ('`order`', '`a``b`')
@@ -36,10 +36,10 @@ def backquoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows become lines: the columns' names in order, and the positions of the key among them.
+    """The conversion of rows to lines: the columns' names in order, and the indexes of the key columns among them.
 
-    `booleans`: positions of columns whose text is `t` or `f`. `filled`: a text for NOT NULL columns of a deleted row,
-    which only its key identifies. `sequenced`: the target has a sequence column, of LARGEINT.
+    `booleans`: indexes of columns whose text is `t` or `f`. `filled`: a text for each NOT NULL column of a deleted row,
+    of which only the key is known. `sequenced`: the target has a sequence column of type LARGEINT.
     """
 
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class Layout:
 
     @property
     def header(self) -> str:
-        """Return the header `columns` of a load: SQL to the FE, so a keyword or an odd name needs quotes.
+        """The header `columns` of a load: the FE parses it as SQL, so a keyword or an unusual name needs quotes.
 
         apache/doris, `NereidsStreamLoadTask.setColumnToColumnExpr` and `quotedIdentifier` of `DorisParser.g4`.
         """
@@ -59,7 +59,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A file to be sent, from its beginning, and the rows and bytes in it."""
+    """A file to send from its beginning, and the number of rows and bytes in it."""
 
     file: IO[bytes]
     rows: int
@@ -67,7 +67,10 @@ class Body:
 
 
 def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = False, packed: bool = False) -> Body:
-    """The last row of each key; `rows` is gone through twice. A chunk's rows have columns alone; `packed`: by gzip."""
+    """Write the last row of each key to a body; iterate over `rows` twice.
+
+    A chunk's rows have only columns; `packed`: compressed by gzip.
+    """
     skip = 0 if chunk else _EVENT
     keep = _last(layout, rows, skip)
     file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - its sender closes it
@@ -84,9 +87,9 @@ def body_of(layout: Layout, rows: Callable[[], Iterator[Fields]], chunk: bool = 
 
 
 def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> set[int]:
-    """The numbers of the last row of each key: by point and sequence, for a source gives a range in any order.
+    """Return the numbers of each key's last row, by point and sequence: a source can return a range in any order.
 
-    DWS documents none for pgxc_get_binlog_changes, and sorts none.
+    DWS documents no order for pgxc_get_binlog_changes, and does not sort.
     """
     places = [skip + one for one in layout.key]
     last: dict[tuple[str | None, ...], tuple[int, int, int]] = {}
@@ -99,7 +102,7 @@ def _last(layout: Layout, rows: Callable[[], Iterator[Fields]], skip: int) -> se
 
 
 def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | None, str | None] | None], str]:
-    """Makes a line of a row's values, its kind, and the two numbers that order it."""
+    """Return a function that makes a line from a row's values, its kind, and the two numbers that order it."""
     names = [f"{encode_basestring(name)}:" for name in layout.columns]
     booleans, filled = layout.booleans, dict(layout.filled)
 
@@ -122,7 +125,7 @@ def _line(layout: Layout) -> Callable[[Sequence[str | None], str, tuple[str | No
 
 
 def sequence_of(order: tuple[str | None, str | None] | None) -> int:
-    """The two numbers that order an event as one that fits LARGEINT; below all of them that of a copied row.
+    """Combine the two numbers that order an event into one that fits LARGEINT; a copied row gets 0, below all.
 
     >>> sequence_of(None), sequence_of(("0", "0")) < sequence_of(("0", "1")) < sequence_of(("1", "-1"))
     (0, True)

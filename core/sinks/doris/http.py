@@ -1,8 +1,8 @@
-"""Requests to FE and BE: each on its own connection, under one deadline, with a password for named hosts only.
+"""Requests to FE and BE: each on its own connection, with one deadline; passwords are sent to named hosts only.
 
-`http.client` and no client above it: FE must be asked with `Expect: 100-continue` and without a body, its 307 carries
-the password in its URL, and a BE that refuses before the body has come must be heard before it is sent; none of the
-common clients waits for the 100, and all follow redirects (ADR 41).
+`http.client` is used without a client above it: FE needs `Expect: 100-continue` and no body, its 307 has the password
+in its URL, and the rejection of a BE must be read before the body is sent. None of the common clients waits for the
+100, and all follow redirects (ADR 41).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from slotkeeper.core.errors import LoginRefused, Refused, SlotkeeperError, Unrea
 
 GO_ON_SECONDS = 2.0
 """Seconds to wait for the server before the client sends the body anyway (RFC 9110, 10.1.1). `recv`, not `poll`: over
-TLS 1.3 a connection can be readable with nothing but a session ticket."""
+TLS 1.3, a connection can be readable although only a session ticket has arrived."""
 ERRORS = "/api/_load_error_log"
-"""The path of a page of errors (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
+"""The path of an error page (BE, `ERROR_LOG` of stream_load.cpp's ErrorURL)."""
 BE_PORT = 8040
-"""A BE's port for loads by default (Doris, "BE Configuration": webserver_port)."""
+"""The default port of a BE for loads (Doris, "BE Configuration": webserver_port)."""
 ANSWER_BYTES = 1 << 20
-"""Most bytes of an answer."""
+"""Maximum number of bytes read from an answer."""
 _PIECE = 1 << 16
 _GO_ON = b"HTTP/1.1 100"
 _LOGIN = "check user and password"
@@ -41,7 +41,7 @@ _refusals = Refusals()
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer, whole."""
+    """A complete answer."""
 
     status: int
     data: bytes
@@ -49,7 +49,7 @@ class HttpAnswer:
 
     @property
     def json(self) -> dict[str, Any] | None:
-        """Return the body's JSON object; None for anything else, or for endless nesting."""
+        """The body's JSON object; None for anything else, or for too deep nesting."""
         try:
             found = json.loads(self.data)
         except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request as it is sent, to FE without its body; `seconds` is the deadline of each exchange."""
+    """A request; it is sent to FE without its body; `seconds` is the deadline of each exchange."""
 
     method: str
     path: str
@@ -71,9 +71,9 @@ class _Request:
 
 @dataclass(slots=True)
 class DorisHttp:
-    """Requests of one session, one at a time; `sever` cuts the one under way off, from any thread.
+    """Requests of one session, one at a time; `sever` closes the connection of the running one, from any thread.
 
-    `backends` asks the FE for the places of its BEs.
+    `backends` queries the FE for the hosts and ports of its BEs.
     """
 
     login: Login
@@ -91,9 +91,9 @@ class DorisHttp:
         body: IO[bytes] | None = None,
         size: int = 0,
     ) -> HttpAnswer:
-        """Return the answer of the BE to which FE redirects a request, or FE's own; raises Unreachable if unknown.
+        """Return the answer of the BE to which FE redirects, or FE's own answer; raises Unreachable if it is unknown.
 
-        LoginRefused where FE refuses the newest password: one that it refused twice is not sent again for hours.
+        Raises LoginRefused if FE rejects the newest password: a password rejected twice is not sent again for hours.
         """
         if method == "PUT":
             headers = {**headers, "Expect": "100-continue"}
@@ -120,7 +120,7 @@ class DorisHttp:
         return self._exchange(plain, self._named(first.location), request)
 
     def page(self, url: str, seconds: float) -> str:
-        """Return a page of errors, at most ANSWER_BYTES; "" if it is unreachable, or the URL is not such a page.
+        """Return an error page, at most ANSWER_BYTES; "" if it is unreachable, or the URL is not that of such a page.
 
         The server supplies the URL, and the request carries the password: some other pages change the server.
         """
@@ -140,11 +140,11 @@ class DorisHttp:
         try:
             where = urlsplit(url)
             host, port = safe(where.hostname or "", 253), where.port or BE_PORT
-        except ValueError as error:  # of the URL, which has a password in it, nothing is repeated
+        except ValueError as error:  # the URL contains a password: it is not repeated
             what = f"the FE {endpoint.host} redirects to an invalid URL"
             raise Refused(what, "check which program answers there", where="sink") from error
         if (where.scheme == "https") != (endpoint.sslmode != "disable"):
-            # a redirect never sends a password in plain text, nor starts TLS that the configuration does not ask for
+            # a redirect never sends a password in plain text, nor starts TLS that the configuration does not request
             scheme = where.scheme
             what = f'the FE {endpoint.host} redirects to {scheme}://{host}:{port}, but sslmode is "{endpoint.sslmode}"'
             hint = "enable TLS at the BE (enable_https in be.conf)" if scheme == "http" else "set sslmode"
@@ -164,9 +164,9 @@ class DorisHttp:
         return host, port
 
     def _has_be(self, host: str, port: int) -> bool:
-        """Whether the FE lists a BE there; by its default port where it lists none of that host.
+        """Whether the FE lists a BE at this port; if it lists none of that host, whether it is the default port.
 
-        A port that is not known is asked for once more: a BE may have come, or have moved.
+        For an unknown port, the FE is queried once more: a BE may have been added or moved.
         """
         if (host, port) not in self._places:
             self._places = _lowered(self.backends())
@@ -174,7 +174,7 @@ class DorisHttp:
         return port in (ports or {BE_PORT})
 
     def _exchange(self, plain: str, place: Place, request: _Request) -> HttpAnswer:
-        """Send one request on its own connection, ended by the client's deadline at any speed of the answer."""
+        """Send one request on its own connection; the client's deadline ends it however slowly the answer arrives."""
         (host, port), seconds, tls = place, request.seconds, tls_context.context(self.login.endpoint)
         limit = self.login.endpoint.connect_timeout_ms / 1000
         line = http.client.HTTPConnection(host, port, timeout=limit)
@@ -183,7 +183,7 @@ class DorisHttp:
         try:
             with closing(line):
                 line.connect()
-                line.sock.settimeout(None)  # the deadline below ends what blocks, and Ctrl-C
+                line.sock.settimeout(None)  # the deadline below, or Ctrl-C, ends a blocking call
                 self._line = line
                 with deadline.limited(line.sock.fileno(), seconds) as call:
                     if self._severed:
@@ -195,7 +195,7 @@ class DorisHttp:
                         if call.cut is None:
                             raise
                         raise late from error
-                    if call.cut is not None:  # the end of a line that was cut may pass for that of a body
+                    if call.cut is not None:  # the end of a closed connection can look like the end of a body
                         raise late
                     return answer
         except (OSError, http.client.HTTPException) as error:
@@ -221,7 +221,7 @@ class DorisHttp:
                 while piece := body.read(_PIECE):
                     line.send(piece)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # it has answered before all was sent: what it says is read below
+                pass  # the server answered before all was sent: its answer is read below
         answer = http.client.HTTPResponse(cast("socket.socket", _Begun(line.sock, begun)), method=method)
         answer.begin()
         data = answer.read(ANSWER_BYTES)
@@ -230,7 +230,7 @@ class DorisHttp:
         return HttpAnswer(answer.status, data, answer.getheader("Location", ""))
 
     def sever(self) -> None:
-        """Cut the request under way off, and every later one."""
+        """Close the connection of the running request, and reject every later request."""
         self._severed = True
         line = self._line
         if line is not None and line.sock is not None:
@@ -241,14 +241,14 @@ class DorisHttp:
 
 
 def _lowered(places: Iterable[Place]) -> frozenset[Place]:
-    """Places as a URL's host is compared with them: names of hosts have no capitals (RFC 3986, 3.2.2)."""
+    """Return places in the form in which a URL's host is compared: host names in lower case (RFC 3986, 3.2.2)."""
     return frozenset((host.lower(), port) for host, port in places)
 
 
 def first_bytes(line: socket.socket) -> bytes:
-    """Return a server's status before the body is sent; none if it silently waits for the body.
+    """Return a server's status before the body is sent; empty if it silently waits for the body.
 
-    `_GO_ON` asks for it; anything else is an answer already, and the body is not to be sent.
+    `_GO_ON` requests the body; anything else is already an answer, and the body must not be sent.
     """
     found = b""
     line.settimeout(GO_ON_SECONDS)
@@ -264,7 +264,7 @@ def first_bytes(line: socket.socket) -> bytes:
 
 
 class _Begun(io.RawIOBase):
-    """A line of which the first bytes were read already, as `http.client.HTTPResponse` reads one."""
+    """A connection whose first bytes were already read, for `http.client.HTTPResponse`."""
 
     def __init__(self, line: socket.socket, begun: bytes) -> None:
         super().__init__()

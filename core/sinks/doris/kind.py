@@ -1,4 +1,4 @@
-"""Doris as a kind of sink: no store, so it names one; loads under labels, committed in two phases."""
+"""Doris as a sink kind: not a store, so its configuration names one; loads under labels, committed in two phases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DorisConnection(BesideConnection[MysqlQueries]):
         self._http = DorisHttp(login, lambda: shape.backends(self._session))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> DorisSink:
-        """Return a worker's sink of ranges and chunks; reads the target again, because it may have changed."""
+        """Return a worker's sink of ranges and chunks; read the target again, because it may have changed."""
         name = shape.shadow_of(job.channel.target) if copying == SHADOW else job.channel.target
         table, image = shape.read(self._session, name), image_of(job.channel, identity)
         found = list(shape.objections(table, image))
@@ -56,7 +56,7 @@ class DorisConnection(BesideConnection[MysqlQueries]):
 
 
 class DorisKind(BesideKind):
-    """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
+    """The sink kind Doris; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     name = "doris"
     traits = traits.DORIS

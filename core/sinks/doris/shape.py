@@ -1,10 +1,11 @@
-"""The target's shape: as Doris reports it, objections to it, and how to create it. Pure except for two queries.
+"""The target's shape as Doris reports it, objections to it, and how to create it. Pure except for two queries.
 
-A target that is written: a UNIQUE table with its delete sign, which it has from the start (Doris, "Batch
-Deletion"), the source's key, its columns and no others, types that take each value as it is.
-A target that is made: a UNIQUE KEY table, whose key columns come first and are no FLOAT, DOUBLE or STRING, and whose
-buckets are of key columns (Doris, "Unique Key Model", "CREATE TABLE"). It gets no sequence column: with one, rows that
-are copied once more would be older than those that are there.
+An existing target must be a UNIQUE table with its delete sign, which it has from the start (Doris, "Batch Deletion"),
+with the source's key, its columns and no others, and types that store each value unchanged.
+
+A created target is a UNIQUE KEY table whose key columns come first and are not FLOAT, DOUBLE or STRING, and whose
+buckets consist of key columns (Doris, "Unique Key Model", "CREATE TABLE"). It gets no sequence column: with one, rows
+that are copied again would be older than existing rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNSIZED = frozenset({"string", "text"})
 """Types that only the BE's setting limits; DESC shows STRING as `text`."""
 _NO_HEADER = frozenset("\0\r\n")
 _AT_LEAST = {"smallint": 1, "tinyint": 1, "integer": 2, "bigint": 3}
-"""Indexes in _WHOLE of the first type that holds the source's; tinyint of DWS is unsigned."""
+"""Indexes in _WHOLE of the first type that holds the source's type; tinyint of DWS is unsigned."""
 _SAME = {
     "boolean": frozenset({"boolean", "tinyint"}),
     "real": frozenset({"float", "double"}),
@@ -41,9 +42,9 @@ _SAME = {
 }
 _LOOSE = frozenset({"numeric", "real", "double precision", "interval", "json", "jsonb", "citext", "money"})
 INEXACT = frozenset({"float", "double"})
-"""Types whose numbers Doris returns in other texts than the source: compared as numbers."""
+"""Types whose numbers Doris returns in a text other than the source's: compared as numbers."""
 RENDERED = frozenset({"json", "jsonb"})
-"""Types that Doris returns in another text than the written one."""
+"""Types that Doris returns in a text other than the written one."""
 _FILLERS = {
     "date": "1970-01-01",
     "datev2": "1970-01-01",
@@ -56,7 +57,7 @@ _FILLERS = {
 
 @dataclass(frozen=True, slots=True)
 class DorisColumn:
-    """A column: its type as DESC spells it, in small letters."""
+    """A column; `type`: as DESC returns it, in lower case."""
 
     name: str
     type: str
@@ -75,9 +76,9 @@ class DorisColumn:
 
 @dataclass(frozen=True, slots=True)
 class DorisTable:
-    """A table: `model` is UNIQUE, DUPLICATE or AGGREGATE; `sequence` the type of its hidden sequence column or "".
+    """A table: `model` is UNIQUE, DUPLICATE or AGGREGATE; `sequence`: the type of its hidden sequence column or "".
 
-    `mapped` is the column that decides the sequence, where one does.
+    `mapped`: the column that determines the sequence, if one does.
     """
 
     name: str
@@ -89,12 +90,12 @@ class DorisTable:
     mapped: str = ""
 
     def column(self, name: str) -> DorisColumn | None:
-        """A column that is not hidden."""
+        """Return a visible column; None if there is none of that name."""
         return next((one for one in self.columns if one.name == name), None)
 
 
 def quoted(target: str) -> str:
-    """`database.table` as Doris writes it.
+    """Quote `database.table` for Doris.
 
     >>> quoted("mart.t`1")
     '`mart`.`t``1`'
@@ -120,7 +121,7 @@ def read(queries: MysqlQueries, target: str) -> DorisTable:
 def backends(queries: MysqlQueries) -> list[Place]:
     """Return host and HttpPort of each BE; none if this login cannot see them.
 
-    Doris, "SHOW BACKENDS": it needs ADMIN_PRIV or NODE_PRIV. Versions before 2.0 call the host IP.
+    Doris, "SHOW BACKENDS": it needs ADMIN_PRIV or NODE_PRIV. Versions before 2.0 name the host column IP.
     """
     try:
         rows = queries.records("SHOW BACKENDS")
@@ -133,7 +134,7 @@ def backends(queries: MysqlQueries) -> list[Place]:
 
 
 def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
-    """Why the target cannot take the source's image; the words of the first two are Doris's own."""
+    """Yield why the target cannot store the source's image; the first two texts are Doris's own."""
     name = table.name
     if table.model != "UNIQUE":
         yield Objection(f"Table: {name} is not a unique table, key type: {table.model}", "recreate it with UNIQUE KEY")
@@ -164,7 +165,7 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
 
 
 def unsendable(image: TableIdentity) -> Iterator[Objection]:
-    """Columns whose names no header of HTTP can carry: a load names its columns in one (RFC 9110, 5.5)."""
+    """Yield columns whose names no HTTP header can carry: a load names its columns in one (RFC 9110, 5.5)."""
     for column in image.columns:
         if _NO_HEADER.intersection(column.name):
             what = f"column {safe(column.name, 128)} has a line break or a NUL in its name: a load cannot name it"
@@ -172,7 +173,7 @@ def unsendable(image: TableIdentity) -> Iterator[Objection]:
 
 
 def _several_texts(source: str) -> bool:
-    """Whether equal values of a type can have several texts: as keys they would be several rows.
+    """Whether equal values of a type can have several texts: as keys they would become several rows.
 
     >>> [_several_texts(one) for one in ("numeric", "numeric(9,2)", "text", "interval", "jsonb", "timestamp(3)")]
     [True, False, False, True, True, False]
@@ -193,7 +194,7 @@ def _sequence_objections(table: DorisTable) -> Iterator[Objection]:
 
 
 def fits(source: str, there: DorisColumn) -> bool:
-    """Whether a column takes each value of a PostgreSQL type as it is, by its text.
+    """Whether a column stores each value of a PostgreSQL type unchanged when it is written as text.
 
     >>> fits("integer", DorisColumn("a", "bigint", True)), fits("bigint", DorisColumn("a", "int(11)", True))
     (True, False)
@@ -221,19 +222,19 @@ def fits(source: str, there: DorisColumn) -> bool:
 
 
 def of_types(table: DorisTable, names: Sequence[str], types: frozenset[str]) -> list[str]:
-    """The columns among these whose type is one of `types`."""
+    """Return those of these columns whose type is in `types`."""
     return [one.name for one in table.columns if one.name in names and one.base in types]
 
 
 def layout(table: DorisTable, image: TableIdentity) -> Layout:
-    """How rows of the source become lines of a load into it."""
+    """Return the conversion of the source's rows to lines of a load into the target."""
     names = tuple(one.name for one in image.columns)
     filled, booleans = [], set()
     for place, column in enumerate(image.columns):
         there = table.column(column.name)
         assert there is not None
         if not there.nullable and column.name not in image.key:
-            # of a row that is deleted, no query sees it
+            # no query sees this value, because the row is deleted
             filled.append((place, _FILLERS.get(there.base, "" if there.base in _TEXTS else "0")))
         if image.plain(column.type) == "boolean" and there.base not in _TEXTS:
             booleans.add(place)
@@ -251,19 +252,19 @@ _PLAIN = {
     "double precision": "DOUBLE",
     "date": "DATE",
 }
-"""tinyint of DWS is unsigned."""
+"""DWS's tinyint is unsigned."""
 DIGITS = 38
-"""Most digits of a DECIMAL (Doris, "DECIMAL")."""
+"""Maximum number of digits of a DECIMAL (Doris, "DECIMAL")."""
 MICROSECONDS = 6
 LONGEST = 65_533
-"""Most bytes of a VARCHAR (Doris, "VARCHAR")."""
+"""Maximum number of bytes of a VARCHAR (Doris, "VARCHAR")."""
 _TEXT_BYTES = 4
-"""Most bytes of a character in UTF-8: a VARCHAR of Doris counts bytes."""
+"""Maximum number of bytes of a UTF-8 character: Doris counts the bytes of a VARCHAR."""
 _NO_KEY = frozenset({"FLOAT", "DOUBLE"})
 
 
 def type_of(source: str, key: bool) -> str:
-    """The Doris type of a column of the source, spelled as PostgreSQL does.
+    """Return the Doris type for a type of the source in PostgreSQL's notation.
 
     >>> type_of("numeric(12,2)", False), type_of("numeric", False), type_of("timestamp(3) without time zone", False)
     ('DECIMAL(12,2)', 'STRING', 'DATETIME(3)')
@@ -287,7 +288,7 @@ def type_of(source: str, key: bool) -> str:
 
 
 def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
-    """Return why no target can be created for the source's image."""
+    """Yield why no target can be created for the source's image."""
     if not image.key:
         yield Objection(f"cannot create {name}: the source has no key", "add a primary key to the source's table")
     yield from unsendable(image)
@@ -298,7 +299,7 @@ def unmakeable(name: str, image: TableIdentity) -> Iterator[Objection]:
 
 
 def statement(name: str, image: TableIdentity) -> str:
-    """CREATE TABLE of a target."""
+    """Return the CREATE TABLE statement for a target."""
     key = [column for column in image.columns if column.name in image.key]
     order = sorted(key, key=lambda column: image.key.index(column.name))
     order += [column for column in image.columns if column not in key]

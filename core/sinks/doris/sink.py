@@ -1,6 +1,6 @@
 """Loads of one channel into its target: pre-committed under a label, committed by number, or whole chunks at once.
 
-Implements `slotkeeper.core.ports.sink.LabelSink`; what an answer is, `answers.py` says.
+Implements `slotkeeper.core.ports.sink.LabelSink`; `answers.py` interprets Doris's answers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LOAD_SECONDS = 600
 """Seconds of a load's header `timeout`, after which Doris ends it; the client's limit is a little later."""
 GRACE_SECONDS = 10
 TRIAL_SECONDS = 60
-"""Seconds of a trial's header `timeout`; one whose abort is lost after its first phase ends by itself after
+"""Seconds of a trial's header `timeout`. A trial whose abort is lost after its first phase ends automatically after
 stream_load_default_precommit_timeout_second, an hour (apache/doris, `TransactionState.isTimeout`)."""
 VISIBLE_SECONDS = 30
 """Seconds that a task waits for a committed load to become visible; the lane's next task waits again."""
 SHORT_SECONDS = 30
-"""Seconds of a second phase, a label's state, a page of errors."""
+"""Seconds for a second phase, a label's state, or an error page."""
 _TRIES = 3
-"""Most aborts of one label's load within one task."""
+"""Maximum number of aborts for one label within one task."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class DorisSink:
     layout: Layout
 
     def label(self, batch: Batch) -> str:
-        """A hash of job, channel, lane and range, and a number that is drawn: no later plan has it."""
+        """Return a hash of job, channel, lane and range, and a random number, so that no later plan has this label."""
         key = batch.key
         words = "\x1f".join((self.job, self.target, key.source, key.source_table, key.slot, key.shard, batch.label))
         return f"slotkeeper_{hashlib.sha256(words.encode()).hexdigest()[:32]}_{secrets.token_hex(8)}"
@@ -55,7 +55,7 @@ class DorisSink:
             for _ in range(_TRIES):
                 answer = self._load(body, label, two_phase=True)
                 if answer["Status"] != answers.TAKEN:
-                    # the number of a load that has all rows; one that has not is aborted
+                    # the number of a load that has all rows; a load that lacks rows is aborted
                     number, there = str(answer.get("TxnId", "")), answer.get("NumberLoadedRows")
                     if there == body.rows:
                         return number
@@ -94,8 +94,8 @@ class DorisSink:
     def _wait_visible(self, label: str) -> None:
         """Return once a committed load is VISIBLE; raises Busy if Doris does not publish it within VISIBLE_SECONDS.
 
-        The second phase answers at COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), readers see rows at
-        VISIBLE. A label that Doris has forgotten was final; if the state is unavailable, the answer to the commit
+        The second phase answers at COMMITTED (apache/doris, `FrontendServiceImpl.loadTxn2PCImpl`), but readers see rows
+        at VISIBLE. A label that Doris has forgotten was final; if the state is unavailable, the answer to the commit
         counts.
         """
         end, pause = time.monotonic() + VISIBLE_SECONDS, 0.01
@@ -121,7 +121,7 @@ class DorisSink:
             return
 
     def state(self, label: str) -> str:
-        """Return the label's state by `get_load_state`: the newest transaction's, UNKNOWN if there is none."""
+        """Return the label's state by `get_load_state`: that of the newest transaction, UNKNOWN if there is none."""
         path = f"/api/{self._database}/get_load_state?label={quote(label)}"
         answer = self.http.ask("GET", path, {}, SHORT_SECONDS)
         found = self._object(answer).get("data")
@@ -130,7 +130,7 @@ class DorisSink:
         return found
 
     def clear(self, label: str) -> None:
-        """Give up what is pre-committed under a label: it is named by the answer to an empty load under it."""
+        """Abort a load that is pre-committed under a label: the answer to an empty load under that label names it."""
         try:
             body = self._body(lambda: iter(()))
             with body.file:
@@ -157,12 +157,12 @@ class DorisSink:
         try:
             answer = self._tried(rows, chunk, "1")
         except RowRefused:
-            return count  # of a load without a single row that fits, versions say that it failed
+            return count  # if no row of a load fits, some versions report that the load failed
         self.abort(str(answer.get("TxnId", "")))
         return answers.counted(answer, "NumberFilteredRows")
 
     def refusal(self, row: Fields, chunk: bool) -> Refusal | None:
-        """Why Doris filters a row, by its page of errors."""
+        """Return why Doris filters a row, from its error page; None if it does not."""
         try:
             answer = self._tried(lambda: iter((row,)), chunk, "0")
         except RowRefused as error:
@@ -188,13 +188,13 @@ class DorisSink:
             raise Busy(f"{self.target}: of {body.rows} rows the load has {there}", where="sink")
 
     def rest(self) -> None:
-        """Nothing is open between two tasks."""
+        """Do nothing: nothing is open between two tasks."""
 
     def abandon(self) -> None:
-        """Nothing is open: what was sent is resolved by the plan."""
+        """Do nothing: the plan resolves the sent rows."""
 
     def close(self) -> None:
-        """Lines end with their requests."""
+        """Do nothing: connections end with their requests."""
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class DorisSink:
     def _load(
         self, body: Body, label: str, two_phase: bool, ratio: str = "0", seconds: int | None = None
     ) -> dict[str, Any]:
-        """A load's answer, whose Status is one of success or a taken label; raises what else it is."""
+        """Return a load's answer, whose Status is a success or a taken label; raises an error for any other answer."""
         seconds = LOAD_SECONDS if seconds is None else seconds
         headers = {
             "label": label,

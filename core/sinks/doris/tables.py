@@ -1,7 +1,7 @@
-"""Whole tables of Doris for a comparison: rows arrive as texts, in key order, and are hashed on this host.
+"""Read whole Doris tables for a comparison: rows arrive as texts, in key order, and are hashed on this host.
 
-The hash is computed here and not by Doris, whose functions for it were tried on no Doris: a range that is hashed
-travels to us, a row at a time.
+The hash is computed here and not by Doris, because Doris's hash functions were never tested on a Doris: every row of a
+hashed range is sent to this host.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class DorisKey:
         return "%s"
 
     def of_copy(self, text: str) -> str:
-        """The source's text as it is here."""
+        """Convert a key's text at the source to its text in this reader."""
         return {"t": "true", "f": "false"}.get(text, text) if self.family == "bool" else plain_of(self.family)(text)
 
 
 def plain_of(family: str) -> Callable[[str], str]:
-    """How a text of a column becomes the one that PostgreSQL writes.
+    """Return the conversion of a column's text to the text that PostgreSQL writes.
 
     >>> plain_of("timestamp")("2020-01-01 00:00:00.120000"), plain_of("timestamp")("2020-01-01 00:00:00.000000")
     ('2020-01-01 00:00:00.12', '2020-01-01 00:00:00')
@@ -76,7 +76,7 @@ def plain_of(family: str) -> Callable[[str], str]:
 
 
 def number_text(text: str, single: bool) -> str:
-    """A number as PostgreSQL writes it: the shortest text that is this number and no other (extra_float_digits = 1).
+    """Format a number as PostgreSQL does: the shortest text of exactly this number (extra_float_digits = 1).
 
     >>> number_text("100000.0", False), number_text("1e15", False), number_text("0.00001", False)
     ('100000', '1e+15', '1e-05')
@@ -163,7 +163,7 @@ class DorisTables:
         self._queries = MysqlQueries(login, "sink", limit_ms / 1000 if limit_ms else 600.0)
 
     def table(self, name: str, key: Sequence[str] = (), columns: Sequence[str] = (), where: str = "") -> DorisReader:
-        """A table of this server."""
+        """Open a table of this server."""
         if where:
             raise Refused(f"cannot compare {name} under its own filter", where="sink")
         return DorisReader(self._queries, name, key, columns)

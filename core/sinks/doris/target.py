@@ -1,12 +1,13 @@
-"""The target of a job over a session: for a start, for a copy, and for a check of targets.
+"""The target of a job over a session: for a start, for a copy, and for the check of targets.
 
-A copy that replaces goes into a table beside the target, which takes the target's place at its end in one statement
-(Doris, "REPLACE"); that statement and the progress rows are of two servers, so a start that finds it done, and not
-noted, refuses to continue.
-Doris, "SHOW PARTITIONS": a table without partitions has one, of its own name. TRUNCATE puts new partitions in the place
-of the old ones and keeps the table's id (apache/doris #66255, InternalCatalog.truncateTableInternal), so do INSERT
-OVERWRITE and REPLACE PARTITION; a table that is made again, or takes another's name, brings its own. Loads,
-compaction and changed columns keep them. Doris shows the table's own id to administrators only.
+A replacing copy writes to a shadow table, which replaces the target at the end in one statement (Doris, "REPLACE").
+That statement and the progress rows are on two servers, so a start that finds the replacement done, but not recorded,
+refuses to continue.
+
+Doris, "SHOW PARTITIONS": a table without partitions has one, with the table's name. TRUNCATE replaces the partitions by
+new ones and keeps the table's id (apache/doris #66255, InternalCatalog.truncateTableInternal), as do INSERT OVERWRITE
+and REPLACE PARTITION; a recreated table, or one that takes another's name, has its own partitions. Loads, compaction
+and changed columns keep the partitions. Doris shows the table's own id to administrators only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from slotkeeper.core.sinks.doris import shape
 from slotkeeper.core.sinks.doris.shape import quoted
 
 LATE_SECONDS = 60.0
-"""Seconds in which a committed load may still be invisible (Doris, "Stream Load": Publish Timeout)."""
+"""Seconds for which a committed load can be invisible (Doris, "Stream Load": Publish Timeout)."""
 
 
 class DorisSight(BesideSight[MysqlQueries]):
@@ -50,7 +51,7 @@ class DorisSight(BesideSight[MysqlQueries]):
         oid = min(ids, default=1)
         known = map(int, since.snapshot.split(",")) if since is not None and since.snapshot else ()
         if since is not None and since.oid and (not ids or not since.snapshot or not ids.isdisjoint(known)):
-            oid = since.oid  # one of the recorded partitions is here, or nothing tells
+            oid = since.oid  # one of the recorded partitions exists, or nothing shows a change
         parts = dict.fromkeys(PARTS, "") | {
             "columns": hash_of([(one.name, one.type, one.nullable) for one in table.columns]),
             "indexes": hash_of(table.key),
@@ -64,7 +65,7 @@ class DorisSight(BesideSight[MysqlQueries]):
 
 
 def partitions(queries: MysqlQueries, target: str) -> frozenset[int]:
-    """The ids of a table's partitions; none if this login cannot see them ("SHOW PARTITIONS": the SHOW permission)."""
+    """Return a table's partition ids; none if this login cannot see them ("SHOW PARTITIONS": the SHOW permission)."""
     try:
         return frozenset(int(row[0]) for row in queries.rows(f"SHOW PARTITIONS FROM {quoted(target)}"))
     except AccessRefused:
@@ -121,7 +122,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         if self._is_empty():
             return "direct"
         if wanted == "merge":
-            # copied rows have the lowest order: those that are there would stand over them, without a word
+            # copied rows have the lowest order: existing rows would silently take precedence over them
             if shape.read(self._session, self._name).sequence:
                 what = f"{self._name} has rows and a sequence column: copied rows would not replace them"
                 raise Refused(what, 'set on_existing = "replace", or empty it', where="sink")
@@ -135,7 +136,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         )
 
     def half_done(self, way: str) -> Refused | None:
-        """Why an unfinished copy in mode `way` cannot continue; a chunk can be written again, by key."""
+        """Return why an unfinished copy in mode `way` cannot continue; a chunk can be written again, by key."""
         if not way:
             what = f"unknown mode of the unfinished copy into {self._name}"
         elif way == SHADOW and not self._is_there(shape.shadow_of(self._name)):
@@ -145,7 +146,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         return Refused(what, self._snapshot, where="sink")
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and the way; what an earlier copy left is dropped, and a replacing one gets its table."""
+        """Record the plan and the mode; drop an earlier copy's shadow table, and create one for a replacing copy."""
         shadow = shape.shadow_of(self._name)
         if copying == SHADOW or self._is_there(shadow):
             self._session.rows(f"DROP TABLE IF EXISTS {quoted(shadow)} FORCE")

@@ -1,4 +1,4 @@
-"""Findings of `doctor` at a Hologres sink: login, clock, the targets, and the least rights. Changes nothing."""
+"""Findings of `doctor` at a Hologres sink: login, clock, the targets, and the least privileges. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, the server's first."""
+    """Return the findings, those of the server first."""
     place = f"sink {asked.name}"
     before = utc().timestamp()
     version, user, clock = session.rows("server")[0]
@@ -59,7 +59,7 @@ def _target_findings(place: str, job: JobSpec, session: Session, asked: SinkAske
 
 
 def grants(user: str, jobs: Sequence[JobSpec]) -> list[str]:
-    """The least rights that these jobs need, as statements."""
+    """Return the least privileges for these jobs, as statements."""
     names = dict.fromkeys(job.channel.target for job in jobs)
     schemas = dict.fromkeys(name.partition(".")[0] for name in names)
     return [

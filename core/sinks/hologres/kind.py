@@ -1,8 +1,8 @@
 """Hologres as a sink kind: written over its PostgreSQL protocol, with its progress rows at a separate store.
 
-What is promised is "at least once, repeats are counted" (ADR 47): nothing of it was run against a live Hologres.
-Errors count by SQLSTATE where it is PostgreSQL's, and by the words that holo-client tells errors by (ExceptionCode,
-ConnectionUtil); a message never carries a row's values.
+The guarantee is "at least once, repeats are counted" (ADR 47): nothing was tested against a live Hologres. Errors are
+classified by SQLSTATE if PostgreSQL defines it, and by the texts by which holo-client distinguishes errors
+(ExceptionCode, ConnectionUtil); a message never contains a row's values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slotkeeper.core.sinks.hologres.target import HologresSight, HologresTarget
 
 _LIMIT = "57014"
 _LINE = re.compile(r"\s*\bLINE \d+: .*", re.DOTALL)
-"""The part of a statement that a server quotes in an error: it holds the values of rows."""
+"""The part of a statement that a server quotes in an error: it contains values of rows."""
 _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("not allowed in readonly mode", Unreachable),
     ("mismatches the version of the table", Busy),
@@ -41,11 +41,11 @@ _PASSING: tuple[tuple[str, type[SlotkeeperError]], ...] = (
     ("resource busy", Busy),
     ("remaining connection slots are reserved", Busy),
 )
-"""Transient errors by holo-client: a change of role, a coordinator with outdated metadata of a table."""
+"""Transient errors according to holo-client: a change of role, a coordinator with outdated metadata of a table."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Busy) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
+    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the class for timeouts."""
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
@@ -84,7 +84,7 @@ class HologresConnection(BesideConnection[Session]):
         super().__init__(Session(login.endpoint, login.password, login.name, DIALECT))
 
     def batch_sink(self, job: JobSpec, identity: TableIdentity, copying: str) -> HologresSink:
-        """Return a worker's sink of ranges and chunks; reads the target again, because it may have changed."""
+        """Return a worker's sink of ranges and chunks; read the target again, because it may have changed."""
         table, image = shape.read(self._session, job.channel.target), image_of(job.channel, identity)
         options = job.sink_options
         refuse(list(shape.objections(table, image, options)), "sink")
@@ -107,7 +107,7 @@ class HologresConnection(BesideConnection[Session]):
 
 
 class HologresKind(BesideKind):
-    """A kind of sink; implements `slotkeeper.core.ports.kinds.SinkKind`."""
+    """The sink kind Hologres; implements `slotkeeper.core.ports.kinds.SinkKind`."""
 
     name = "hologres"
     traits = traits.HOLOGRES

@@ -1,6 +1,7 @@
-"""The target as a Hologres tells it, and why it cannot be written. Pure but for its questions.
+"""The target as Hologres reports it, and objections to it. Pure except for its queries.
 
-Rules: a table of its own (no partitioned parent), the source's primary key, types that take each value as it is.
+Rules: a table with its own rows (not the parent of partitions), the source's primary key, types that store each value
+unchanged.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ MOST_DIGITS = 38
 """Hologres, "Data types": DECIMAL with an explicit precision of at most 38 digits."""
 _FINE = re.compile(r"timestamp\(([0-3])\) with time zone")
 _NO_KEY = frozenset({"real", "double precision", "numeric", "json", "jsonb"})
-"""Hologres, "Primary key": rejected types of a key column; arrays as well."""
+"""Hologres, "Primary key": types that are rejected for a key column; arrays as well."""
 MODES = ("auto", "upsert")
 
 
 @dataclass(frozen=True, slots=True)
 class HologresColumn:
-    """A column of the target; `filled`: the server has a default value; `number`: the catalog's."""
+    """A column of the target; `filled`: the server has a default value; `number`: its number in the catalog."""
 
     name: str
     type: str
@@ -42,7 +43,7 @@ class HologresColumn:
 
 @dataclass(frozen=True, slots=True)
 class HologresTable:
-    """A table: `kind` is pg_class's letter; `others` are unique keys beside the primary one."""
+    """A table: `kind` is pg_class's letter; `others`: unique keys other than the primary key."""
 
     name: str
     oid: int
@@ -52,7 +53,7 @@ class HologresTable:
     others: tuple[str, ...] = ()
 
     def column(self, name: str) -> HologresColumn | None:
-        """A column by its name."""
+        """Return a column by its name; None if there is none."""
         return next((one for one in self.columns if one.name == name), None)
 
 
@@ -73,7 +74,7 @@ def read(session: Session, target: str) -> HologresTable:
 
 
 def objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:
-    """Why the target cannot take the source's image, or the job's options; each with what cures it."""
+    """Yield why the target cannot store the source's image, or support the job's options; each with the fix."""
     if table.kind in _KINDS:
         what = f"target {table.name} is {_KINDS[table.kind]}"
         yield Objection(what, "name a table that holds rows (of a partitioned table, a child)")
@@ -92,7 +93,7 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
 
 
 def _option_objections(options: SinkOptions) -> Iterator[Objection]:
-    """Return the objections to options that Hologres does not support, by the names of the keys."""
+    """Yield the objections to options that Hologres does not support, by option name."""
     if options.write_mode not in MODES:
         what = f'write_mode = "{options.write_mode}" is not supported for Hologres, which takes INSERT ON CONFLICT'
         yield Objection(what, 'set write_mode = "auto"')
@@ -122,7 +123,7 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
 
 
 def lost(source: str, there: str) -> str:
-    """Return what Hologres would lose of a value of the same type; "" for nothing.
+    """Return what a value would lose in a Hologres column of the same type; "" for nothing.
 
     >>> lost("timestamp with time zone", "timestamp with time zone")
     'Hologres stores milliseconds of it'
@@ -155,7 +156,7 @@ def fits(source: str, there: str, made: bool = False) -> bool:
 
 
 def _other_objections(table: HologresTable, image: TableIdentity, options: SinkOptions) -> Iterator[Objection]:
-    """Columns that only the target has."""
+    """Yield objections to columns that only the target has."""
     known = {one.name for one in image.columns}
     alter = f"ALTER TABLE {dotted(table.name)} ALTER COLUMN"
     for other in (one for one in table.columns if one.name not in known and one.required):
@@ -167,7 +168,7 @@ def _other_objections(table: HologresTable, image: TableIdentity, options: SinkO
 
 
 def written(table: HologresTable, image: TableIdentity, options: SinkOptions) -> RowTarget:
-    """How rows of the source's image go into the target."""
+    """Return how rows of the source's image are written to the target."""
     names = tuple(one.name for one in image.columns)
     spelled = {one.name: one.type for one in table.columns}
     others = tuple(one.name for one in table.columns if one.name not in names)

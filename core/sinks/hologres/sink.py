@@ -1,9 +1,9 @@
-"""Writes ranges and chunks of one channel to its target: the net effect of each key, in independent statements.
+"""Write ranges and chunks of one channel to its target: the net effect of each key, in independent statements.
 
-`HologresSink` implements `slotkeeper.core.ports.sink.BatchSink` of a server that keeps nothing unseen: what is decided
-is written, and may be written once more. The rules of the net effect are those of the PostgreSQL sink's statements, in
-(point, sequence) order: d, x and B end a key's row, I and U write it, a B whose U has the same key is nothing of its
-own.
+`HologresSink` implements `slotkeeper.core.ports.sink.BatchSink` for a server that cannot store invisible rows: a
+decided range is written, and may be written again. The rules of the net effect are those of the PostgreSQL sink's
+statements, in (point, sequence) order: d, x and B end a key's row, I and U write it, and a B whose U has the same key
+has no effect of its own.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EVENT_FIELDS = 3
 _WRITES = frozenset({"I", "U"})
 KeyTexts = tuple[str | None, ...]
 _Event = tuple[int, int, str, int]
-"""Point, sequence, kind, and the number of its row among the range's."""
+"""Point, sequence, kind, and the row's number in the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetEffect:
-    """Keys whose rows are to go first, and the numbers of the rows to be written, one for each key."""
+    """Keys whose rows are deleted first, and the numbers of the rows to write, one for each key."""
 
     ended: tuple[KeyTexts, ...]
     written: frozenset[int]
@@ -37,8 +37,8 @@ class NetEffect:
 def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions, whole: bool) -> NetEffect:
     """Return the net effect of a range's events; `key`: the key's indexes among the columns.
 
-    `whole`: a row that is written has every column of the target, so that its key need not be deleted before.
-    Memory grows with the keys of a range, and with its events where `conflict_strategy` is "ignore".
+    `whole`: a written row has every column of the target, so that its key need not be deleted first. Memory grows with
+    the keys of a range, and with its events if `conflict_strategy` is "ignore".
     """
     places = [EVENT_FIELDS + place for place in key]
     seen: dict[KeyTexts, list[_Event]] = {}
@@ -65,7 +65,7 @@ def net_effect(rows: Iterable[Fields], key: Sequence[int], options: SinkOptions,
 
 
 def _of_key(events: list[_Event], options: SinkOptions) -> tuple[int | None, bool]:
-    """The row that stays of a key's events, and whether the key's row was ended before it."""
+    """Return the row that remains of a key's events, and whether the key's row was ended before it."""
     number: int | None = None
     ends = False
     for place, (point, sequence, kind, row) in enumerate(events):
@@ -81,7 +81,7 @@ def _of_key(events: list[_Event], options: SinkOptions) -> tuple[int | None, boo
 
 
 def selected(rows: Callable[[], Iterator[Fields]], effect: NetEffect) -> Iterator[Fields]:
-    """The columns of the rows to be written."""
+    """Return the columns of the rows to write."""
     return (row[EVENT_FIELDS:] for number, row in enumerate(rows()) if number in effect.written)
 
 
@@ -93,8 +93,8 @@ _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapsho
 class HologresSink:
     """Writes to one target; not shared between threads.
 
-    `required` are the mirrored columns that hold no NULL there; `whole`: the target has no column of its own, or those
-    that it has are made NULL.
+    `required`: the mirrored columns that are NOT NULL there; `whole`: the target has no columns of its own, or the
+    statements set them to NULL.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HologresSink:
         self._whole = whole
 
     def prepare(self, batch: Batch) -> str:
-        """Raise known rejections before the range is decided; sends and stores nothing."""
+        """Raise known rejections before the range is decided; send and store nothing."""
         places = self.target.places
         for row in batch.rows():
             columns = row[EVENT_FIELDS:]
@@ -131,7 +131,7 @@ class HologresSink:
         """Do nothing: nothing is stored."""
 
     def write(self, batch: Batch) -> None:
-        """Delete what ended, then write what stays, statement by statement; seen at once, and cut off anywhere."""
+        """Delete ended rows, then write the others, statement by statement; visible at once, can stop anywhere."""
         effect = net_effect(batch.rows(), self.target.places, self._options, self._whole)
         for keys in compose.pieces(effect.ended):
             self._run(compose.delete(self.target, keys))
@@ -143,14 +143,14 @@ class HologresSink:
             self._run(compose.insert(self.target, rows))
 
     def _run(self, statement: Composable) -> None:
-        """One statement, which is its own transaction."""
+        """Run one statement, which is its own transaction."""
         self.session.composed_rows(statement, None, LIMIT_MS)
 
     def rest(self) -> None:
         self.session.retire(self._options.connection_max_use_time)
 
     def abandon(self) -> None:
-        """No transaction is ever open."""
+        """Do nothing: no transaction is ever open."""
 
     def close(self) -> None:
         self.session.close()

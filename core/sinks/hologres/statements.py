@@ -1,9 +1,9 @@
-"""The statements that write a target: rows by `unnest` of an array for each column, deletes by key. Pure.
+"""The statements that write a target: inserts by `unnest` of an array for each column, deletes by key. Pure.
 
-Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: what a Hologres takes by its fixed plan.
-Each statement stands alone: a transaction over several is a beta that locks whole tables, also those that are read
-(Hologres, "SQL transactions"), and of a statement of many rows that fails some may be there ("Accelerate SQL execution
-with fixed plans": hg_experimental_enable_fixed_dispatcher_for_multi_values).
+Source: holo-client, UnnestUpsertStatementBuilder and DeleteStatementBuilder: statements that Hologres runs by its fixed
+plan. Each statement is independent: a transaction over several is a beta feature that locks whole tables, including
+tables that are only read (Hologres, "SQL transactions"), and a failed statement of many rows can have written some of
+them ("Accelerate SQL execution with fixed plans": hg_experimental_enable_fixed_dispatcher_for_multi_values).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slotkeeper.core.ports.sink import Fields
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 Composable = pg.sql.Composable
 MOST_ROWS = 512
-"""Most rows of a statement and bytes of its values: holo-client's writeBatchSize and writeBatchByteSize."""
+"""Maximum rows of a statement, and bytes of its values: holo-client's writeBatchSize and writeBatchByteSize."""
 MOST_BYTES = 2 * 1024 * 1024
 _SIZE = re.compile(r"\([\d,]+\)")
 _UNNESTED = frozenset(
@@ -48,10 +48,10 @@ _UNNESTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowTarget:
-    """A target as rows are written into it: mirrored columns with their types, the key, and what is made NULL.
+    """A target for writing rows: mirrored columns with their types, the key, and the columns that are set to NULL.
 
-    `types` are the target's own, as `format_type` spells them. `conflict` is "update" or "ignore": what becomes of a
-    row whose key is there.
+    `types`: the target's own, as `format_type` returns them. `conflict`: "update" or "ignore", for a row whose key
+    already exists.
     """
 
     target: str
@@ -63,12 +63,12 @@ class RowTarget:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The key's places among the columns, from 0."""
+        """The key's indexes among the columns, from 0."""
         return tuple(self.columns.index(name) for name in self.key)
 
     @property
     def unnests(self) -> bool:
-        """Whether rows go in by arrays."""
+        """Whether rows are inserted by arrays."""
         return all(plain(one) in _UNNESTED for one in self.types)
 
     @property
@@ -78,7 +78,7 @@ class RowTarget:
 
 
 def plain(type_: str) -> str:
-    """A type without its sizes: an explicit cast to one with sizes would cut a value in silence.
+    """Return a type without its sizes: an explicit cast to a type with sizes would silently cut a value.
 
     >>> plain("character varying(20)"), plain("timestamp(3) without time zone"), plain("integer[]")
     ('character varying', 'timestamp without time zone', 'integer[]')
@@ -87,7 +87,7 @@ def plain(type_: str) -> str:
 
 
 def cast(type_: str) -> str:
-    """The type that a text is cast to: no size cuts it, and none is filled in, as `character` and `bit` would.
+    """Return the type for casting a text: no size cuts the text, and none is implied, as for `character` and `bit`.
 
     >>> cast("character(3)"), cast("numeric(12,2)"), cast("bit(3)")
     ('bpchar', 'numeric', 'bit(3)')
@@ -97,7 +97,7 @@ def cast(type_: str) -> str:
 
 
 def pieces(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
-    """Rows of one statement each."""
+    """Yield the rows of one statement each."""
     some: list[Fields] = []
     size = 0
     for row in rows:
@@ -112,7 +112,7 @@ def pieces(rows: Iterable[Fields]) -> Iterator[list[Fields]]:
 
 
 def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
-    """INSERT ... ON CONFLICT of these rows, no two of one key."""
+    """Return INSERT ... ON CONFLICT for these rows, which have distinct keys."""
     names = SQL(", ").join(map(Identifier, (*table.columns, *table.nulled)))
     rest = [SQL("NULL")] * len(table.nulled)
     given: Composable
@@ -128,7 +128,7 @@ def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
     alias = SQL(" AS slotkeeper_target") if table.target.endswith(".excluded") else SQL("")
     action: Composable = SQL("NOTHING")
     free = [name for name in (*table.columns, *table.nulled) if name not in table.key]
-    if table.conflict != "ignore" and free:  # a table of keys alone has nothing to set
+    if table.conflict != "ignore" and free:  # a table with only key columns has nothing to set
         sets = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(name)) for name in free)
         action = SQL("UPDATE SET {}").format(sets)
     return SQL("INSERT INTO {}{} ({}) {} ON CONFLICT ({}) DO {}").format(
@@ -137,7 +137,7 @@ def insert(table: RowTarget, rows: Sequence[Fields]) -> Composable:
 
 
 def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
-    """DELETE of the rows with these keys."""
+    """Return the DELETE of the rows with these keys."""
     typed = [
         (Identifier(name), SQL(cast(table.types[place]))) for name, place in zip(table.key, table.places, strict=True)
     ]
@@ -154,7 +154,7 @@ def delete(table: RowTarget, keys: Sequence[Fields]) -> Composable:
 
 
 def array_text(texts: Sequence[str | None]) -> str:
-    """An array's text, as PostgreSQL reads it: each element in quotes, NULL without.
+    """Return an array's text, as PostgreSQL reads it: each element in quotes, NULL without quotes.
 
     >>> array_text(["a", None, 'b"\\\\', ""])
     '{"a",NULL,"b\\\\"\\\\\\\\",""}'

@@ -1,9 +1,9 @@
-"""The target of a job over a session: for a start, for a copy, and for a check of targets.
+"""The target of a job over a session: for a start, for a copy, and for the check of targets.
 
-Nothing is made or altered here: distribution, storage and table group of a Hologres table are a person's choice.
-A table that is made again, or takes another's name, has another oid in pg_class, and so has one that was resharded or
-overwritten by hg_insert_overwrite. Whether TRUNCATE changes it is not documented ("TRUNCATE": a DDL before V3.1, a DML
-since); so an emptied table is known by having no row.
+This module creates and alters nothing: distribution, storage and table group of a Hologres table are the
+administrator's choice. A recreated table, or one that takes another's name, has another oid in pg_class, and so has a
+table that was resharded or overwritten by hg_insert_overwrite. Whether TRUNCATE changes the oid is not documented
+("TRUNCATE": a DDL before V3.1, a DML since), so an emptied table is recognized by having no rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import dotted
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS = 10_000
 COUNT_MS = 5_000
-"""Milliseconds of a count that a screen waits for."""
+"""Milliseconds of a count for which a screen waits."""
 
 
 class HologresSight(BesideSight[Session]):

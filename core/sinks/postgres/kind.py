@@ -1,4 +1,4 @@
-"""PostgreSQL, and DWS with PostgreSQL's protocol, as sink kinds: their sessions with their interfaces."""
+"""The sink kinds PostgreSQL and DWS (over PostgreSQL's protocol): their sessions and interfaces."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class PostgresKind:
         return PostgresConnection(login, progress_schema, self._name, positions)
 
     def connect_beside(self, login: Login) -> BatchSession:
-        """It is a store itself."""
+        """Raise Defect: a sink of this kind is itself the store."""
         raise Defect(f"a sink of kind {self._name} has no separate store")
 
     def tables(self, login: Login, limit_ms: int) -> PgTables:

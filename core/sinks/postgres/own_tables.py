@@ -1,9 +1,9 @@
-"""Creates and migrates the sink's own tables: numbered files, applied in order, with their number recorded.
+"""Creates and migrates Slotkeeper's tables at the sink: applies numbered files in order and records their number.
 
-`migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` if DWS needs another. A released file never
-changes; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a job of the
-previous version keeps working: an added column is nullable or has a default. Older tables without a recorded number are
-recognised by their columns: `migrations/progress/earlier.sql`.
+`migrations/<group>/NNN_name.sql` has the statement `apply`, and `apply_dws` if DWS needs a different one. A released
+file never changes; a test compares its checksum. A file can be applied twice (`ADD COLUMN IF NOT EXISTS`), and a job of
+the previous version continues to work: an added column is nullable or has a default. Older tables without a recorded
+number are recognized by their columns: `migrations/progress/earlier.sql`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import quoted, statements
 _SQL: Book = ("slotkeeper.core.sinks.postgres", "own_tables.sql")
 _VERSIONS = "slotkeeper_versions"
 _ADDS = re.compile(r"ALTER TABLE \{schema\}\.(\w+)\s+ADD COLUMN IF NOT EXISTS (\w+)")
-"""Columns that a migration adds; it has nothing to do if they exist."""
+"""Columns that a migration adds; if they exist, the migration has nothing to do."""
 TABLES = {
     "progress": ("slotkeeper_progress", "slotkeeper_chunks", "slotkeeper_columns"),
     "quarantine": ("slotkeeper_quarantine",),
@@ -32,11 +32,11 @@ TABLES = {
     "queries": ("slotkeeper_queries",),
     "streams": ("slotkeeper_streams",),
 }
-"""The tables of each group, created and migrated together. The first one's columns show an older version."""
+"""The tables of each group, created and migrated together. The columns of the first table identify an older version."""
 
 
 def migrations(group: str) -> list[Book]:
-    """The files of a group, version 1 first."""
+    """Return the files of a group, version 1 first."""
     folder = Path(__file__).with_name("migrations") / group
     return [
         ("slotkeeper.core.sinks.postgres", f"migrations/{group}/{file.name}")
@@ -45,10 +45,10 @@ def migrations(group: str) -> list[Book]:
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Create or migrate the tables of a group in the open transaction; raises Refused if a newer version owns them."""
+    """Create or migrate a group's tables in the open transaction; raises Refused if a newer version owns them."""
     if _found(session, cursor, group)[0] == len(migrations(group)):
         return
-    # two jobs may start at once, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
+    # two jobs can start at the same time, and CREATE TABLE IF NOT EXISTS alone can collide in the catalog
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (locks.lock_number("slotkeeper tables"),))
     found, there = _found(session, cursor, group)
     if not found and there:
@@ -61,7 +61,7 @@ def prepare(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
 
 
 def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, set[str]]:
-    """The recorded number, 0 where there is none or a table is missing; and which of the group's tables are there."""
+    """Return the recorded number (0 if there is none or a table is missing), and the group's tables that exist."""
     asked = {"schema": session.schema.string, "tables": [*TABLES[group], _VERSIONS]}
     there = {name for (name,) in session.run(cursor, "there", asked, _SQL).fetchall()}
     recorded = _VERSIONS in there and session.run(cursor, "version", {"group": group}, _SQL).fetchone()
@@ -78,7 +78,7 @@ def _found(session: SinkSession, cursor: pg.Cursor, group: str) -> tuple[int, se
 
 
 def _recognise(session: SinkSession, cursor: pg.Cursor, group: str, there: set[str]) -> None:
-    """Bring tables that no number is recorded for to version 1, and make those of them that are missing."""
+    """Migrate tables without a recorded number to version 1, and create the missing tables."""
     table = TABLES[group][0]
     folder = Path(__file__).with_name("migrations") / group
     earlier: Book = ("slotkeeper.core.sinks.postgres", f"migrations/{group}/earlier.sql")
@@ -98,7 +98,7 @@ def _has_column(session: SinkSession, cursor: pg.Cursor, table: str, column: str
 
 
 def _wanted(session: SinkSession, cursor: pg.Cursor, book: Book) -> bool:
-    """Whether a file is applied; of a table of another owner its columns must be there, only that one may add them."""
+    """Return whether to apply a file; raises Refused if columns are missing from a table that another login owns."""
     text = statements(*book)[session.of_dialect("apply", book)]
     for table, column in _ADDS.findall(text):
         asked = {"schema": session.schema.string, "table": table}
@@ -116,7 +116,7 @@ def _wanted(session: SinkSession, cursor: pg.Cursor, book: Book) -> bool:
 
 
 def _refuse_running(session: SinkSession, cursor: pg.Cursor) -> None:
-    """Raise Refused while a job runs here whose version writes columns that are about to be renamed."""
+    """Raise Refused if a running job of an older version writes columns that are about to be renamed."""
     for job, source, table, slot in session.run(cursor, "places", {}, _SQL).fetchall():
         if locks.owners(session, cursor, locks.lease_lock(LaneKey(source, table, slot, "")), 0):
             raise Refused(
@@ -132,7 +132,7 @@ def _apply(session: SinkSession, cursor: pg.Cursor, book: Book, name: str) -> No
 
 
 def _record(session: SinkSession, cursor: pg.Cursor, group: str) -> None:
-    """Record the newest number. A login that may not leaves what is there to be recognised again."""
+    """Record the newest number. If the login lacks that right, the tables are recognized by their columns again."""
     schema, version = session.schema.string, len(migrations(group))
     if not session.run(cursor, "there", {"schema": schema, "tables": [_VERSIONS]}, _SQL).fetchone():
         if session.run(cursor, "may_create", {"schema": schema}, _SQL).fetchone() == (False,):

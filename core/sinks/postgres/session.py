@@ -1,7 +1,7 @@
 """A session to a PostgreSQL sink: differences of DWS, the kinds of errors, and the settings that safety depends on.
 
-Only `SinkDialect` distinguishes the two servers. An error's kind follows its SQLSTATE; a message never has a row's
-values.
+Only `SinkDialect` distinguishes the two servers. The SQLSTATE determines an error's kind; a message never contains a
+row's values.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class SinkDialect:
-    """A server's dialect; `name` is the sink's kind in the configuration, and the suffix of its own statements.
+    """A server's dialect; `name` is the sink's kind in the configuration, and the suffix of the dialect's statements.
 
     `spreads`: a table is distributed by the hash of columns, and its key cannot be updated. `follows`: a temporary
-    table can take its columns from a query. `plain`: a statement has no WITH before INSERT ... ON CONFLICT, no DISTINCT
-    ON, no FILTER and no RETURNING, so a step uses the table of net effects, and MERGE leaves the rest to a following
-    upsert. `analyzes`: ANALYZE is allowed inside a transaction (DWS does not document it). `merges_since` is the first
-    version with MERGE, 0 if every one has it. `path` is the search_path of its sessions.
+    table can take its columns from a query. `plain`: the server has no WITH before INSERT ... ON CONFLICT, no DISTINCT
+    ON, no FILTER and no RETURNING, so a step uses the table of net effects, and a following upsert applies what MERGE
+    leaves. `analyzes`: ANALYZE is allowed inside a transaction (DWS does not document it). `merges_since`: the first
+    version with MERGE, 0 if every version has it. `path`: the search_path of its sessions.
     """
 
     name: str
     own_rows: str = ""
-    """The storage of an own table whose rows change one by one."""
+    """The storage of Slotkeeper's own tables whose rows change one by one."""
     target: str = ""
     """The storage of a created target."""
     spreads: bool = False
@@ -47,16 +47,16 @@ class SinkDialect:
     merges_since: int = 0
     path: str = "pg_catalog, pg_temp"
     settings: tuple[tuple[str, str], ...] = ()
-    """Settings of its sessions beyond those of every sink."""
+    """Settings of its sessions in addition to those of every sink."""
     has_modes: bool = False
-    """Whether its databases have compatibility modes, in which an empty text can be NULL."""
+    """Whether its databases have compatibility modes, in which an empty string can be NULL."""
 
     def spread(self, key: Iterable[Composable]) -> Composable:
-        """How a table is spread: by the hash of its key, staging like the target, so that they join on each DN."""
+        """Return the clause that distributes a table by its key's hash: staging and target rows join on each DN."""
         return SQL(" DISTRIBUTE BY HASH ({})").format(SQL(", ").join(key)) if self.spreads else SQL("")
 
     def spelled(self, type_: str) -> str:
-        """A source's type as this server has it."""
+        """Return a source type as this server writes it."""
         return type_ if self.spreads else pg_types.at_postgres(type_)
 
 
@@ -70,8 +70,8 @@ DWS = SinkDialect(
     follows=False,
     plain=True,
     analyzes=False,
-    path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first, and named behind another it is an error
-    # DWS, "Platform and Client Compatibility": on, a text that is too long for its column is cut without a word
+    path="pg_catalog",  # DWS, "Statement Behavior": pg_temp is always first; naming it after another schema fails
+    # DWS, "Platform and Client Compatibility": if on, a string too long for its column is truncated without an error
     settings=(("td_compatible_truncation", "off"),),
     has_modes=True,
 )
@@ -84,11 +84,11 @@ LIMIT = "57014"
 _LACKED = frozenset({"42704", "42P01", "42883", "42725", "42602", "42601", "3F000"})
 """SQLSTATEs of an unknown name."""
 _AT_A_VALUE = re.compile(r"\bCOPY .*, line \d+, column ", re.DOTALL)
-"""COPY failed on a value: then the unknown name is in that value (regrole, aclitem, regclass, ...)."""
+"""COPY failed on a value: the unknown name is in that value (regrole, aclitem, regclass, ...)."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = TooLarge) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
+    """Return Slotkeeper's error for a driver error; `place`: the endpoint, `timed_out`: the kind for a timeout."""
     code, text = pg.failure(error)
     if isinstance(error, pg.NoAnswer):
         return Unreachable(f"sink {place} {text}", "", code, "sink").after_limit()
@@ -99,7 +99,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         return refusals.error_of(text)(message, refusals.cure(text), code, "sink")
     if (
         code == LIMIT and "user request" in text
-    ):  # an administrator's pg_cancel_backend, which the next try may not meet
+    ):  # an administrator's pg_cancel_backend, which may not affect the next attempt
         return Busy(message, "", code, "sink")
     if code == LIMIT:
         return timed_out(message, "", code, "sink").after_limit()
@@ -121,7 +121,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def bad_row(place: str, sentence: str, code: str) -> RowRefused:
-    """The error of a row that the target does not take; by any other code one of its values names what is absent."""
+    """Return the error for a row that the target rejects; outside `BAD_ROW`, a value names a missing object."""
     hint = "Alter the target so that it takes the row (its columns, types and constraints), or correct it at the source"
     if code[:2] not in BAD_ROW:
         lacks = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
@@ -130,26 +130,26 @@ def bad_row(place: str, sentence: str, code: str) -> RowRefused:
 
 
 def is_bad_row(error: BaseException) -> bool:
-    """Whether a driver error is about a row's values.
+    """Return whether a driver error is about a row's values.
 
-    SQLSTATE classes 22 (data) and 23 (constraints), and a value that names what the sink lacks.
+    These are SQLSTATE classes 22 (data) and 23 (constraints), and values that name an object that the sink lacks.
     """
     return pg.failure(error)[0][:2] in BAD_ROW or names_absent(error)
 
 
 def names_absent(error: BaseException) -> bool:
-    """Whether a row's value names an object that this server lacks; own tables and columns never do."""
+    """Return whether a row's value names an object that this server lacks; own tables and columns never do."""
     return pg.failure(error)[0] in _LACKED and bool(_AT_A_VALUE.search(pg.named(error).context))
 
 
 def sentence(error: BaseException) -> tuple[str, str]:
-    """(SQLSTATE, the server's sentence without a row's values)."""
+    """Return (SQLSTATE, the server's message without a row's values)."""
     code, text = pg.failure(error)
     return code, safe(_shown(error, text, code), 300)
 
 
 def _shown(error: BaseException, text: str, code: str) -> str:
-    """The server's sentence without a row's values; one about an absent name may tell the value without quotes."""
+    """Return the server's message without a row's values; a message about a missing name can contain it unquoted."""
     shown = pg.without_values(text, code)
     if not names_absent(error):
         return shown
@@ -158,10 +158,10 @@ def _shown(error: BaseException, text: str, code: str) -> str:
 
 SETTINGS = {
     "default_transaction_isolation": "read committed",
-    "synchronous_commit": "on",  # off loses commits whose points were registered already
+    "synchronous_commit": "on",  # off loses commits whose points are already registered
     "lock_timeout": "30s",
     "statement_timeout": "600s",
-    "idle_in_transaction_session_timeout": "60s",  # longer than a status (2 s) plus a registration (2 x 10 s)
+    "idle_in_transaction_session_timeout": "60s",  # longer than a status query (2 s) plus a registration (2 x 10 s)
     "client_connection_check_interval": "500ms",
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
@@ -169,17 +169,17 @@ SETTINGS = {
 }
 
 _LIKE = re.compile(r"[\\%_]")
-"""Special characters in LIKE."""
+"""Special characters of a LIKE pattern."""
 
 COPY_LIMIT_MS = 1_800_000
-"""Least milliseconds of a chunk and the exchange: the documented default of full_sync_binlog_read_timeout."""
+"""Minimum timeout of a chunk and the exchange, in milliseconds: the default of full_sync_binlog_read_timeout."""
 
 
 def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
-    """Give the open transaction the time of a copy: that of one read of the full copy, 0 for no limit.
+    """Set the open transaction's timeout for a copy: that of one read of the full copy, 0 for no limit.
 
-    Idle as well: a chunk's transaction waits for its source. DWS: statement_timeout is documented (Statement Behavior),
-    the other is set where the server has it.
+    The idle timeout too: a chunk's transaction waits for its source. DWS: statement_timeout is documented (Statement
+    Behavior); the idle timeout is set if the server has it.
     """
     limit_ms = max(COPY_LIMIT_MS, read_timeout_ms) if read_timeout_ms else 0
     pg.limit_transaction(cursor, limit_ms)
@@ -187,7 +187,7 @@ def lengthen(cursor: pg.Cursor, read_timeout_ms: int) -> None:
 
 
 def set_locally(cursor: pg.Cursor, name: str, value: str) -> None:
-    """Change a setting for the open transaction, if the server has it: DWS can lack it."""
+    """Change a setting for the open transaction if the server has it; DWS can lack it."""
     cursor.execute("SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, name))
 
 
@@ -195,13 +195,13 @@ SESSION = Dialect("sink", ("slotkeeper.core.sinks.postgres", "tables.sql"), SETT
 
 
 def dialect_of(kind: str) -> Dialect:
-    """What a session to a sink of this kind is given."""
+    """Return the settings and path of a session to a sink of this kind."""
     own = DIALECTS[kind]
     return replace(SESSION, path=own.path, settings={**SETTINGS, **dict(own.settings)})
 
 
 class SinkSession(Session):
-    """A session to a sink; `kind` names its dialect, `schema` has our own tables there."""
+    """A session to a sink; `kind` names its dialect, `schema` contains Slotkeeper's own tables."""
 
     def __init__(
         self,
@@ -214,17 +214,17 @@ class SinkSession(Session):
     ) -> None:
         self.dialect = DIALECTS[kind]
         super().__init__(endpoint, password, application_name, dialect_of(kind), clock)
-        # where the endpoint says how long its line may be silent, that limits each statement
+        # the endpoint's limit for a silent connection also limits each statement
         self.transaction_ms = endpoint.socket_timeout_ms
         self.schema = pg.sql.Identifier(schema)
         self.parts = {"schema": self.schema}
 
     def at_work(self, name: str) -> bool:
-        """Whether the server is at work on a statement of this login's sessions of that name."""
+        """Return whether the server runs a statement of this login's sessions with that name."""
         return bool(self.fetched("sessions_at_work", {"name": name}))
 
     def end_sessions(self, name: str, begins: bool = False) -> int:
-        """End this login's other sessions in this database by name, or by prefix with `begins`; return how many.
+        """End this login's other sessions in this database by name, or by prefix with `begins`; return their number.
 
         Does not wait until they have ended.
         """
@@ -232,15 +232,15 @@ class SinkSession(Session):
         return len([one for (one,) in self.fetched("end_sessions", {"pattern": pattern}) if one])
 
     def has(self, cursor: pg.Cursor, name: str, of: Book | None = None, /, **more: str) -> bool:
-        """Whether the statement `name`, which asks for something in our schema, finds it."""
+        """Return whether the statement `name`, which looks up something in Slotkeeper's schema, finds it."""
         return self.run(cursor, name, {"schema": self.schema.string, **more}, of).fetchone() is not None
 
     def changed(self, name: str, values: Mapping[str, Any], of: Book | None = None) -> int:
-        """The rows that a statement of `run` changes, in a transaction of its own."""
+        """Return the number of rows that a statement of `run` changes, in its own transaction."""
         with self.transaction() as cursor:
             return int(self.run(cursor, name, values, of).rowcount)
 
     def of_dialect(self, name: str, of: Book = SESSION.book) -> str:
-        """The name of a statement: of the one that this dialect has for itself, where there is one."""
+        """Return the name of this dialect's variant of a statement if it exists, otherwise `name`."""
         own = f"{name}_{self.dialect.name}"
         return own if own in statements(*of) else name

@@ -34,7 +34,7 @@ _OLD_VALUES = ("22", "42846", "42804")
 """SQLSTATEs of values and types that a cast rejects (class 22: data exception)."""
 LOCK_WAIT = "2s"
 SIZE_MS = 2_000
-"""Milliseconds of reading a target's size, which is for display only."""
+"""Timeout of reading a target's size, in milliseconds; the size is for display only."""
 NOT_FIRST = "if this job ran before, its progress rows are lost: do not empty it"
 
 
@@ -59,7 +59,7 @@ class PostgresTarget:
         return True
 
     def _refuse_written_down(self) -> None:
-        """Raise TARGET CHANGED if a check recorded it: reverting the change restores no row, so it comes first."""
+        """Raise TARGET CHANGED if a check recorded it: reverting the change restores no row, so this check is first."""
         key = self._job.lane_key()
         with self._session.transaction() as cursor:
             if seen.written_down(self._session, cursor, asdict(key)):
@@ -90,7 +90,7 @@ class PostgresTarget:
         return targets.count_rows(self._session, target) if targets.exists(self._session, target.name) else RowCount(0)
 
     def size(self, identity: TableIdentity) -> int | None:
-        # PostgreSQL, "Database Object Management Functions": with indexes and TOAST, each partition or child by itself
+        # PostgreSQL, "Database Object Management Functions": with indexes and TOAST; each partition or child separately
         sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.oid = to_regclass(%s)"
         parts = " OR c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass(%s))"
         name = dotted(self._job.channel.target)
@@ -106,7 +106,7 @@ class PostgresTarget:
         return None if not found or found[0] is None else int(found[0])
 
     def readers(self) -> str | None:
-        # PostgreSQL, "pg_locks": who reads a table holds a lock on it until its transaction ends; every login sees it
+        # PostgreSQL, "pg_locks": a reader of a table holds a lock on it until its transaction ends; every login sees it
         sessions = (
             "SELECT l.pid, coalesce(nullif(a.application_name, ''), a.usename) FROM pg_locks l"
             " LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND l.relation = to_regclass(%s)"
@@ -154,7 +154,7 @@ class PostgresTarget:
         return Refused(what, self._snapshot, where="sink")
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        """Record the plan and the way; what an earlier copy left is dropped, and a replacing one gets its shadow."""
+        """Record the plan and the mode; drop the shadow of an earlier copy, and create one for a replacing copy."""
 
         def prepare(cursor: pg.Cursor) -> None:
             targets.drop_shadow(cursor, self._known())
@@ -175,7 +175,7 @@ class PostgresTarget:
                 lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
                 targets.exchange_shadow(cursor, self._known(), self._job.sink_options)
             else:
-                # TARGET CHANGED if it is not the table with which the copy started
+                # TARGET CHANGED if the copy started with another table
                 (record, _), target = seen.recorded(session, cursor, self._job.lane_key()), self._known()
                 ((_, now),) = seen.read(session, cursor, [Asked(self._job, target.columns, record, 1)])
                 why = target_seen.changed(record, now)
@@ -197,9 +197,9 @@ class PostgresTarget:
             cursor.execute(f"LOCK TABLE {dotted(self._job.channel.target)} IN ACCESS EXCLUSIVE MODE")
 
     def alter(self, shape: Reshape, empties: bool) -> Sequence[str]:
-        """Run the statements in one transaction, or where old values stand in their way, those that empty the columns.
+        """Run the statements in one transaction, or if old values prevent them, those that empty the columns.
 
-        Without `empties` the error comes out instead. Returns those that were run.
+        Without `empties` the error is raised instead. Return the statements that were run.
         """
         try:
             self._run(shape.statements)
@@ -212,7 +212,7 @@ class PostgresTarget:
 
     def _run(self, statements: Sequence[str]) -> None:
         with self._session.transaction() as cursor:
-            # a new type rewrites the table
+            # changing a column's type rewrites the table
             lengthen(cursor, self._job.binlog.full_sync_binlog_read_timeout)
             _wait_shortly(cursor)
             for statement in statements:
@@ -228,8 +228,8 @@ class PostgresTarget:
 
 
 def _wait_shortly(cursor: pg.Cursor) -> None:
-    """Limit the lock wait: every later statement on the table, readers included, queues behind a waiting ALTER.
+    """Limit the lock wait: every later statement on the table, including reads, queues behind a waiting ALTER.
 
-    PostgreSQL, "Explicit Locking", lock_timeout: the statement fails soon, and is retried.
+    PostgreSQL, "Explicit Locking", lock_timeout: the statement fails soon and is retried.
     """
     set_locally(cursor, "lock_timeout", LOCK_WAIT)

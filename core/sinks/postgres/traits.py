@@ -1,4 +1,4 @@
-"""The traits of PostgreSQL, and of DWS with PostgreSQL's protocol, as sinks."""
+"""The traits of PostgreSQL, and of DWS over PostgreSQL's protocol, as sinks."""
 
 from __future__ import annotations
 

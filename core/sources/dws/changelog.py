@@ -29,11 +29,11 @@ class DwsChangelog(DwsSource):
     """One table and slot of DWS; not shared between threads."""
 
     def field_type(self, column: Column) -> FieldType:
-        """Return the type of a column's values for readers: a domain's base type."""
+        """Return the type of a column's values for readers; for a domain, its base type."""
         return field_type(self.identity.plain(column.type))
 
     def exists(self) -> bool | None:
-        """Whether some point of the slot is there; only listing makes none (DWS: asking for a slot creates it)."""
+        """Return whether the slot has a point; only lists points, because querying a slot creates it (DWS)."""
         points = DwsViewer(self.session).points(self.table)
         return None if points is None else any(one.slot == self.slot for one in points)
 
@@ -41,7 +41,7 @@ class DwsChangelog(DwsSource):
         """Return the last visible event at the range's last point.
 
         DWS does not document whether the transaction of `latest` is visible everywhere ("Subscribing to Hybrid Data
-        Warehouse Binlog"): a reader that counts all of it as read silently loses later events.
+        Warehouse Binlog"): a reader that treats all of it as read would silently lose later events.
         """
         self._orient(shard)
         end = DwsPosition(ours(up_to).point, None)

@@ -15,21 +15,21 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 
 def column_list(identity: TableIdentity, columns: Sequence[Column], as_text: bool = False) -> pg.sql.Composable:
-    """SQL of these columns in order; as text if Python has to carry the values."""
+    """Return SQL of these columns in order; as text if Python has to carry the values."""
     if not as_text:
         return SQL(", ").join(Identifier(column.name) for column in columns)
     return SQL(", ").join(pg.text_form(identity.plain(column.type), Identifier(column.name)) for column in columns)
 
 
 def filter_statement(table: str, condition: pg.sql.Composable, columns: Sequence[str]) -> pg.sql.Composable:
-    """Asks for no row at all: whether a row filter can be read over these columns of the table."""
+    """Return a query of no rows that fails unless a row filter can be read over these columns of the table."""
     return SQL("SELECT 1 FROM (SELECT {} FROM {}) t WHERE {} LIMIT 0").format(
         SQL(", ").join(map(Identifier, columns)), table_name(table), condition
     )
 
 
 def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Composable:
-    """One pass over the key's index, without a cast to text of user-defined types: such a cast can run any function."""
+    """Return one pass over the key's index; user-defined types are not cast to text, which can run any function."""
     plain = {column.name: identity.plain(column.type) for column in identity.columns}
 
     def text(name: str, key: pg.sql.Composable) -> pg.sql.Composable:
@@ -40,12 +40,12 @@ def plan_statement(table: str, identity: TableIdentity, rows: int) -> pg.sql.Com
 
 
 def from_bounds(bounds: list[tuple[str, ...]]) -> list[Chunk]:
-    """Chunks between neighbouring bounds; the first reaches down to everything.
+    """Return the chunks between neighboring bounds; the first chunk has no lower bound.
 
     >>> from_bounds([("3",), ("7",)])
     [Chunk(number=0, lo=(), hi=('3',)), Chunk(number=1, lo=('3',), hi=('7',))]
     """
-    lows: list[tuple[str, ...]] = [(), *bounds]  # one more than bounds: an empty table has no chunk at all
+    lows: list[tuple[str, ...]] = [(), *bounds]  # one more than `bounds`: an empty table has no chunk at all
     return [Chunk(number, lo, hi) for number, (lo, hi) in enumerate(zip(lows, bounds, strict=False))]
 
 
@@ -57,7 +57,7 @@ def read_statement(
     condition: pg.sql.Composable | None,
     operators: Operators,
 ) -> pg.sql.Composable:
-    """These columns of the rows with lo < key <= hi, of those alone that a row filter accepts."""
+    """Return a query of these columns for the rows with lo < key <= hi that the row filter accepts."""
     types = {column.name: column.type for column in identity.columns}
     parts = [beyond(identity.key, types, chunk.lo, ">", operators)] if chunk.lo else []
     parts.append(beyond(identity.key, types, chunk.hi, "<", operators))

@@ -1,6 +1,6 @@
-"""Findings of `doctor` at DWS: login, version, clock, functions, settings, visible sessions, and the jobs' tables.
+"""Findings of `doctor` about DWS: login, version, clock, functions, settings, visible sessions, and the jobs' tables.
 
-Creates no slot, table or row.
+The checks create no slot, table or row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotkeeper.core.sqltext import quoted
 
 
 def findings(viewer: DwsViewer, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """Return the findings, the server's first."""
+    """Yield the findings, those about the server first."""
     place, proven = f"source {asked.name}", asked.points_proven
     before = utc().timestamp()
     server = viewer.server()
@@ -55,7 +55,7 @@ def _partition_findings(asked: SourceAsked, viewer: DwsViewer) -> Iterator[Findi
 
 
 def _column_findings(place: str, table: FollowedTable, seen: TableSeen | None) -> Iterator[Finding]:
-    """Return the objections of these jobs to the table's columns, each once."""
+    """Yield the objections of these jobs to the table's columns, each once."""
     found = {
         one.text: Finding(place, Level.FAIL, one.text)
         for job in table.followers

@@ -1,4 +1,4 @@
-"""Whether a job can follow a server of DWS, a table and a row filter: pure rules over facts from the catalogs.
+"""Rules that decide, from facts of the catalogs, whether a job can follow a server of DWS, a table and a row filter.
 
 Sources of the rules: DWS "Real-Time Binlog Consumption by Flink" (precautions), "Subscribing to Hybrid Data Warehouse
 Binlog" (constraints), the pages of CREATE TABLE and of the GUC parameters. An unreadable fact (None) raises no
@@ -16,7 +16,7 @@ from slotkeeper.core.domain.slot import TableIdentity
 from slotkeeper.core.sqltext import dotted, quoted
 
 LEAST_KERNEL = (9, 1, 0, 200)
-"""DWS: the first kernel that has the binlog functions."""
+"""DWS: the first kernel with the binlog functions."""
 
 NEEDED = (
     "pgxc_get_binlog_sync_point",
@@ -24,7 +24,7 @@ NEEDED = (
     "pgxc_register_binlog_sync_point",
     "pgxc_get_binlog_cursor_by_syncpoint",
 )
-"""A job needs each of these; kernel 9.1.0.200 or newer has them."""
+"""A job needs all of these functions; kernel 9.1.0.200 or newer has them."""
 
 NEW_NAMES = ("gs_binlog_sync_point", "gs_binlog_event_sequence", "gs_binlog_event_type")
 OLD_NAMES = ("sync_point", "event_sequence", "type")
@@ -55,7 +55,7 @@ class TableFacts:
 
     `usable`: this login can use the schema, `readable`: schema and table. `row_security`: the server hides rows from
     this login. `redacted`: a redaction policy is on. `owned`: this login owns the table, `administers`: it is a system
-    administrator. `partitioned`: DWS, PG_CLASS: its parttype is not n. `columns`: all names in order, `virtual`: those
+    administrator. `partitioned`: parttype is not n (DWS, PG_CLASS). `columns`: all names in order, `virtual`: those
     computed when read, `inheritors`: the tables that inherit from it.
     """
 
@@ -97,9 +97,9 @@ def kernel(version: str) -> tuple[int, ...] | None:
 
 
 def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven: bool = False) -> Iterator[Objection]:
-    """Objections to every table of this server.
+    """Yield the objections to every table of this server.
 
-    `source`: its name in the configuration. `points_proven`: a probe recorded how it creates sync points.
+    `source`: its name in the configuration. `points_proven`: a probe recorded how the server creates sync points.
     """
     found = kernel(facts.version)
     if found and found < LEAST_KERNEL[: len(found)]:
@@ -117,11 +117,11 @@ def server_objections(facts: ServerFacts, source: str = "SOURCE", points_proven:
 
 
 def _point_objections(settings: Mapping[str, str], source: str, points_proven: bool) -> Iterator[Objection]:
-    """Whether each transaction has one sync point, in the order of commits.
+    """Yield an objection unless each transaction has one sync point, in the order of commits.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered "in common GTM mode"; of GTM-Lite
-    nothing is said. DWS, enable_gtm_free: on makes GTM-Free whatever gtm_option says, and every DN then its own
-    transaction numbers; on older kernels it is the only one of the two that is there.
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog": points are unique and ordered "in common GTM mode"; GTM-Lite is
+    not mentioned. DWS, enable_gtm_free: on selects GTM-Free whatever gtm_option says, and every DN then has its own
+    transaction numbers; older kernels have only this setting of the two.
     """
     mode, free = settings.get("gtm_option", ""), settings.get("enable_gtm_free", "")
     if free.lower() in _ON:
@@ -139,7 +139,7 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
 def table_objections(
     table: str, facts: TableFacts | None, binlog: bool, settings: Mapping[str, str] | None = None
 ) -> Iterator[Objection]:
-    """Objections to this table; with `binlog` false (one full copy) only those that concern a copy."""
+    """Yield the objections to this table; with `binlog` false (one full copy) only those that concern a copy."""
     name = dotted(table)
     yield from name_objections(table)
     if facts is None:
@@ -168,7 +168,7 @@ def table_objections(
             "recreate it as an ordinary table",
         )
     if facts.inheritors and facts.kind == "r":
-        # DWS, CREATE TABLE has no INHERITS; where a table has children all the same, no key is unique over them
+        # DWS, CREATE TABLE has no INHERITS; if a table still has children, no key is unique across them
         cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}; then give it its own channel"
         yield Objection(f"{table} {INHERITED}", cure)
     if not facts.has_key:
@@ -180,7 +180,7 @@ def table_objections(
 
 
 def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
-    """Objections to a table that hides rows or values from this login: a copy and `verify` would miss them.
+    """Yield objections to a table that hides rows or values from this login: a copy and `verify` would miss them.
 
     PostgreSQL: row_security_active. DWS, "Row-Level Access Control": ENABLE ROW LEVEL SECURITY sets the option
     enable_rowsecurity; ALTER TABLE: the owner is exempt unless FORCE is on as well, a system administrator always is.
@@ -200,9 +200,9 @@ def hidden_objections(table: str, facts: TableFacts) -> Iterator[Objection]:
 def column_objections(
     table: str, facts: TableFacts | None, new_names: bool, mirrored: Collection[str]
 ) -> Iterator[Objection]:
-    """Objections to the columns that a job follows (none named: all columns).
+    """Yield the objections to the columns that a job follows (none named: all columns).
 
-    DWS does not document a column with the name of a binlog column: neither could be read by its name. DWS, CREATE
+    DWS does not document a table column with the name of a binlog column: neither could be read by name. DWS, CREATE
     TABLE: a column-store table, and so an HStore table, has no generated columns.
     """
     if facts is None:
@@ -219,7 +219,7 @@ def column_objections(
 
 
 def name_objections(table: str) -> Iterator[Objection]:
-    """DWS: the name of a consumed table cannot hold special characters such as periods and double quotation marks."""
+    """DWS: a consumed table's name cannot contain special characters such as periods and double quotation marks."""
     schema, _, own = table.partition(".")
     if "." in own or '"' in table:
         plain = re.sub(r'[."]', "_", own)
@@ -228,20 +228,20 @@ def name_objections(table: str) -> Iterator[Objection]:
 
 
 def no_key(table: str) -> Objection:
-    """DWS: "must have primary keys"."""
+    """Return the objection to a missing key; DWS: "must have primary keys"."""
     return Objection(
         f"source table {table} has no primary key", f"ALTER TABLE {dotted(table)} ADD PRIMARY KEY (...); see doctor"
     )
 
 
 def cast_key(table: str, column: str, function: str) -> Objection:
-    """An objection to an implicit cast of a key's type by a user's function, whose result would decide comparisons."""
+    """Return the objection to an implicit cast of a key's type by a user's function, which would decide comparisons."""
     what = f"key column {column!r} of {table} has an implicit cast, which runs {function} as the job's login"
     return Objection(what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
 
 
 def deferrable(table: str) -> Objection:
-    """An objection to a deferrable key: two rows can share it within a transaction, which breaks the order per key."""
+    """Return the objection to a deferrable key: two rows can share it in a transaction, which breaks order per key."""
     cure = f"ALTER TABLE {dotted(table)} DROP CONSTRAINT ..., ADD PRIMARY KEY (...) NOT DEFERRABLE"
     return Objection(f"the primary key of {table} is deferrable: order per key needs one that is not", cure)
 
@@ -268,14 +268,14 @@ def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str
 
 
 TRACES = ("events", "clears", "clears some", "refused")
-"""Answers to the probe's questions about partitions under which the binlog shows each removal."""
+"""Answers to the probe's questions about partitions for which the binlog shows each removal."""
 
 
 def partition_warning(table: str, source: str, answers: Sequence[str]) -> Objection | None:
-    """A warning about removed partitions; `answers`: the probe's about TRUNCATE and DROP PARTITION, "" for none.
+    """Return a warning about removed partitions; `answers`: the probe's for TRUNCATE and DROP PARTITION, "" for none.
 
-    DWS, "Subscribing to Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points, without either
-    of the two.
+    DWS, "Subscribing to Hybrid Data Warehouse Binlog", lists the DDL that clears increments and points; neither
+    statement is in that list.
     """
     if all(one in TRACES for one in answers):
         return None
@@ -288,7 +288,7 @@ def partition_warning(table: str, source: str, answers: Sequence[str]) -> Object
 
 
 def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:
-    """Objections to creating a table with a binlog on this server."""
+    """Yield objections to creating a table with a binlog on this server."""
     if settings.get("enable_hstore_binlog_table") == "off":
         cure = "to create such a table, ask an administrator to set it to on (a reload is enough)"
         yield Objection("enable_hstore_binlog_table is off: no new table can have a binlog", cure)
@@ -303,7 +303,7 @@ def empties(settings: Mapping[str, str]) -> str:
 
 
 def given_options(text: str) -> dict[str, str]:
-    """Storage options by name, lower case.
+    """Return the storage options by name, in lower case.
 
     >>> given_options("orientation=column,enable_binlog=on")
     {'orientation': 'column', 'enable_binlog': 'on'}
@@ -317,15 +317,16 @@ def _on(given: Mapping[str, str], name: str) -> bool:
 
 
 _TEXTS = ("text", "character", "varchar", "bpchar", "nvarchar2", "clob", "name", '"char"')
-"""Types whose values may be `now`: cast to a time, such a value differs at each reading."""
+"""Types whose values can be `now`: cast to a time, such a value differs at each read."""
 
 
 def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple[str, str]]) -> Iterator[Objection]:
-    """Objections of this table to a filter; `where` is the text that `row_filter.read` returned.
+    """Yield this table's objections to a filter; `where` is the text that `row_filter.read` returned.
 
-    `casts`: columns whose type has a cast by a user's function, with its name; a type's owner can create one.
+    `casts`: columns whose type has a cast by a user's function, and the function; a type's owner can create such a
+    cast.
     """
-    from slotkeeper.core import row_filter  # a worker has no parser
+    from slotkeeper.core import row_filter  # imported here, because a worker has no parser
 
     try:
         found = row_filter.read(where)
@@ -344,7 +345,7 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
         yield Objection(f"where names column {absent[0]!r}: unknown in the source table", f"the table has {known}")
         return
     for name, function in casts:
-        if name in found.columns:  # also one without a cast behind it: a function of text casts it by itself
+        if name in found.columns:  # even if the filter does not cast it: a function on text casts it implicitly
             what = f"where uses column {name!r}: a cast of its type {types[name]} runs {function} as the job's login"
             yield Objection(what, "filter by another column, or drop the cast (DROP CAST)")
     for name in sorted(found.bare):

@@ -1,7 +1,7 @@
 """A table's identity: its columns and key, user-defined types, and the types of its values for readers.
 
 DWS, "Data Types": the names are those of format_type. Types without an equivalent (arrays, intervals, times of day,
-numerics without limits, user-defined types) keep the server's own text.
+numerics without limits, user-defined types) are read as the server's own text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _types(session: DwsSession, oids: Collection[int]) -> list[tuple[int, UserTy
 
 
 MOST_DIGITS = 38
-"""Digits of the widest decimal of a reader (Spark: DecimalType; Arrow: decimal128)."""
+"""Maximum number of digits of a reader's decimal type (Spark: DecimalType; Arrow: decimal128)."""
 _PLAIN = {
     "boolean": FieldKind.BOOLEAN,
     "tinyint": FieldKind.SHORT,
@@ -76,7 +76,7 @@ _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 
 
 def field_type(spelled: str) -> FieldType:
-    """The type that format_type spells so; domains are to be given as their base types.
+    """Return the type for a type name from format_type; domains have to be given as their base types.
 
     >>> field_type("numeric(12,2)"), field_type("numeric").kind, field_type("timestamp(3) with time zone").kind
     (FieldType(kind=<FieldKind.DECIMAL: 'decimal'>, precision=12, scale=2), <FieldKind.TEXT: 'text'>, \

@@ -1,4 +1,4 @@
-"""GaussDB(DWS) as a kind of source: its sessions with their faces, and what it says about itself."""
+"""GaussDB(DWS) as a kind of source: its sessions with their interfaces, and its properties."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Made = TypeVar("Made", bound=DwsSource)
 
 
 class _Source(DwsSource):
-    """A channel whose admission also reads, as far as a binlog can be read before its slot is there."""
+    """A channel whose admission also reads the binlog, as far as that is possible before its slot exists."""
 
     def admit(self) -> None:
-        """Raise Refused for a table that a job cannot follow, a wrong `new_system_value` included."""
+        """Raise Refused for a table that a job cannot follow, and for a wrong `new_system_value`."""
         super().admit()
         if self.options.binlog:
             refuse_names(self.session, self.table, self.options.new_system_value)
@@ -111,7 +111,7 @@ class DwsKind:
 
     @property
     def probe(self) -> Probe:
-        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # ten files that only the probe needs
+        from slotkeeper.core.sources.dws.probe.run import DwsProbe  # only the probe needs these ten files
 
         return DwsProbe()
 

@@ -2,7 +2,7 @@
 
 DWS: a sync point is the commit sequence number of the writing transaction, unique and ordered per cluster in common GTM
 mode; the event sequence orders the events inside it. A point is registered with checkpoint false and true, each with an
-xmin, which "affects whether old tuples can be read" and is never to be newer than its point.
+xmin, which "affects whether old tuples can be read" and must never be newer than its point.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import cast
 from slotkeeper.core.domain.position import Kept, Order, Position
 
 NOTHING = -1
-"""The sequence of a position whose point has no applied event."""
+"""The sequence of a position if no event of its point is applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class DwsPosition(Position):
-    """All events up to event `sequence` of sync point `point` are applied; sequence -1: none at it.
+    """All events up to event `sequence` of sync point `point` are applied; sequence -1: no event of that point.
 
-    A sequence of None names only the point, as a server and a registration do. `xmin` belongs to the point; `top`: the
-    point of the last record at or before it whose xmin can be read; None: unknown.
+    With a sequence of None, the position names only the point, as a server and a registration do. `xmin` belongs to the
+    point; `top`: the point of the last record at or before it whose xmin can be read; None: unknown.
     """
 
     point: int
@@ -45,7 +45,7 @@ class DwsPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Point and sequence, as a batch's rows have them."""
+        """Point and sequence, as in the rows of a batch."""
         return self.point, NOTHING if self.sequence is None else self.sequence
 
     @property
@@ -75,7 +75,7 @@ class DwsPosition(Position):
         return Order.BEFORE if one.sequence < two.sequence else Order.AFTER
 
     def ahead_of(self, other: Position) -> int:
-        """Sync points between the two, which are commits of the whole cluster."""
+        """Return the number of sync points between the two, which are commits of the whole cluster."""
         return max(0, self.point - ours(other).point)
 
 
@@ -83,7 +83,7 @@ class DwsPosition(Position):
 class SyncPoints(Kept):
     """A slot's state on one DN: the last points registered with checkpoint false and true; None without a row.
 
-    0: the slot exists but was never registered (DWS: a never consumed slot answers 0). `xmin`: the last one returned,
+    0: the slot exists but was never registered (DWS: a never consumed slot returns 0). `xmin`: the last returned xmin,
     or that of the newest point if the server reported it.
     """
 
@@ -137,12 +137,12 @@ class SyncPoints(Kept):
         return SyncPoints(self.live or 0, self.durable or 0, self.xmin)
 
     def at(self, position: Position) -> SyncPoints:
-        """Both points at the position's; its xmin, if any, but never an older one than before."""
+        """Return both points at the position's, with its xmin if it has one, but never an older xmin than before."""
         place = ours(position)
         return SyncPoints(place.point, place.point, max(place.xmin or 0, self.xmin))
 
     def on_the_way(self, to: Kept) -> frozenset[Kept]:
-        """`false` is registered first, then `true`.
+        """Return the states on the way to `to`: `false` is registered first, then `true`.
 
         >>> sorted(one.shown for one in SyncPoints(5, 5).on_the_way(SyncPoints(7, 7)))
         ['7/5', '7/7']
@@ -158,12 +158,12 @@ class SyncPoints(Kept):
         return replace(points_of(there).known, xmin=self.xmin)
 
     def no_newer(self, others: Iterable[Kept]) -> SyncPoints:
-        """With the least xmin of `others`: an older one holds back more than is needed, never less."""
+        """Return the points with the least xmin of `others`: an older xmin holds back more than needed, never less."""
         return replace(self, xmin=min((points_of(one).xmin for one in others), default=0))
 
     @property
     def again(self) -> DwsPosition:
-        """The live point with its xmin: both points are there once it is registered again."""
+        """The live point with its xmin; registering it again sets both points."""
         return DwsPosition(self.live or 0, None, self.xmin)
 
 
@@ -187,7 +187,7 @@ class DwsPositions:
         return position
 
     def place(self, text: str) -> DwsPosition:
-        """Read `point/sequence`, or a point alone; raises ValueError for anything else.
+        """Parse `point/sequence`, or a point alone; raises ValueError for anything else.
 
         >>> POSITIONS.place("10516")
         DwsPosition(point=10516, sequence=None, xmin=None, top=None)
@@ -213,12 +213,12 @@ POSITIONS = DwsPositions()
 
 
 def ours(position: Position) -> DwsPosition:
-    """A position that came from here; whatever else it were, its first use would fail."""
+    """Return a position as this dialect's type; a position of another dialect would fail at its first use."""
     return cast("DwsPosition", position)
 
 
 def points_of(kept: Kept) -> SyncPoints:
-    """Return a slot's state, as made by this dialect."""
+    """Return a slot's state as this dialect's type."""
     return cast("SyncPoints", kept)
 
 

@@ -1,8 +1,8 @@
-"""One session to DWS: autocommit, pinned text settings, a statement limit by the kind of call.
+"""One session to DWS: autocommit, pinned text settings, a statement timeout by the kind of call.
 
 Binlog calls run in autocommit because DWS's own retry does not work inside a transaction block (vendor's psycopg2
-page), and because one status must not hold back the cleanup of old rows. `classify` decides an error's kind: by its
-SQLSTATE first, by the message only if DWS gives nothing better.
+page), and because a status query must not hold back the cleanup of old rows. `classify` decides an error's kind: by its
+SQLSTATE first, by the message only if DWS returns nothing better.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POOLER = ("pooler: failed to create", "could not connect", "Connection refused"
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
+    """Return Slotkeeper's error for a driver error; `place`: the endpoint, `timed_out`: the kind for a timeout."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found
@@ -52,11 +52,11 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
-    """Return the kind of a code; a more specific code in the message replaces one of a lost connection."""
+    """Return the kind of a code; for a lost connection, a more specific code in the message takes precedence."""
     if code == LIMIT:
         return timed_out
     if code == "53200" and timed_out is not TooLarge:
-        return Busy  # nothing here could be made smaller, and others' memory comes free
+        return Busy  # this query cannot be made smaller, and other sessions will free memory
     if code in passing.BY_CODE:
         return passing.BY_CODE[code]
     lost = code.startswith("08") or (code[:2] != "22" and any(words in text for words in _POOLER))
@@ -64,18 +64,18 @@ def _kind(code: str, text: str, timed_out: type[SlotkeeperError]) -> type[Slotke
 
 
 STATUS_LIMIT_MS = 2_000
-"""Milliseconds of a status query; then the DN counts as not answering."""
+"""Timeout of a status query in milliseconds; after it, the DN counts as not answering."""
 
 REGISTER_LIMIT_MS = 10_000
-"""Server-side limit of a registration: bounds how late a killed driver's call takes effect."""
+"""Server-side timeout of a registration: limits how late a killed driver's call takes effect."""
 
 SETTINGS = {
     "client_connection_check_interval": "500",
-    "row_security": "off",  # PostgreSQL: a policy that would hide rows of a read is an error then, whenever it came
+    "row_security": "off",  # PostgreSQL: a policy that would hide rows of a read, even a new one, then causes an error
 }
 
 PATH = "pg_catalog"
-"""DWS, "Statement Behavior", search_path: pg_temp is always first, and named behind another schema is an error."""
+"""DWS, "Statement Behavior", search_path: pg_temp is always first; naming it after another schema is an error."""
 
 DWS = Dialect(
     "source",
@@ -96,7 +96,7 @@ class DwsSession(Session):
         self.source = endpoint.name
         self._may_be_read_only = True
         self.oriented = ""
-        """The table of this connection's last sync-point call; empty before the first."""
+        """The table of this connection's last sync-point call; empty before the first call."""
 
     def beside(self, mark: str, address: tuple[str, int] | None = None) -> DwsSession:
         """Return another session of the same login, whose name ends in `mark`; at another address if given."""

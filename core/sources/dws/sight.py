@@ -1,9 +1,9 @@
-"""What this login sees of other sessions, and which transactions of a past moment are still open.
+"""This login's view of other sessions, and the transactions of a past moment that are still open.
 
 Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy (design 4.4 step 3). The
-list of sessions has the visible ones, also those without a transaction id; the snapshot's own xmin has to pass the
-transaction counter in every case. If the list is not proven complete, every DN's xmin has to pass it as well; it never
-guesses.
+list of sessions has the visible transactions, also those without a transaction id; in every case the snapshot's own
+xmin has to pass the transaction counter. If the list is not proven complete, every DN's xmin has to pass it as well.
+The check never guesses.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from slotkeeper.core.sqltext import statements
 
 _SQL: Book = ("slotkeeper.core.sources.dws", "sight.sql")
 CURE = "GRANT gs_role_read_all_stats TO {user}"
-"""DWS "Preset roles": members see all users' sessions (PG_STAT_ACTIVITY), and those of all coordinators."""
+"""DWS "Preset roles": members see the sessions of all users (PG_STAT_ACTIVITY) and of all coordinators."""
 
 
 def read(session: DwsSession) -> Sight:
-    """Return what the login can see now; what a server rejects counts as invisible."""
+    """Return what the login can see now; what the server rejects counts as invisible."""
     counted = _rows_of(session, "coordinators")
     return Sight(
         coordinators=int(counted[0][0]) or None if counted else None,
@@ -38,7 +38,7 @@ def read(session: DwsSession) -> Sight:
 
 
 def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
-    """Other sessions inside a transaction, and prepared transactions, each once."""
+    """Return other sessions inside a transaction, and prepared transactions, each once."""
     found = {
         (pid, start or ""): Waiter(pid, start or "", user or "of another login", name or "", hidden)
         for pid, start, user, name, hidden in session.rows("open_here", of=_SQL)
@@ -50,12 +50,12 @@ def open_transactions(session: DwsSession, across: bool) -> list[Waiter]:
 
 
 def snapshot_xmin(session: DwsSession) -> int:
-    """The oldest transaction number that is open by the coordinator's snapshot."""
+    """Return the oldest transaction number that is open in the coordinator's snapshot."""
     return int(session.rows("snapshot", of=_SQL)[0][0])
 
 
 def left_across(session: DwsSession, names: dict[str, str]) -> int:
-    """Return the number of the login's sessions of these names in the whole cluster."""
+    """Return the number of the login's sessions with these names in the whole cluster."""
     return int(session.rows("left_across", {**names, "name": session.application_name}, of=_SQL)[0][0])
 
 
@@ -85,7 +85,7 @@ def _rows_of(session: DwsSession, name: str, parameters: dict[str, Any] | None =
 
 
 WHERE = "pg_prepared_xacts, pgxc_stat_activity and each database's pg_stat_activity"
-"""Where an administrator sees open transactions."""
+"""The views in which an administrator sees open transactions."""
 
 
 class Seeing(Protocol):
@@ -95,20 +95,20 @@ class Seeing(Protocol):
         """Return what the login can see of other sessions."""
 
     def open_transactions(self, across: bool = False) -> list[Waiter]:
-        """Other sessions inside a transaction now, and prepared transactions; `across` all coordinators."""
+        """Return other sessions now inside a transaction, and prepared transactions; `across`: of all coordinators."""
 
     def snapshot_xmin(self) -> int:
-        """The oldest transaction number that is still open by the source's own snapshot."""
+        """Return the oldest transaction number that is still open in the source's own snapshot."""
 
     def transaction_id(self) -> int:
-        """The source's transaction counter now."""
+        """Return the source's current transaction counter."""
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """The status of every DN."""
+        """Return the status of every DN."""
 
 
 class DwsOpenTransactions:
-    """Transactions open at its creation; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """The transactions that are open at its creation; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, source: Seeing) -> None:
         self._source = source
@@ -141,8 +141,8 @@ class DwsOpenTransactions:
             whose = f", it may be {prepared}" if prepared else " (of another database, login or coordinator)"
             return f"waiting for an unlisted transaction that was open when recording started{whose}"
         if self._lacks and any(points_of(one.kept).xmin <= self._counter for one in self._source.read_status(None)):
-            # an xmin advances with assigned transaction ids, and on an idle cluster no other session takes one. DWS,
-            # "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
+            # an xmin advances with assigned transaction ids, and on an idle cluster no other session is assigned one.
+            # DWS, "Transaction IDs and Snapshots": txid_current gets the transaction's id; PostgreSQL: it assigns one
             self._source.transaction_id()
             return f"{self._lacks} and a DN's xmin does not advance: an open transaction may exist"
         return ""

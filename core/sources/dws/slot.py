@@ -1,4 +1,4 @@
-"""The slot at DWS for commands that clear or reset it: how far back its binlog reaches, and a range's contents.
+"""The slot at DWS for commands that clear or reset it, how far back its binlog reaches, and the contents of a range.
 
 Only `status` and `register` can create a slot; the caller sends them only for slots that exist.
 """
@@ -27,7 +27,7 @@ from slotkeeper.core.sqltext import dotted, literal, statements
 
 
 class DwsSlotVerbs(DwsSlotAdmin):
-    """A source session of a slot command, which alone can clear a slot; implements `SlotVerbs`."""
+    """A source session of a slot command, the only session that can clear a slot; implements `SlotVerbs`."""
 
     def clear(self) -> int:
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
@@ -39,13 +39,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TIME = "gs_binlog_timestamp_us"
 _SQL: Book = ("slotkeeper.core.sources.dws", "retention.sql")
 _TOO_MUCH = ("57014", "53")
-"""Out of time, disk or memory: a shorter range can avoid it."""
+"""SQLSTATEs for too little time, disk or memory: a shorter range can avoid the error."""
 _NO_TIMES = frozenset({"0A000", "42809", "42883"})
-"""The function does not exist, or rejects a table without enable_binlog_timestamp."""
+"""SQLSTATEs if the function does not exist or rejects a table without enable_binlog_timestamp."""
 
 
 class DwsRetention(DwsSlotAdmin):
-    """One session for a reset; and for a start without a copy; implements `slotkeeper.core.ports.source.Retention`."""
+    """One session for a reset and for a start without a copy; implements `slotkeeper.core.ports.source.Retention`."""
 
     words = WORDS
 
@@ -56,20 +56,20 @@ class DwsRetention(DwsSlotAdmin):
         return POSITIONS.place(text)
 
     def kept_by(self, points: Sequence[RegisteredPoint]) -> SyncPoints:
-        """Both points with the older of their xmins."""
+        """Return both points with the older of their xmins."""
         at = {one.checkpoint: one.point for one in points}
         xmin = min((one.xmin for one in points if one.xmin), default=0)
         live, durable = (ours(found).point if (found := at.get(flag)) is not None else None for flag in (False, True))
         return SyncPoints(live, durable, xmin)
 
     def begin_at(self, status: SlotStatus, at: Position, record: FirstRecord | None) -> SyncPoints:
-        """Both points at the position, with the xmin of the first needed record; the status's own if none is known."""
+        """Return both points at the position, with the first needed record's xmin, else the status's own."""
         newest = ours(status.latest).xmin or 0
         first = ours(record.point).xmin if record and record.point else None
         return SyncPoints(ours(at).point, ours(at).point, newest if first is None else min(first, newest))
 
     def kept_at(self, shard: Shard, at: Position, before: Kept, status: SlotStatus | None, back: bool) -> SyncPoints:
-        """An xmin that is never newer than the point: the record's at it, the newest's at the newest, else an older."""
+        """Return both points with an xmin never newer than them: the record's, the newest point's, or an older one."""
         point, old = ours(at).point, points_of(before).xmin
         record = self.records(at, shard).get(shard.name)
         first = ours(record.point) if record and record.point else None
@@ -80,7 +80,7 @@ class DwsRetention(DwsSlotAdmin):
         elif newest and newest.point == point:
             xmin = max(newest.xmin or 0, old)
         elif first and first.xmin and back:
-            xmin = min(first.xmin, old)  # nothing lies between the point and that record
+            xmin = min(first.xmin, old)  # no record is between the point and that record
         return SyncPoints(point, point, xmin)
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
@@ -110,11 +110,11 @@ class DwsRetention(DwsSlotAdmin):
         return found
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """Return the smallest point of a record at or after a time by DN, below all points of other DNs.
+        """Return by DN the smallest point of a record at or after a time, below all points of other DNs.
 
-        DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without the order meant.
+        DWS, PGXC_GET_BINLOG_CURSOR_BY_TIMESTAMP: "the first binlog record after the time", without stating the order.
         Times do not follow points: a record has the time of its write (DWS, binlog fields: "saved to the database"), a
-        point that of its transaction's commit. So the search includes points below the answer.
+        point belongs to the commit of its transaction. So the search includes points below the answer.
         """
         found = self.at_time(at)
         smallest = min((ours(one).point for one in found.values() if one is not None), default=None)
@@ -146,7 +146,7 @@ class DwsRetention(DwsSlotAdmin):
     def count_rows(self) -> RowCount:
         """Return the number of rows that the channel's row filter accepts; unknown if this login cannot read them.
 
-        Raises Refused if the table does not support the filter: it counts exactly as a copy reads.
+        Raises Refused if the table does not support the filter: rows are counted exactly as a copy reads them.
         """
         if self.selection.where:
             self.selects(self.identity)
@@ -187,7 +187,7 @@ class DwsRetention(DwsSlotAdmin):
             raise Refused(f"{shard.name}: {error.message}", REFUSED_BACK, error.code, error.where) from error
 
     def _first_since(self, shard: Shard, low: int, high: int, us: int) -> int | None:
-        """Return the smallest point in [low, high) of a record at or after `us`; in halves after a timeout."""
+        """Return the smallest point in [low, high) of a record at or after `us`; after a timeout, search in halves."""
         if low >= high:
             return None
         try:
@@ -221,7 +221,7 @@ class DwsRetention(DwsSlotAdmin):
 
 
 def records(session: DwsSession, table: str, at: Position | None, node: int) -> dict[str, FirstRecord]:
-    """The first record at or after a place by DN, of one DN or (0) of all."""
+    """Return by DN the first record at or after a position, for one DN or (0) for all."""
     point = 0 if at is None else ours(at).point
     rows = session.rows("record_at", {"table": table, "point": point, "node": node}, of=_SQL)
     found = {}

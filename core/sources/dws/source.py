@@ -1,4 +1,4 @@
-"""One DWS binlog table and slot: identity, status, ranges of changes, chunks of the table, registering points."""
+"""One DWS binlog table and slot: identity, status, ranges of changes, chunks of the table, registration of points."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from slotkeeper.core.sources.dws.viewer import DwsViewer, homes
 from slotkeeper.core.sqltext import dotted, statements
 
 NO_COPY = frozenset({"0A000", "42601", "42809"})
-"""Codes of a server that rejects COPY from such a query; the source then uses a cursor."""
+"""SQLSTATEs of a server that rejects COPY from such a query; the source then uses a cursor."""
 
 READ_ONLY = "25006"
 """read_only_sql_transaction: the server rejected a read with a row filter as a write."""
 
 _NOTHING = pg.sql.SQL("")
 ALL = 2**62
-"""A sequence above every event's: a range includes its last point as a whole."""
+"""A sequence above every event's: a range includes all events of its last point."""
 
 
 class Selection(Mapped):
-    """A channel's columns and row filter, a condition over the row's columns."""
+    """A channel's columns and its row filter, which is a condition over the row's columns."""
 
     __slots__ = ()
 
     @property
     def condition(self) -> pg.sql.Composable | None:
-        """The row filter for a WHERE over the table's rows; None without a filter."""
+        """The row filter as a WHERE condition over the table's rows; None without a filter."""
         return pg.sql.SQL("({})").format(pg.sql.SQL(self.where)) if self.where else None
 
     def kind(self, kind: pg.sql.Composable) -> pg.sql.Composable:
-        """SQL of an event's staged type: an image that the filter rejects becomes x, which ends its row.
+        """Return SQL of an event's staged type: an image that the filter rejects becomes x, which ends its row.
 
-        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other becomes ?, which ends
-        the step: its effect is unknown, and it could equal the own type x.
+        DWS, "Subscribing to Hybrid Data Warehouse Binlog": the types are I, d, B and U. Any other type becomes ?, which
+        ends the step: its effect is unknown, and it could equal Slotkeeper's own type x.
         """
         known = pg.sql.SQL("WHEN {0} IN ('I', 'd', 'B', 'U') THEN {0} ELSE '?' END").format(kind)
         if self.condition is None:
@@ -82,15 +82,15 @@ class DwsSource:
         self.reads_only = True
         """Whether a read-only transaction can read the binlog, as far as known: DWS does not document it."""
         self.points_proven = False
-        """Whether a probe recorded one point per transaction here; GTM-Lite needs it."""
+        """Whether a probe recorded one point per transaction here; GTM-Lite requires it."""
         self._identity: TableIdentity | None = None
         self._operators: Operators = {}
-        """How the key compares if one of its types is user-defined."""
+        """The operators that compare the key if one of its types is user-defined."""
         self._homes: frozenset[int] = frozenset()
         self._elsewhere: frozenset[int] = frozenset()
         """Ids of the DNs that hold the table and of those that do not, as last read."""
         self._xmins: dict[Shard, tuple[int, int]] = {}
-        """By DN: the point of the record whose xmin was read last, and that xmin."""
+        """By DN: the point of the record whose xmin was last read, and that xmin."""
 
     def admit(self) -> None:
         viewer = DwsViewer(self.session)
@@ -120,7 +120,7 @@ class DwsSource:
     def _seen(self) -> TableIdentity:
         rows = self.session.rows("identity", {"table": self.table})
         if all(row[4] < 0 for row in rows):
-            # a table that is made again meanwhile has its name looked up as of now, and its key as of the statement
+            # if the table is recreated meanwhile, its name is resolved now, but its key as of the statement: read again
             rows = self.session.rows("identity", {"table": self.table})
         if all(row[4] < 0 for row in rows):
             refuse([eligibility.no_key(self.table)], "source")
@@ -157,48 +157,48 @@ class DwsSource:
 
     @property
     def identity(self) -> TableIdentity:
-        """The last read identity; reads it once if needed."""
+        """The last identity read; reads it once if needed."""
         return self._identity or self.identify()
 
     def nodes(self) -> list[Shard]:
-        """The DNs that hold the table, by `pgxc_class` and `pgxc_node`; no slot is touched."""
+        """Return the DNs that hold the table, from `pgxc_class` and `pgxc_node`; touches no slot."""
         rows = homes(self.session, self.table)
         self._homes = frozenset(node for _, node, here in rows if here)
         self._elsewhere = frozenset(node for _, node, here in rows if not here)
         return [Shard(name, node) for name, node, here in rows if here]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """One status at one DN, or at all with None; its limit is 2 s.
+        """Return one status of one DN, or of all DNs with None; the timeout is 2 s.
 
-        DWS: "obtains the sync point information of a slot"; a slot that does not exist is created by the call.
+        DWS: "obtains the sync point information of a slot"; the call creates a slot that does not exist.
         """
         parameters = {"table": self.table, "slot": self.slot, "node": shard.node_id if shard else 0}
         rows = self.session.rows("status", parameters)
         self.session.oriented = self.table
         found = statuses_of(rows, self.identity.server)
         if shard is not None and not found:
-            # a server that does not create the slot answers no row at all for one that is gone
+            # a server that does not create the slot returns no row if the slot is missing
             raise Trouble(f"{shard.name} returned no point for slot {self.slot}", name=TroubleName.SLOT_LOST)
         return found if shard is not None else self._at_home(found)
 
     def _at_home(self, found: list[SlotStatus]) -> list[SlotStatus]:
         """Return the statuses of DNs that hold the table: DWS does not document the answer for others.
 
-        A DN that is not in the catalog stays: it may be joining. Tables and DNs move, so the catalog is read again when
-        another DN answers than those known to hold the table.
+        A DN that is not in the catalog is included: it may be joining. Tables and DNs move, so the catalog is read
+        again when a DN answers that is not known to hold the table.
         """
         if any(status.shard.node_id not in self._homes for status in found):
             self.nodes()
         return [status for status in found if status.shard.node_id not in self._elsewhere]
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Whether the DN holds a row after `after` and at most at `up_to`; no read asks for more than its width.
+        """Return whether the DN has a row after `after` and at most at `up_to`; no read covers more than the width.
 
         The changes function can materialize the whole requested range, despite a LIMIT. An idle table's range grows
-        with every transaction of the cluster, so the cursor searches between its first and its last width: DWS,
-        "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and "empty values"
-        mean that there is none. The search starts at a point that was already read, so it does not matter whether it
-        includes that point; and both ends of the range are read, so the search cannot hide them.
+        with every transaction of the cluster, so the cursor function searches between the first and the last width of
+        the range. DWS, "Subscribing to Hybrid Data Warehouse Binlog": it finds the first record from a point on, and
+        "empty values" mean that there is none. The search starts at a point that was already read, so it does not
+        matter whether it includes that point; both ends of the range are read, so the search cannot hide them.
         """
         width, begin, end = max(1, self.options.binlog_sync_point_size), ours(after), ours(up_to).point
         read = min(end, begin.point + width)
@@ -223,7 +223,8 @@ class DwsSource:
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> DwsPosition:
         """Return the position after everything up to `up_to` is applied.
 
-        The xmin belongs to the newest point; below it, that of the record at the highest read point is queried.
+        The status's xmin belongs to the newest point; below it, the xmin of the record at the highest read point is
+        queried.
         """
         begin, end, newest = ours(after), ours(up_to), ours(status.latest)
         kept = begin.sequence if end.point == begin.point else NOTHING
@@ -235,7 +236,7 @@ class DwsSource:
         )
 
     def standing(self, after: Position, status: SlotStatus) -> DwsPosition:
-        """Return the newest point with nothing of it applied; an unchanged position that is already there."""
+        """Return the newest point with none of its events applied; a position already there stays unchanged."""
         begin, newest = ours(after), ours(status.latest)
         return replace(begin, xmin=newest.xmin) if begin.point == newest.point else newest.from_here
 
@@ -258,9 +259,9 @@ class DwsSource:
             return self._out(statement, out, limit_ms, batch)
 
     def xmin_at(self, shard: Shard, point: int) -> int | None:
-        """Return the xmin of the record at exactly `point`; None without one (a later record's would be newer).
+        """Return the xmin of the record at exactly `point`; None without one (a later record's xmin would be newer).
 
-        It never changes: an idle lane that stays at one point reads it once.
+        The xmin never changes, so an idle lane that stays at one point reads it once.
         """
         last = self._xmins.get(shard)
         if last is not None and last[0] == point:
@@ -313,14 +314,14 @@ class DwsSource:
             try:
                 return self.session.copy_out(copied, out, limit_ms)
             except SlotkeeperError as error:
-                if error.code not in NO_COPY or pg.rows_came(error):  # a cursor would read those rows once more
+                if error.code not in NO_COPY or pg.rows_came(error):  # a cursor would read those rows again
                     raise
                 self.copy_allowed = False
         return self.session.cursor_out(statement(True), lambda row: put(out, texts(row)), limit_ms, batch)
 
     def _orient(self, shard: Shard) -> None:
-        # The stand-in answers the documented text of pgxc_get_binlog_changes only after a sync-point call of the
-        # same session named the table; on DWS this costs one status per new session, or if channels share one.
+        # The stand-in returns the documented text of pgxc_get_binlog_changes only after a sync-point call in the same
+        # session named the table; on DWS this costs one status per new session, or if channels share a session.
         if self.session.oriented != self.table or self.session.fresh:
             self.read_status(shard)
 
@@ -345,16 +346,16 @@ class PointCalls(Protocol):
 
 
 def confirm(calls: PointCalls, first: SlotStatus, asked: Confirmation) -> SyncPoints:
-    """Register the position of a lane; `first` was judged.
+    """Register the position of a lane; `first` has already been judged.
 
-    `false` first, then the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
-    it is seen (tests/model).
+    The order is `false`, the status for `true`, then `true`: a wipe in between always leaves one of the two missing, so
+    it is detected (tests/model).
     """
     shard, position = first.shard, ours(asked.position)
     xmin, before = position.xmin, points_of(asked.before).xmin
     if xmin is None and position.top is not None:
         xmin = calls.xmin_at(shard, position.top)
-    # an xmin that is never newer than the point, and never older than the one before (design 4.2 step 6)
+    # the xmin is never newer than the point, and never older than the previous xmin (design 4.2 step 6)
     goal = SyncPoints(position.point, position.point, before if xmin is None else max(xmin, before))
     asked.probe("before_false")
     asked.check()
@@ -381,7 +382,7 @@ def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: 
 
 
 def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
-    """The status of one DN under its name."""
+    """Return the status of one DN under its name."""
     found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
     if found is None:
         raise Busy(f"{shard.name} does not answer to its name: the DN set may have changed", where="source")
@@ -391,17 +392,17 @@ def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
 class DwsSlotAdmin(DwsSource):
     """A source session that can also register; implements `slotkeeper.core.ports.source.SlotAdmin`.
 
-    Only the driver and slot commands hold one: it writes the slot's points and ends the job's own old sessions.
+    Only the driver and slot commands have one: it writes the slot's points and ends the job's own old sessions.
     """
 
     shown_as = ""
     cleared_for = 1
-    """The last sink connection for which rivals were ended; the start itself clears the first."""
+    """The last sink connection for which competing sessions were ended; the start itself does so for the first."""
 
     def register(self, shard: Shard, point: int, checkpoint: bool, xmin: int) -> int:
-        """Register one point on one DN; bounded at the server, so that a killed driver's call cannot land any later.
+        """Register one point on one DN, with a server-side timeout: a killed driver's call cannot take effect later.
 
-        DWS: "returns the number of nodes registered"; anything but 1 for one node is a partial registration.
+        DWS: "returns the number of nodes registered"; any number except 1 for one node is a partial registration.
         """
         self._show()
         parameters = {
@@ -418,10 +419,10 @@ class DwsSlotAdmin(DwsSource):
         return confirm(self, first, asked)
 
     def create_slot(self) -> list[SlotStatus]:
-        """Return the status of every DN; if the status query does not create the slot, registering 0 does.
+        """Create the slot and return the status of every DN.
 
-        0 is only a lower bound, also on DNs that an earlier try did not reach.
-        """
+        If the status query does not create the slot, registering 0 does. 0 is only a lower bound, also on DNs that an
+        earlier attempt did not reach."""
         statuses = self.read_status(None)
         without = set(self.nodes()) - {status.shard for status in statuses}
         if not without:
@@ -453,7 +454,7 @@ class DwsSlotAdmin(DwsSource):
             self.session.show(self.shown_as)
 
     def end_sessions(self, pattern: str, own: str | None = None) -> bool:
-        """End the job's sessions whose name matches `pattern` and is not `own`; False if it is not certain.
+        """End the job's sessions whose name matches `pattern` and is not `own`; return False if this is not certain.
 
         This coordinator cannot end sessions of another one, and without a list of them their existence is unknown.
         """
@@ -461,23 +462,24 @@ class DwsSlotAdmin(DwsSource):
         try:
             self.session.rows("end_sessions", names)
             seen = self.sight()
-            # each round is one statement: a terminated backend leaves the view within a few of them, or we wait
+            # each round is one statement: a terminated backend leaves the view within a few rounds; the loop waits
             all_gone = any(not self._left(names, seen.across) for _ in range(200))
             return all_gone and seen.all_coordinators
         except SlotkeeperError:
             return False
 
     def end_rivals(self) -> bool:
-        """End other sessions that register the same lane, of any epoch; False if it is not certain.
+        """End other sessions that register the same lane, of any epoch; return False if this is not certain.
 
-        They have this session's name except the epoch: a killed or stalled registrar's call must not take effect later.
+        They have this session's name except the epoch. A call of a killed or stalled session must not take effect
+        later.
         """
         parts = (self.shown_as or self.session.application_name).replace("_", r"\_").split("/")
         channel, mark, _ = parts[2].partition(".")
         parts[2] = f"{channel}.%" if mark else "%"
         named = "/".join(
             parts
-        )  # asked again: an administrator who ended a job's session has often ended this one as well
+        )  # retried: an administrator who ended a job's session has often ended this session as well
         return self.end_sessions(named, "") or self.end_sessions(named, "")
 
     def _left(self, names: dict[str, str], across: bool) -> int:
@@ -488,7 +490,7 @@ class DwsSlotAdmin(DwsSource):
 def range_parts(
     table: str, shard: Shard, after: DwsPosition, up_to: int, new_names: bool
 ) -> dict[str, pg.sql.Composable]:
-    """Return the SQL parts of a range of one DN's binlog: (after, up_to], with one point more on each side."""
+    """Return the SQL parts of a range of one DN's binlog: (after, up_to], with one extra point on each side."""
     names = eligibility.NEW_NAMES if new_names else eligibility.OLD_NAMES
     numbers = {
         "node": shard.node_id,
@@ -508,7 +510,7 @@ def range_parts(
 def _column_images(
     identity: TableIdentity, selection: Selection, kind: pg.sql.Composable, as_text: bool
 ) -> pg.sql.Composable:
-    """The mirrored columns in order; an old image (B, d) is sent as its key alone, which is all that is used of it."""
+    """Return the mirrored columns in order; an old image (B, d) contains only its key, as nothing else is used."""
     spelled = []
     for column in selection.columns(identity):
         name: pg.sql.Composable = pg.sql.Identifier(column.name)

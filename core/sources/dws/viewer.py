@@ -1,7 +1,7 @@
 """Reads DWS for commands and screens: slots, unread rows, versions, rights. Nothing here creates a slot.
 
-The vendor's sync-point function creates a slot that it is asked about, so this module does not call it. A screen has
-one quiet session (`DwsStatusPoller`): its settings go with the login, and each query is one statement that only reads,
+The vendor's sync-point function creates the slot that it is asked about, so this module does not call it. A screen has
+one quiet session (`DwsStatusPoller`): its settings are sent with the login, and each query is one read-only statement,
 because DWS has no read-only session (vendor's psycopg2 page).
 """
 
@@ -27,18 +27,18 @@ from slotkeeper.core.sources.dws.session import DWS, DwsSession
 from slotkeeper.core.sources.dws.words import TIMEOUT, WORDS
 
 COUNT_LIMIT_MS = 30_000
-"""Counting unread rows reads the binlog itself."""
+"""Timeout of a count of unread rows, in milliseconds: the count reads the binlog itself."""
 
 NO_FUNCTION = frozenset({"42883", "0A000"})
-"""The function does not exist, or rejects this kind of table."""
+"""SQLSTATEs if the function does not exist or rejects this kind of table."""
 
 _SQL: Book = ("slotkeeper.core.sources.dws", "viewer.sql")
 _NO_RELATION = "42P01"
 _CLOSED = frozenset({"42501", "42703"})
-"""No right to pgxc_class, or a catalog without one of the columns."""
+"""SQLSTATEs for a missing right to pgxc_class, or for a catalog without one of the columns."""
 
 _UNKNOWN = frozenset({"42501", "42703", "42883", "42P01"})
-"""No right to a catalog, or a catalog of another shape."""
+"""SQLSTATEs for a missing right to a catalog, or for a catalog with another structure."""
 
 USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_binlog_clear_target_slot")
 """Listing, measuring and dropping slots needs these; kernel 9.1.0.223 or newer has them."""
@@ -46,7 +46,7 @@ USEFUL = ("pgxc_get_binlog_slots", "pgxc_get_binlog_consume_progress", "pgxc_bin
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """The answering server: `clock` is its time in seconds since 1970, `superuser` None if unknown."""
+    """The server that answers: `clock` is its time in seconds since 1970, `superuser` is None if unknown."""
 
     version: str
     user: str
@@ -56,7 +56,7 @@ class ServerSeen:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """A table's facts without a slot; `complaint`: the binlog functions' error."""
+    """A table's facts without a slot; `complaint`: the error of the binlog functions."""
 
     facts: TableFacts
     complaint: str
@@ -71,7 +71,7 @@ CALLS = SlotCalls(
 
 
 class DwsViewer:
-    """One session that only reads; implements `slotkeeper.core.ports.source.SlotViewer`."""
+    """Reads DWS over one session; implements `slotkeeper.core.ports.source.SlotViewer`."""
 
     calls = CALLS
     words = WORDS
@@ -103,7 +103,7 @@ class DwsViewer:
         return ServerSeen(str(version), str(user), float(clock), superuser)
 
     def open_schemas(self, user: str) -> list[str]:
-        """Schemas on the login's own search_path in which PUBLIC can create; none if unknown."""
+        """Return the schemas on the login's own search_path in which PUBLIC can create objects; empty if unknown."""
         try:
             path = self._rows("own_path", {})
             names = names_of_path(str(path[0][0]), user) if path else []
@@ -180,7 +180,7 @@ class DwsViewer:
         self.session.close()
 
     def _flag(self, statement: str, oid: int) -> bool | None:
-        """Return a yes-or-no fact of a table; None if the login cannot read it."""
+        """Return a boolean fact of a table; None if the login cannot read it."""
         try:
             return bool(self._rows(statement, {"oid": oid})[0][0])
         except SlotkeeperError as error:
@@ -203,9 +203,9 @@ class DwsViewer:
 
 
 def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
-    """(name, id, whether the table is there) of every DN, from the catalogs; touches no slot.
+    """Return (name, id, whether the DN holds the table) of every DN, from the catalogs; touches no slot.
 
-    If the table's DNs are unknown, it counts as present on all.
+    If the table's DNs are unknown, the table counts as present on all DNs.
     """
     try:
         rows = session.rows("nodes", {"table": table})
@@ -217,7 +217,7 @@ def homes(session: DwsSession, table: str) -> list[tuple[str, int, bool]]:
 
 
 def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
-    """Points out of rows of `pgxc_get_binlog_slots`."""
+    """Return the points in rows of `pgxc_get_binlog_slots`."""
     return [
         RegisteredPoint(str(node), str(slot), bool(flag), place(number(point)), at, number(xmin))
         for node, slot, point, at, xmin, flag in rows
@@ -225,17 +225,17 @@ def points_of(rows: Iterable[Sequence[Any]]) -> list[RegisteredPoint]:
 
 
 def unread_of(rows: Iterable[Sequence[Any]]) -> list[UnreadRows]:
-    """Counts out of rows of `pgxc_get_binlog_consume_progress`."""
+    """Return the counts in rows of `pgxc_get_binlog_consume_progress`."""
     return [UnreadRows(str(node), str(slot), bool(flag), number(count)) for node, _, slot, flag, _, _, count in rows]
 
 
 def moment(clock: float) -> datetime:
-    """A server's clock, which tells seconds since 1970."""
+    """Return a server's clock, given in seconds since 1970, as a datetime."""
     return datetime.fromtimestamp(float(clock), timezone.utc)
 
 
 def named(table: str) -> dict[str, str]:
-    """A table's schema and name, as the statements on the catalogs take them."""
+    """Return a table's schema and name as parameters of the catalog statements."""
     schema, _, name = table.rpartition(".")
     return {"schema": schema or "public", "name": name}
 
@@ -246,7 +246,7 @@ _POLL_SQL: Book = ("slotkeeper.core.sources.dws", "poll.sql")
 
 
 class DwsStatusPoller:
-    """A session that is reused while it answers."""
+    """The queries of a status screen, over a session that is reused while it answers."""
 
     words = WORDS
 
@@ -276,7 +276,7 @@ class DwsStatusPoller:
             raise
 
     def close(self) -> None:
-        """End the session; a later question opens another one."""
+        """End the session; a later query opens a new session."""
         self._session.close()
 
     def _rows(self, name: str, parameters: dict[str, Any], of: Book | None = None) -> Rows:

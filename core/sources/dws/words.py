@@ -1,6 +1,7 @@
 """Texts about DWS slots, in the terms of its manual, and the SQL that a user runs as a last resort.
 
-Text only: this module sends nothing. The SQL bypasses every guard: no lease, no plan, no backup, no audit.
+This module only contains text and sends nothing. The SQL bypasses every safeguard: no lease, no plan, no backup, no
+audit.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ UNKNOWN = "?"
 
 
 def status(table: str) -> str:
-    """SQL for every registered point of a table; it names no slot, so it creates none.
+    """Return SQL for every registered point of a table; it names no slot, so it creates none.
 
     >>> status("ods.orders")
     "SELECT * FROM pgxc_get_binlog_slots('ods.orders', 0);"
@@ -61,7 +62,7 @@ def status(table: str) -> str:
 def register(
     table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
 ) -> str:
-    """SQL that registers a DN's points again: no point moves, and the TTL restarts.
+    """Return SQL that registers a DN's points again: no point moves, and the TTL restarts.
 
     >>> from slotkeeper.core.sources.dws.position import DwsPosition
     >>> print(register("t", "s", "dn_1", DwsPosition(7), DwsPosition(5), None))

@@ -1,7 +1,7 @@
-"""What a Hologres says of a table and its shards: identity, properties, the newest and the oldest record of a shard.
+"""A Hologres table and its shards in the catalogs: identity, properties, and a shard's newest and oldest record.
 
-Hologres, "Subscribe to Hologres binlogs": hg_get_binlog_cursor and its two sisters; the published client: table
-properties, shard count, and that a shard without a record answers LSN 0.
+Hologres, "Subscribe to Hologres binlogs": hg_get_binlog_cursor and its two related functions; the published client:
+table properties, shard count, and that a shard without a record returns LSN 0.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from slotkeeper.core.sources.hologres.position import HoloPosition
 from slotkeeper.core.sources.hologres.session import HoloSession
 
 DEFAULT_TTL = 2_592_000
-"""Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days where nothing is set."""
+"""Hologres, "Subscribe to Hologres binlogs": binlog.ttl is 30 days if it is not set."""
 SECOND = 1_000_000
 MOST_SHARDS = 65_536
-"""Upper limit of a table's shards: each one is an object and a lane here."""
+"""Upper limit of a table's shards: each shard is an object and a lane here."""
 MARGIN_SECONDS = 60
-"""Seconds of margin before a TTL ends, at most a tenth of it: clocks of a cluster's nodes can differ."""
+"""Seconds of margin before a TTL ends, at most a tenth of the TTL: clocks of a cluster's nodes can differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The place of one record; `us` is its time in microseconds since 1970, 0 if unknown."""
+    """The position of one record; `us` is its time in microseconds since 1970, 0 if unknown."""
 
     lsn: int
     us: int
@@ -40,7 +40,7 @@ class Record:
 
     @property
     def before(self) -> HoloPosition:
-        """The position from which it is read first: times of one shard grow with its LSNs, as Hologres says."""
+        """The position from which this record is read first; Hologres: times of one shard grow with its LSNs."""
         return HoloPosition(self.lsn - 1, 0, max(0, self.us - 1))
 
 
@@ -54,7 +54,7 @@ class TableState:
 
     @property
     def shards(self) -> list[Shard]:
-        """The shards of its table group: 0 to n - 1; none where their number cannot be read."""
+        """The shards of its table group: 0 to n - 1; empty if their number cannot be read."""
         count = whole(self.properties.get("shard_count", "")) or 0
         return [shard_of(number) for number in range(count if count <= MOST_SHARDS else 0)]
 
@@ -65,42 +65,42 @@ class TableState:
 
     @property
     def margin_us(self) -> int:
-        """What is kept clear of it."""
+        """The margin before the TTL ends, in microseconds."""
         return min(MARGIN_SECONDS * SECOND, self.ttl * SECOND // 10)
 
     @property
     def expired(self) -> int:
-        """Records up to this time may be deleted by now."""
+        """The time up to which records may already be deleted."""
         return max(0, self.now_us - self.ttl * SECOND + self.margin_us)
 
     def seen(self, every_us: int) -> int:
-        """Up to when nothing else was there, where nothing is seen: in steps, so that an idle lane seldom moves."""
+        """Return the time up to which a shard has nothing newer; rounded down, so that an idle lane seldom moves."""
         return max(1, (self.now_us - self.margin_us) // every_us * every_us)
 
 
 def gone(error: SlotkeeperError) -> bool:
-    """Whether an error means a missing table or schema."""
+    """Return whether an error means a missing table or schema."""
     return error.code in ("42P01", "3F000")
 
 
 def shard_of(number: int) -> Shard:
-    """A shard by its id; `Shard.node_id` counts from 1, because no DN has id 0."""
+    """Return a shard by its id; `Shard.node_id` counts from 1, because no DN has id 0."""
     return Shard(f"shard_{number}", number + 1)
 
 
 def number_of(shard: Shard) -> int:
-    """The id of a shard."""
+    """Return the id of a shard."""
     return shard.node_id - 1
 
 
 def parts(table: str) -> dict[str, str]:
-    """Schema and name of a table, as a catalog has them."""
+    """Return a table's schema and name as in the catalogs."""
     schema, _, name = table.partition(".")
     return {"schema": schema, "name": name}
 
 
 def read_table(session: HoloSession, table: str) -> TableState:
-    """A table as it is now; SCHEMA CHANGED where there is none, Refused where it has no key."""
+    """Return a table as it is now; raises SCHEMA CHANGED if it does not exist, Refused if it has no key."""
     rows = session.rows("table", {"table": table})
     properties = {str(key): str(value) for key, value in session.rows("properties", parts(table))}
     oid, database, now_us, spelled, types, required, numbers, constrained = rows[0]
@@ -117,7 +117,7 @@ def read_table(session: HoloSession, table: str) -> TableState:
 
 
 def own_id(properties: Mapping[str, str], oid: int) -> int:
-    """table_id, which a rebuild, a rename or TRUNCATE changes; the catalog's number where there is none."""
+    """Return table_id, which a rebuild, a rename or TRUNCATE changes; the catalog's oid if table_id is missing."""
     text = properties.get("table_id", "")
     number = whole(text)
     if number is not None:
@@ -126,23 +126,23 @@ def own_id(properties: Mapping[str, str], oid: int) -> int:
 
 
 def newest(session: HoloSession, table: str, shard: Shard) -> Record | None:
-    """The newest record of a shard; None where it has none."""
+    """Return the newest record of a shard; None if it has none."""
     return _cursor(session, "cursor", {"table": table, "which": "LATEST", "shard": number_of(shard)})
 
 
 def oldest(session: HoloSession, table: str, shard: Shard) -> Record | None:
-    """The oldest record that a shard still has; None where it has none."""
+    """Return the oldest record that a shard still has; None if it has none."""
     return _cursor(session, "cursor", {"table": table, "which": "OLDEST", "shard": number_of(shard)})
 
 
 def first_behind(session: HoloSession, table: str, shard: Shard, lsn: int) -> Record | None:
-    """The first record behind an LSN; None where there is none yet."""
+    """Return the first record after an LSN; None if there is none yet."""
     asked = {"table": table, "lsn": lsn + 1, "shard": number_of(shard)}
     return _there(session, table, shard, _cursor(session, "cursor_by_lsn", asked))
 
 
 def first_since(session: HoloSession, table: str, shard: Shard, at: str) -> Record | None:
-    """The first record at or after a time; None where there is none yet. Raises Refused for a future time."""
+    """Return the first record at or after a time; None if there is none yet. Raises Refused for a future time."""
     try:
         found = _cursor(session, "cursor_by_time", {"table": table, "at": at, "shard": number_of(shard)})
     except SlotkeeperError as error:
@@ -153,7 +153,7 @@ def first_since(session: HoloSession, table: str, shard: Shard, at: str) -> Reco
 
 
 def _there(session: HoloSession, table: str, shard: Shard, found: Record | None) -> Record | None:
-    """Past the end a cursor names the LSN of the next write: what lies beyond the newest record is none."""
+    """Return the record unless it is after the newest one: past the end, a cursor names the LSN of the next write."""
     last = newest(session, table, shard) if found is not None else None
     return found if found is not None and last is not None and found.lsn <= last.lsn else None
 

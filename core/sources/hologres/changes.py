@@ -1,8 +1,8 @@
-"""From binlog records to the changes that a sink takes, and reading a range of one shard's binlog page by page.
+"""Converts binlog records to the changes that a sink takes, and reads a range of one shard's binlog page by page.
 
-Hologres, "Subscribe to Hologres binlogs": 5 insert, 2 delete, 3 and 7 an update's row before and after it, consecutive
-and with one time; an update by Holo Client or Flink may also be 2 then 5. 27 is a heartbeat without a row. `Pages`
-reads by the binlog's key, and believes no page that cannot be whole.
+Hologres, "Subscribe to Hologres binlogs": 5 is an insert, 2 a delete, 3 and 7 an update's row before and after it,
+consecutive and with the same time; an update by Holo Client or Flink can also be 2 then 5. 27 is a heartbeat without a
+row. `Pages` reads by the binlog's key, and accepts no page that cannot be complete.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotkeeper.core.sources.pg_base import table_name
 from slotkeeper.core.sqltext import statements
 
 INSERT, DELETE, BEFORE, AFTER, HEARTBEAT = 5, 2, 3, 7, 27
-"""hg_binlog_event_type; the last if `hg_experimental_enable_binlog_heartbeat_record` is on."""
+"""hg_binlog_event_type; HEARTBEAT only if `hg_experimental_enable_binlog_heartbeat_record` is on."""
 WORDS = {
     INSERT: "insert (5)",
     DELETE: "delete (2)",
@@ -31,12 +31,12 @@ WORDS = {
 }
 """The event types by name, with the vendor's numbers."""
 LETTERS = {INSERT: "I", DELETE: "d", BEFORE: "B", AFTER: "U"}
-"""Event types as a batch writes them."""
+"""Event types as written in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One record of a shard's binlog; `values` are its columns as PostgreSQL's texts, `us` is its time since 1970."""
+    """One record of a shard's binlog; `values`: its columns in PostgreSQL's text format, `us`: its time since 1970."""
 
     lsn: int
     type: int
@@ -46,7 +46,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a batch has of a record: the two numbers that order it, its letter, its row, and the record's time."""
+    """A record as part of a batch: the two numbers that order it, its letter, its row, and the record's time."""
 
     point: int
     sequence: int
@@ -57,23 +57,23 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left out, by a parameter that is the vendor's: `deletes` and `images` before an update."""
+    """Events left out by the vendor's parameters: `deletes`, and `images` before an update."""
 
     deletes: bool = False
     images: bool = False
 
     @property
     def types(self) -> tuple[int, ...]:
-        """The types that make no change of their own."""
+        """The types that produce no change by themselves."""
         return (HEARTBEAT, BEFORE, *((DELETE,) if self.deletes else ()))
 
 
 def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterator[Change]:
-    """The changes of consecutive records of a shard.
+    """Yield the changes of consecutive records of a shard.
 
-    Both images of an update have the point of the second: a range that ends between the two has neither, and the one
-    that begins there has both, for which `before` is the record at which it begins, where that is a 3. Raises Refused
-    for a type that is not known, and for a 3 that no 7 follows: what either does to a row is not known.
+    Both images of an update have the point of the second record. A range that ends between the two contains neither,
+    and the range that starts there contains both: for this, `before` is the record at its start if that is a 3. Raises
+    Refused for an unknown type, and for a 3 without a 7 after it: the effect of either on a row is unknown.
     """
     image = before
     for event in events:
@@ -99,12 +99,12 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 _NO_COLUMNS = SQL("")
 FEW = 64
-"""Records of the page that shows whether there are changes."""
+"""Records on the page that shows whether there are changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The records of a shard behind one LSN and up to another."""
+    """The records of a shard after one LSN and up to another."""
 
     shard: Shard
     after: int
@@ -112,7 +112,7 @@ class Stretch:
 
 
 class Pages:
-    """The binlog of one table over a session; `size` is how many records a page has, `limit_ms` bounds each."""
+    """The binlog of one table over a session; `size`: records per page, `limit_ms`: the timeout of each page."""
 
     def __init__(self, session: HoloSession, table: str, size: int, limit_ms: int | None) -> None:
         self._session = session
@@ -121,9 +121,10 @@ class Pages:
         self._limit_ms = limit_ms
 
     def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
-        """What the stretch does to rows, in its order.
+        """Yield the changes of a stretch, in its order.
 
-        The record at which it begins is read with it: where that is the row before an update, its other half comes now.
+        The record at the start of the stretch is read as well: it can be the first half of an update whose second half
+        is in the stretch.
         """
         events = self.events(Stretch(stretch.shard, stretch.after - 1, stretch.up_to), columns)
         first = next(events, None)
@@ -135,10 +136,10 @@ class Pages:
             yield from changes(events, first if first.type == BEFORE else None, left)
 
     def events(self, stretch: Stretch, columns: Sequence[Column]) -> Iterator[Event]:
-        """The records of a stretch whose end is a record's LSN. Raises Busy where the server answers fewer.
+        """Yield the records of a stretch whose end is a record's LSN. Raises Busy if the server returns fewer.
 
-        Hologres: LSNs of a shard strictly grow, so that a record which is not beyond the last one came twice. A page
-        that is empty before the end was reached says nothing: the server has just named that record as there.
+        Hologres: LSNs of a shard strictly grow, so a record that is not after the last one is a repetition. A page that
+        is empty before the end is reached proves nothing: the server has just reported that the end record exists.
         """
         last = stretch.after
         while last < stretch.up_to:
@@ -153,18 +154,18 @@ class Pages:
                 raise Busy(what, "retrying the same range; nothing skipped", where="source")
 
     def newest(self, stretch: Stretch, columns: Sequence[Column], most: int) -> list[Event]:
-        """The last records of a stretch, in its order."""
+        """Return the last records of a stretch, in its order."""
         return self._page("back_page", stretch, columns, most)[::-1]
 
     def nth(self, stretch: Stretch, number: int) -> Record | None:
-        """The so manieth record of a stretch; None where it has fewer."""
+        """Return the record with this number in a stretch, counted from 1; None if the stretch has fewer."""
         rows = self._rows("nth", stretch, self._limit_ms, skipped=Literal(max(1, number) - 1))
         return Record(int(rows[0][0]), int(rows[0][1])) if rows else None
 
     def last_before(self, stretch: Stretch, us: int) -> Record | None:
-        """The last record of a stretch that is older than a time; None where there is none.
+        """Return the last record of a stretch that is older than a time; None if there is none.
 
-        Times of a shard grow with its LSNs, so that the newest are looked through, page by page.
+        Times of a shard grow with its LSNs, so the search starts at the newest records and goes back page by page.
         """
         most = self._size
         while True:
@@ -177,12 +178,12 @@ class Pages:
             stretch = Stretch(stretch.shard, stretch.after, int(found[-1][0]) - 1)
 
     def any(self, stretch: Stretch, left: Left) -> bool:
-        """Whether a stretch has one record that makes a change; that it has none is believed at its end only."""
+        """Return whether a stretch has a record that makes a change; False only once its end was read."""
         few = Pages(self._session, self._table, min(self._size, FEW), self._limit_ms)
         return any(event.type not in left.types for event in few.events(stretch, ()))
 
     def count(self, stretch: Stretch, limit_ms: int) -> list[tuple[int, int, int, int]]:
-        """(type, records, first LSN, first time) of a stretch."""
+        """Return (type, records, first LSN, first time) of a stretch."""
         found = self._rows("count", stretch, limit_ms)
         return [(int(kind), int(many), int(lsn), int(us)) for kind, many, lsn, us in found]
 

@@ -1,4 +1,4 @@
-"""What `doctor` finds at a Hologres: login, version, clock, and the tables that jobs read. Nothing is made."""
+"""Findings of `doctor` about Hologres: login, version, clock, and the tables that jobs read. Creates nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's
 def findings(
     session: HoloSession, asked: SourceAsked, utc: Callable[[], datetime], by_slot: bool = False
 ) -> Iterator[Finding]:
-    """What is found, the server first; `by_slot`: jobs have slots there."""
+    """Yield the findings, those about the server first; `by_slot`: the jobs have slots there."""
     place = f"source {asked.name}"
     before = utc().timestamp()
     server = session.rows("server")[0]
@@ -80,7 +80,7 @@ def _table_findings(
 
 
 def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iterator[Finding]:
-    """Findings on the table's slots, the jobs' and others': no slot retains records."""
+    """Yield findings on the table's slots, those of the jobs and of other owners: no slot retains records."""
     try:
         rows = session.rows("slots", catalog.parts(table))
     except SlotkeeperError as error:

@@ -1,4 +1,4 @@
-"""Whether a Hologres table can be followed: pure rules over what its catalogs say, each with its cure.
+"""Rules that decide from the catalogs whether a Hologres table can be followed, each with its fix.
 
 Hologres, "Subscribe to Hologres binlogs" (how a binlog is turned on, row storage, TTL of at least seven days), "CREATE
 LOGICAL PARTITION TABLE", "TRUNCATE".
@@ -21,25 +21,25 @@ from slotkeeper.core.sqltext import dotted, literal
 ADVISED_TTL = 604_800
 """Hologres: "we recommend that you set this time to no less than seven days"."""
 SLOTLESS = (2, 1)
-"""Hologres: from 2.1 on a stream needs SELECT only, and no slot."""
+"""Hologres: since 2.1 a stream needs only SELECT, and no slot."""
 COMPRESSED = (3, 2)
-"""Hologres connector: `enable_compression` from 3.2 on."""
+"""Hologres connector: `enable_compression` since 3.2."""
 _VERSION = re.compile(r"Hologres ([^ ]*)")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 
 
 def records(state: TableState) -> bool:
-    """Whether changes of the table go into a binlog."""
+    """Return whether changes of the table are recorded in a binlog."""
     return state.properties.get("binlog.level", "").lower() == "replica"
 
 
 def refuse_absent(session: HoloSession, table: str) -> None:
-    """Raise Refused unless the name is a table of rows that this login can read."""
+    """Raise Refused unless the name is a table with rows that this login can read."""
     refuse(list(absent(session, table)), "source")
 
 
 def absent(session: HoloSession, table: str) -> Iterator[Objection]:
-    """Why a name cannot be read at all."""
+    """Yield the reasons why a name cannot be read at all."""
     name, given = dotted(table), parts(table)
     if not given["name"]:
         yield Objection(f"{table} has no schema", "write schema.table")
@@ -69,7 +69,7 @@ def absent(session: HoloSession, table: str) -> Iterator[Objection]:
 
 
 def table_objections(table: str, state: TableState) -> Iterator[Objection]:
-    """What keeps a job from following the binlog of this table."""
+    """Yield the objections that prevent a job from following this table's binlog."""
     if not records(state):
         level = state.properties.get("binlog.level", "not set")
         yield Objection(f"{table} records no binlog: its binlog.level is {level}", turn_on(table))
@@ -82,7 +82,7 @@ def table_objections(table: str, state: TableState) -> Iterator[Objection]:
 
 
 def warnings(table: str, state: TableState) -> Iterator[Objection]:
-    """What a job can live with, and a person should know."""
+    """Yield conditions that a job tolerates but that a user should know."""
     if state.ttl < ADVISED_TTL:
         what = (
             f"binlog.ttl of {table} is {state.ttl} s, below the seven days that Hologres recommends: the server deletes"
@@ -102,7 +102,7 @@ def warnings(table: str, state: TableState) -> Iterator[Objection]:
 
 
 def version_of(text: str) -> tuple[int, ...] | None:
-    """The version out of `hg_version()`.
+    """Return the version in the text of `hg_version()`.
 
     >>> version_of("Hologres 2.1.27 (tag: r2.1)"), version_of("PostgreSQL 11.3")
     ((2, 1, 27), None)
@@ -115,7 +115,7 @@ def version_of(text: str) -> tuple[int, ...] | None:
 def stream_objections(
     table: str, state: TableState, version: str, options: BinlogOptions, by_slot: bool = False
 ) -> Iterator[Objection]:
-    """What keeps a job from reading this table by its stream; `version` is what hg_version() says."""
+    """Yield the objections to reading this table by stream; `version`: the text of hg_version()."""
     cure = 'set read_by = "sql", which reads every type and works with every version'
     found = version_of(version)
     if found is not None and found < SLOTLESS and not by_slot:
@@ -136,11 +136,11 @@ def stream_objections(
 
 
 def turn_on(table: str) -> str:
-    """The statement that turns a table's binlog on."""
+    """Return the statement that turns a table's binlog on."""
     name = literal(dotted(table))
     return f"BEGIN; CALL set_table_property({name}, 'binlog.level', 'replica'); {ttl_text(table, 2_592_000)} COMMIT;"
 
 
 def ttl_text(table: str, seconds: int) -> str:
-    """The statement that sets a table's TTL."""
+    """Return the statement that sets a table's TTL."""
     return f"CALL set_table_property({literal(dotted(table))}, 'binlog.ttl', '{seconds}');"

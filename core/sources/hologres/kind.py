@@ -1,4 +1,4 @@
-"""Hologres as a kind of source, by SQL or by stream: its sessions with their faces, and what it says about itself."""
+"""Hologres as a kind of source, by SQL or by stream: its sessions with their interfaces, and its properties."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ from slotkeeper.core.sources.hologres.words import HoloManualSql
 
 
 class HoloConnection:
-    """One session at a Hologres, with the streams that it reads; implements
-    `slotkeeper.core.ports.kinds.SourceSession`.
-    """
+    """One session at Hologres, with its streams; implements `slotkeeper.core.ports.kinds.SourceSession`."""
 
     idle_seconds = IDLE_SECONDS
     """Seconds without a read after which the source ends its streams."""
@@ -66,7 +64,7 @@ class HoloConnection:
         return HoloPeek(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        """Nothing is known that hides rows: data masking shows in no catalog that is documented."""
+        """Return nothing: no documented catalog shows data masking, so hidden rows cannot be detected."""
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Reads a few records of a Hologres binlog for people. Implements `slotkeeper.core.ports.source.BinlogReader`."""
+"""Reads a few records of a Hologres binlog for display. Implements `slotkeeper.core.ports.source.BinlogReader`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = Left()
 
 
 class HoloPeek:
-    """One session that reads records on demand."""
+    """Reads records on demand over one session."""
 
     def __init__(self, session: HoloSession) -> None:
         self.session = session
@@ -82,7 +82,7 @@ class HoloPeek:
         return Searched(tuple(found[-what.most :]), what.up_to, len(found) <= what.most)
 
     def _end(self, table: str, stretch: Stretch) -> int | None:
-        """The LSN of the last record of the next page, as a place that a person names may be none's."""
+        """Return the LSN of the last record of the next page: a position that a user types may belong to no record."""
         pages = self._pages(table)
         found = pages.nth(stretch, PAGE)
         if found is not None:

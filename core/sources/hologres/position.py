@@ -1,12 +1,11 @@
-"""Positions of a Hologres binlog by shard, and what the server keeps for them: nothing.
+"""Positions of a Hologres binlog by shard, which the server does not store, and the LSN that a slot stores.
 
-Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards say nothing
-of each other. A record goes once it is older than binlog.ttl, read or not, so that a position has to know how old it
-is.
+Hologres, "Subscribe to Hologres binlogs": hg_binlog_lsn grows inside a shard, with gaps; LSNs of two shards cannot be
+compared. A record is deleted once it is older than binlog.ttl, read or not, so a position has to record its age.
 
-A slot keeps one LSN on one shard, that of the last record that was confirmed. Nothing is held back for it: records go
-by binlog.ttl, confirmed or not (Hologres, "Subscribe to Hologres binlogs"), so a slot that lies behind costs nothing
-and loses nothing.
+A slot stores one LSN per shard, that of the last confirmed record. The server retains nothing for it: records are
+deleted by binlog.ttl, confirmed or not (Hologres, "Subscribe to Hologres binlogs"), so a slot that is behind costs
+nothing and loses nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ HIGHEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class HoloPosition(Position):
-    """Everything up to `lsn` has been applied, and so has everything that the server wrote up to `seen`.
+    """Everything up to `lsn` has been applied, and so has everything that the server wrote up to the time `seen`.
 
-    Times are in microseconds since 1970 by the server's clock, 0 where they are not known. `at` is that of the record
-    with this LSN; `seen` is later where the shard was asked and had nothing newer. `empty` is what a shard without any
-    record answers for its newest: it names no LSN at all, and lies before or at others by `seen` alone.
+    Times are in microseconds since 1970 by the server's clock, 0 if unknown. `at` is the time of the record with this
+    LSN; `seen` is later if the shard was queried later and had nothing newer. `empty` is the newest position of a shard
+    without any record: it has no LSN, and only `seen` orders it relative to other positions.
     """
 
     called = "LSN"  # as Hologres calls it
@@ -39,7 +38,7 @@ class HoloPosition(Position):
     seen: int = 0
     empty: bool = False
     image: int = field(default=1, compare=False)
-    """0: the row before an update, for display; in a batch it has the LSN of the row after it."""
+    """0: the row before an update, for display; in a batch that row has the LSN of the row after it."""
 
     @property
     def text(self) -> str:
@@ -56,7 +55,7 @@ class HoloPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The LSN, and the second of the two places that an update's images have at it."""
+        """The LSN, and the number of the image at it: an update's two images share one LSN."""
         return self.lsn, self.image
 
     @property
@@ -65,7 +64,7 @@ class HoloPosition(Position):
 
     @property
     def seen_at(self) -> float | None:
-        """`seen` in seconds; None for a place that a person has typed.
+        """`seen` in seconds; None for a position that a user typed.
 
         >>> HoloPosition(9, 5, 2_000_000).seen_at, HoloPosition(9).from_here.seen_at
         (2.0, None)
@@ -74,9 +73,9 @@ class HoloPosition(Position):
 
     @property
     def from_here(self) -> HoloPosition:
-        """The same, as a lane stands there: at a shard without a record, before the first that it will have.
+        """The same position as a lane's: at a shard without a record, before the first record that it will have.
 
-        A place that a person has typed has no time. Its lane has one of 1970, so that any newest is later.
+        A position that a user typed has no time. Its lane gets a time of 1970, so that any newest position is later.
         """
         return replace(self, empty=False, seen=self.seen or 1)
 
@@ -85,7 +84,7 @@ class HoloPosition(Position):
         return self
 
     def order(self, other: Position) -> Order:
-        """By LSN; of one LSN by the time up to which nothing else was there, where both know one.
+        """Order by LSN; at one LSN by the time up to which nothing newer was there, if both have one.
 
         >>> HoloPosition(9, 5, 5) < HoloPosition(10), HoloPosition(10, 5, 5).order(HoloPosition(10)).name
         (True, 'SAME')
@@ -99,14 +98,14 @@ class HoloPosition(Position):
             return Order.BEFORE if self.lsn < there.lsn else Order.AFTER
         if not self.seen or not there.seen or self.seen == there.seen:
             return Order.SAME
-        if self.empty != there.empty:  # the newest of a shard without a record is never behind a lane
+        if self.empty != there.empty:  # the newest position of a shard without a record is never before a lane's
             lane, newest = (there, self) if self.empty else (self, there)
             if lane.seen > newest.seen:
                 return Order.SAME
         return Order.BEFORE if self.seen < there.seen else Order.AFTER
 
     def ahead_of(self, other: Position) -> int:
-        """LSNs between the two: at least as many as records."""
+        """Return the LSNs between the two: at least as many as records."""
         there = ours(other)
         return 0 if self.empty or there.empty else max(0, self.lsn - there.lsn)
 
@@ -115,17 +114,17 @@ class HoloPosition(Position):
 class Oldest(HoloPosition):
     """The oldest record that a shard still has (`empty`: none), and the time up to which records may be deleted.
 
-    It is beyond a lane's position if records that the lane has not applied may be missing, and at it otherwise. They
-    may be missing if the oldest record is after the lane's next one, and either the lane has not seen the shard since
-    `expired`, or the lane's own last record is missing though younger: then the binlog was shortened (binlog.level
-    off and on again, a temporarily shorter binlog.ttl). An idle lane whose last record expired by age has lost nothing:
-    so `seen` advances while no record comes.
+    It is after a lane's position if records that the lane has not applied may be missing, and equal to it otherwise.
+    Records may be missing if the oldest record is after the lane's next one, and either the lane has not seen the shard
+    since `expired`, or the lane's own last record is missing although it is younger: then the binlog was shortened
+    (binlog.level off and on again, a temporarily shorter binlog.ttl). An idle lane whose last record expired by age has
+    lost nothing; for this reason `seen` advances while no record comes.
     """
 
     expired: int = 0
 
     def order(self, other: Position) -> Order:
-        """AFTER where something is lost to a lane at the other place, SAME where nothing is.
+        """Return AFTER if a lane at the other position has lost records, SAME if it has not.
 
         >>> oldest, cut = Oldest(20, 900, 900, expired=700), HoloPosition(10, 800, 800)
         >>> oldest > HoloPosition(10, 300, 600), oldest > HoloPosition(10, 300, 800), oldest > cut
@@ -152,7 +151,7 @@ class HoloPositions:
     marks: tuple[str, ...] = ()
 
     def position(self, text: str) -> HoloPosition:
-        """Read `lsn/at/seen`; raises ValueError for anything else.
+        """Parse `lsn/at/seen`; raises ValueError for anything else.
 
         >>> POSITIONS.position("10516/7/9")
         HoloPosition(lsn=10516, at=7, seen=9, empty=False, image=1)
@@ -163,7 +162,7 @@ class HoloPositions:
         return _read(text, found[1], int(found[2]), int(found[3]))
 
     def place(self, text: str) -> HoloPosition:
-        """Read the same, or an LSN alone, behind which is read; raises ValueError for anything else.
+        """Parse the same, or only the LSN after which to read; raises ValueError for anything else.
 
         >>> POSITIONS.place("10516").lsn
         10516
@@ -186,7 +185,7 @@ def _read(whole: str, lsn: str, at: int, seen: int) -> HoloPosition:
 
 
 def ours(position: Position) -> HoloPosition:
-    """A position that came from here; whatever else it were, its first use would fail."""
+    """Return a position as this dialect's type; a position of another dialect would fail at its first use."""
     return cast("HoloPosition", position)
 
 
@@ -195,7 +194,7 @@ MARK = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class SlotKept(OnePlace):
-    """The LSN that is confirmed; 0 where nothing was yet, None where the table has no such slot."""
+    """The confirmed LSN; 0 if none is confirmed yet, None if the table has no such slot."""
 
     lsn: int | None
 
@@ -214,7 +213,7 @@ class SlotKept(OnePlace):
 
     @property
     def missing(self) -> bool:
-        """Whether the slot does not exist; a slot without a confirmed LSN does: a shard may have no record yet."""
+        """Whether the slot does not exist; a slot without a confirmed LSN exists: a shard may have no record yet."""
         return self.lsn is None
 
     @property
@@ -230,7 +229,7 @@ class SlotKept(OnePlace):
         return SlotKept(self.lsn or 0)
 
     def at(self, position: Position) -> SlotKept:
-        """At the position's LSN; unchanged at a position without one, which a server cannot confirm."""
+        """Return the state at the position's LSN; unchanged for a position without LSN, which cannot be confirmed."""
         return SlotKept(ours(position).lsn or self.known.lsn)
 
     def behind(self, other: Kept) -> bool:
@@ -245,7 +244,7 @@ class SlotKept(OnePlace):
 
 
 class SlotPositions(HoloPositions):
-    """The texts of positions as anywhere at a Hologres, and of what a slot keeps."""
+    """Parses positions as for any Hologres source, and the LSN that a slot stores."""
 
     marks: tuple[str, ...] = (MARK,)
 
@@ -260,5 +259,5 @@ SLOT_POSITIONS = SlotPositions()
 
 
 def kept_of(kept: Kept) -> SlotKept:
-    """What is kept, as it came from here."""
+    """Return a slot's state as this dialect's type."""
     return cast("SlotKept", kept)

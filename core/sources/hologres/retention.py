@@ -1,6 +1,4 @@
-"""How far back the binlog of a Hologres table reaches, and what lies in a range: for starts without a
-copy and resets.
-"""
+"""The reach of a Hologres table's binlog, and the contents of a range: for starts without a copy and for resets."""
 
 from __future__ import annotations
 
@@ -21,16 +19,16 @@ from slotkeeper.core.sources.pg_base import COUNT_LIMIT_MS, LIMIT, count_stateme
 
 
 class HoloRetention(NoSlotRetention, HoloSource):
-    """Implements `slotkeeper.core.ports.source.Retention`; each shard's places are its own."""
+    """Implements `slotkeeper.core.ports.source.Retention`; each shard has its own positions."""
 
     words = WORDS
 
     def place(self, text: str) -> HoloPosition:
-        """The LSN behind which a person wants to read, as Hologres's own start_lsn."""
+        """Parse the LSN after which a user wants to read, as in Hologres's own start_lsn."""
         return POSITIONS.place(text)
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> dict[str, FirstRecord]:
-        """The first record behind a place by shard, the oldest without one; as the place from which it is read."""
+        """Return by shard the first record after a position, else the oldest, as the position from which it is read."""
         asked = [shard] if shard is not None else self.nodes()
         return {one.name: first_record(self.session, self.table, one, place) for one in asked}
 
@@ -38,11 +36,11 @@ class HoloRetention(NoSlotRetention, HoloSource):
         return {one.name: first_at(self.session, self.table, one, at) for one in self.nodes()}
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """The same: times of a shard grow with its LSNs."""
+        """Return the same as `at_time`: times of a shard grow with its LSNs."""
         return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:
-        """The records of (low, high] by kind; at least none where counting takes too long."""
+        """Count the records of (low, high] by kind; at least 0 if counting takes too long."""
         try:
             rows = self.pages.count(Stretch(shard, ours(low).lsn, ours(high).lsn), COUNT_LIMIT_MS)
         except SlotkeeperError as error:
@@ -68,7 +66,7 @@ class HoloRetention(NoSlotRetention, HoloSource):
 
 
 def first_record(session: HoloSession, table: str, shard: Shard, place: Position | None) -> FirstRecord:
-    """The first record of a shard behind a place, the oldest without one."""
+    """Return the first record of a shard after a position, or without a position the oldest record."""
     newest = catalog.newest(session, table, shard)
     latest = newest.applied if newest else None
     found = (
@@ -80,6 +78,6 @@ def first_record(session: HoloSession, table: str, shard: Shard, place: Position
 
 
 def first_at(session: HoloSession, table: str, shard: Shard, at: str) -> Position | None:
-    """The place from which a shard's first record at or after a time is read; None where there is none."""
+    """Return the position from which a shard's first record at or after a time is read; None if there is none."""
     found = catalog.first_since(session, table, shard, at)
     return found.before if found else None

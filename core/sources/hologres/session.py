@@ -1,8 +1,8 @@
-"""One session to a Hologres front end: autocommit, pinned text settings, a limit that changes with the kind of call.
+"""One session to a Hologres front end: autocommit, pinned text settings, a timeout by the kind of call.
 
 Reads by SQL need an ordinary connection and SELECT on the table, no walsender (Hologres, "Subscribe to Hologres
-binlogs"). `classify` says how an error counts: by its SQLSTATE first, then by the sentences that Hologres's own client
-tells apart (Hologres, "Troubleshoot Blink and Flink issues", and the error codes of its published client:
+binlogs"). `classify` decides an error's kind: by its SQLSTATE first, then by the messages that Hologres's own client
+distinguishes (Hologres, "Troubleshoot Blink and Flink issues", and the error codes of its published client:
 ExceptionCode, HoloClientException).
 """
 
@@ -24,9 +24,9 @@ from slotkeeper.core.errors import (
 from slotkeeper.core.sources.pg_base import LIMIT, plain_error
 
 REBUILT = ("shard id does not exist", "shard id not exist", "invalid table id", "no table is defined in publication")
-"""The table was recreated, or has another number of shards: old positions are invalid."""
+"""Messages after the table was recreated or got another number of shards: old positions are invalid."""
 CHANGED = ("mismatches the version of the table", "could not open relation with oid", "tableversionexpired")
-"""The table's columns changed while it was read."""
+"""Messages after the table's columns changed while it was read."""
 BUSY = (
     "resource busy",
     "replay not finished yet",
@@ -34,13 +34,13 @@ BUSY = (
     "remaining connection slots",
     "is active for",
 )
-"""Transient: the job retries."""
+"""Messages of transient errors: the job retries."""
 MOVING = ("not allowed in readonly mode",)
-"""The instance is switching over."""
+"""Messages of an instance that is switching over."""
 
 
 def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] = Unreachable) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver's; `place`: the endpoint, `timed_out`: the kind of a statement timeout."""
+    """Return Slotkeeper's error for a driver error; `place`: the endpoint, `timed_out`: the kind for a timeout."""
     found, code, text, message = plain_error(error, place)
     if found is not None:
         return found
@@ -61,7 +61,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 
 def _kind(code: str, lower: str, timed_out: type[SlotkeeperError]) -> type[SlotkeeperError]:
-    """What a code means here; a code that says no more than that a line is lost gives way to one in the sentence."""
+    """Return the kind of a code; for a lost connection, a more specific cause in the message takes precedence."""
     if code == LIMIT:
         return timed_out
     if any(words in lower for words in BUSY) or code == "53000":
@@ -76,10 +76,10 @@ def _kind(code: str, lower: str, timed_out: type[SlotkeeperError]) -> type[Slotk
 
 
 STATUS_LIMIT_MS = 2_000
-"""Milliseconds of a query about a shard; then the shard counts as not answering."""
+"""Timeout of a query about a shard in milliseconds; after it, the shard counts as not answering."""
 
 SETTINGS = {"client_connection_check_interval": "500"}
-"""Omitted if the server does not know it (its dialect is PostgreSQL 11)."""
+"""Settings that are omitted if the server does not know them (its dialect is PostgreSQL 11)."""
 
 HOLOGRES = Dialect(
     "source",
@@ -92,7 +92,7 @@ HOLOGRES = Dialect(
 
 
 class HoloSession(Session):
-    """A session to a Hologres."""
+    """A session to Hologres."""
 
     def __init__(self, endpoint: Endpoint, password: Secret | str, application_name: str) -> None:
         super().__init__(endpoint, password, application_name, HOLOGRES)

@@ -1,7 +1,7 @@
-"""Reads one Hologres table and its binlog: statuses by shard, ranges of changes, chunks of the table.
+"""Read one Hologres table and its binlog: status by shard, ranges of changes, and chunks of the table.
 
-Changes come by SQL or by the shards' streams, all else by SQL. Nothing is registered: positions are in our progress
-rows alone, and the server holds nothing back for them.
+Changes are read by SQL or from the shards' streams, everything else by SQL. Nothing is registered: positions are stored
+only in Slotkeeper's progress rows, and the server retains nothing for them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from slotkeeper.core.sources.pg_base import beyond, table_name
 
 OLD_IMAGES = ("B", "d")
 STEPS_OF_TTL = 8
-"""How often per TTL an idle lane's position records that there was nothing to read."""
+"""Number of times per TTL that an idle lane's position records that there was nothing to read."""
 
 
 class HoloSource(NoSlotAdmin):
-    """One table; implements `slotkeeper.core.ports.source.Source`, and as nothing is registered, `SlotAdmin` and
+    """One table; implements `slotkeeper.core.ports.source.Source` and, because nothing is registered, `SlotAdmin` and
     `SlotVerbs`.
     """
 
@@ -84,7 +84,7 @@ class HoloSource(NoSlotAdmin):
         return identity
 
     def selects(self, identity: TableIdentity) -> None:
-        """Refuse by name a mapping that this table cannot serve, and any row filter."""
+        """Raise an error that names the problem if the mapping does not fit this table, or if there is a row filter."""
         if self._mapped.where:
             what = "a hologres source does not support a row filter (where)"
             raise Refused(what, "remove where, and filter at the target", where="source")
@@ -98,19 +98,19 @@ class HoloSource(NoSlotAdmin):
         return self._state
 
     def _version(self) -> tuple[int, Sequence[Column]]:
-        """The table's version, which messages of its streams name, and its columns."""
+        """Return the table's version, as its stream messages contain it, and its columns."""
         state = self._read()
         return whole(state.properties.get("schema_version", "")) or 0, state.identity.columns
 
     @property
     def state(self) -> TableState:
-        """The table as last asked for; asks once where it was not."""
+        """The table as last read; read now if it has not been read yet."""
         return self._state or self._read()
 
     def nodes(self) -> list[Shard]:
         return self._read().shards
 
-    # -- where the binlog stands --------------------------------------------------------------------------------------
+    # -- the state of the binlog --------------------------------------------------------------------------------------
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         """Return the status of one shard, or of all; raise SLOT LOST if the table no longer records a binlog."""
@@ -121,7 +121,7 @@ class HoloSource(NoSlotAdmin):
         try:
             return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
         except SlotkeeperError:
-            self._recorded()  # what failed may be DDL: then what it made of the table says more than the error
+            self._recorded()  # the failure may come from DDL: an error about the changed table is more precise
             raise
 
     def _recorded(self) -> TableState:
@@ -146,7 +146,7 @@ class HoloSource(NoSlotAdmin):
         return SlotStatus(shard, NOTHING_KEPT, latest, state.identity.text, oldest)
 
     def newest(self, state: TableState, shard: Shard) -> HoloPosition | None:
-        """The newest record that may be read: with a visibility lag, the last one that is older than it."""
+        """Return the newest record that can be read: with a visibility lag, the newest record older than the lag."""
         found, lag = catalog.newest(self.session, self.table, shard), self.options.binlog_visibility_lag
         if found is None:
             return None
@@ -164,7 +164,7 @@ class HoloSource(NoSlotAdmin):
         return low < high and self.pages.any(Stretch(shard, low, high), self.left)
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> HoloPosition:
-        """The end of the next range: the `width`th record from here, or the newest one. Always a record's LSN."""
+        """Return the end of the next range: the `width`-th record after `after`, or the newest; always a record."""
         low, newest = ours(after), ours(status.latest)
         if low.lsn >= newest.lsn:
             return newest
@@ -186,11 +186,11 @@ class HoloSource(NoSlotAdmin):
         return count
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:
-        """The range's end; without an LSN if the shard has no record."""
+        """Return the range's end; if the shard has no record, `after` with the time of the range's end."""
         return self.standing(after, replace(status, latest=up_to)) if ours(up_to).empty else up_to
 
     def standing(self, after: Position, status: SlotStatus) -> HoloPosition:
-        """At the newest record; where it stands there already, with the time at which nothing else was there."""
+        """Return the position at the newest record; if the shard has no record, `after` with the time of the status."""
         here, newest = ours(after), ours(status.latest)
         return replace(here, seen=max(here.seen, newest.seen)) if newest.empty else newest
 
@@ -218,7 +218,7 @@ class HoloSource(NoSlotAdmin):
             self._streams.close()
         self.session.close()
 
-    # -- registering, of which there is nothing -----------------------------------------------------------------------
+    # -- registration: none -------------------------------------------------------------------------------------------
 
     def create_slot(self) -> list[SlotStatus]:
         """Return the statuses: the binlog needs no slot."""
@@ -233,11 +233,11 @@ class HoloSource(NoSlotAdmin):
 
 
 class NoneOpen:
-    """A copy waits for no transaction; implements `slotkeeper.core.ports.source.OpenTransactions`.
+    """No open transactions to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`.
 
-    A table's binlog records from the moment it is on, and a row and its record become visible together (Hologres,
-    "Technical Principle of Hologres Binlog": changes of both occur simultaneously): changes missing in a copy are after
-    the newest records noted before it.
+    A table's binlog records changes from the moment it is on, and a row and its record become visible together
+    (Hologres, "Technical Principle of Hologres Binlog": changes of both occur simultaneously). The records of changes
+    that a copy misses are therefore after the newest records noted before the copy.
     """
 
     def left(self) -> str:
@@ -247,7 +247,7 @@ class NoneOpen:
         return ""
 
 
-# -- chunks: cut and compared only at the source, shard by shard, and by the key inside each ---------------------------
+# -- chunks: split and compared only at the source, by shard and then by key -------------------------------------------
 
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 SHARD = SQL("hg_shard_id")
@@ -255,18 +255,18 @@ SHARD = SQL("hg_shard_id")
 
 
 def text_columns(columns: Sequence[Column]) -> pg.sql.Composable:
-    """Columns as the text that COPY would write."""
+    """Return SQL for the columns as text, in the format of COPY."""
     return SQL(", ").join(pg.text_form(one.type, Identifier(one.name)) for one in columns)
 
 
 def plan_statement(table: str, identity: TableIdentity, shard: Shard, rows: int) -> pg.sql.Composable:
-    """One pass over a shard's keys: every `rows`-th key and the last one, as text, in key order."""
+    """Return SQL for one pass over a shard's keys: every `rows`-th key and the last key, as text, in key order."""
     only = SQL("{} = {}").format(SHARD, Literal(number_of(shard)))
     return pg_base.plan_statement(table, identity.key, lambda _, key: SQL("{}::text").format(key), max(1, rows), only)
 
 
 def of_shard(shard: Shard, bounds: Sequence[tuple[str, ...]], first: int) -> list[Chunk]:
-    """Chunks between neighbouring bounds of a shard, numbered from `first`; the first reaches down to everything.
+    """Return the chunks between consecutive bounds of a shard, numbered from `first`; the first has no lower bound.
 
     >>> of_shard(Shard("shard_2", 3), [("3",), ("7",)], 5)
     [Chunk(number=5, lo=('2',), hi=('2', '3')), Chunk(number=6, lo=('2', '3'), hi=('2', '7'))]
@@ -277,7 +277,7 @@ def of_shard(shard: Shard, bounds: Sequence[tuple[str, ...]], first: int) -> lis
 
 
 def read_statement(table: str, identity: TableIdentity, chunk: Chunk, columns: Sequence[Column]) -> pg.sql.Composable:
-    """These columns, as text, of the rows of the chunk's shard with lo < key <= hi."""
+    """Return SQL for these columns, as text, of the rows of the chunk's shard with lo < key <= hi."""
     types = {column.name: column.type for column in identity.columns}
     shard, *high = chunk.hi
     where = [SQL("{} = {}").format(SHARD, Literal(int(shard))), beyond(identity.key, types, high, "<", {})]

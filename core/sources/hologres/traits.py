@@ -1,4 +1,4 @@
-"""What a Hologres is as a source, read without a slot."""
+"""The traits of a Hologres source that is read without a slot."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ TRAITS = SourceTraits(
     apart=True,
     by_age=True,
     earliest=True,
-    adopts_shards=False,  # a key's rows may lie on any shard, old or new
+    adopts_shards=False,  # the rows of a key can be on any shard, old or new
     binlog_keys="hologres",
 )

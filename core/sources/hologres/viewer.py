@@ -1,6 +1,4 @@
-"""Looks at a Hologres for commands and screens that show things: shards, newest LSNs, TTL; there are
-no slots to list.
-"""
+"""Reads shards, newest LSNs and the TTL from Hologres for commands and screens; there are no slots to list."""
 
 from __future__ import annotations
 

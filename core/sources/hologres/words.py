@@ -1,6 +1,6 @@
-"""What a Hologres says where a slot would be, what it says about its slots, and what a person types as a last resort.
+"""Texts for Hologres sources with and without slots, and the SQL that an operator runs as a last resort.
 
-Text only. `SLOT_WORDS` and `SlotManualSql` are those of a source whose server keeps the position of a slot.
+Text only. `SLOT_WORDS` and `SlotManualSql` are for a source whose server stores the position of a slot.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ SLOT_WORDS = replace(
 
 
 class HoloManualSql:
-    """What a person types at a Hologres as a last resort; implements `slotkeeper.core.domain.remedy.ManualSql`."""
+    """SQL that an operator runs on Hologres as a last resort; implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
     def status(self, table: str) -> str:
-        """The newest record of a shard; makes nothing.
+        """Return SQL that shows the newest record of a shard and creates nothing.
 
         >>> HoloManualSql().status("ods.orders")
         "SELECT * FROM hg_get_binlog_cursor('ods.orders', 'LATEST', 0); -- one for each shard"
@@ -58,10 +58,10 @@ class HoloManualSql:
 
 
 class SlotManualSql:
-    """What a person types at a Hologres about a slot; implements `slotkeeper.core.domain.remedy.ManualSql`."""
+    """SQL that an operator runs on Hologres for a slot; implements `slotkeeper.core.domain.remedy.ManualSql`."""
 
     def status(self, table: str) -> str:
-        """What is confirmed for every slot; makes nothing.
+        """Return SQL that shows the confirmed LSNs of every slot and creates nothing.
 
         >>> SlotManualSql().status("ods.orders")
         'SELECT * FROM hologres.hg_replication_progress; -- LSNs by slot and shard'
@@ -71,6 +71,6 @@ class SlotManualSql:
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        """A comment instead of SQL: only the slot's reader moves it, over its stream."""
+        """Return a comment instead of SQL: only the slot's reader moves the slot, over its stream."""
         to = live.shown if live is not None else "the newest LSN"
         return f"-- no statement moves slot {literal(slot)}: its stream's client reports flushed = {to} ({shard})"

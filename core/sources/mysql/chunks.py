@@ -1,10 +1,11 @@
-"""Whole tables in chunks of their key, for a copy and for a comparison: in the server's order, bounds in its own text.
+"""Read whole tables in key chunks, for a copy or a comparison: in the server's order, with bounds as the server's text.
 
-Each chunk is read as it is then; what changes meanwhile is in the stream after the place at which the copy began.
+Each chunk is read as it is at that time; concurrent changes are in the stream after the position at which the copy
+started.
 
-A comparison hashes the rows of such chunks here (`HashedHere`): a server's own text of a FLOAT or of bytes is another
-one than PostgreSQL's, so the hash cannot be computed there. Keys of text are ordered by their bytes, as on the other
-end.
+A comparison hashes the rows of these chunks on this host (`HashedHere`): the server's text of a FLOAT or of bytes
+differs from PostgreSQL's, so the server cannot compute the hash. Text keys are ordered by their bytes, as at the
+target.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ Bound = tuple[str, ...]
 
 
 def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
-    """Chunks of about `rows` rows, each bound found after the one before it: one pass over the key's index.
+    """Return chunks of about `rows` rows; each bound is searched after the previous one, in one pass over the key's
+    index.
 
-    Raises Refused where a bound comes again: its text is not the key's value, and rows would be left out, or the
-    planning would have no end.
+    Raises Refused if a bound repeats: its text is then not the key's value, and planning would omit rows or never end.
     """
     bounds: list[Bound] = []
     known = set[Bound]()
@@ -59,7 +60,7 @@ def plan(table: TableSeen, rows: int, ask: Ask) -> list[Chunk]:
         add(found[0])
     if last := ask(*_bound_statement(table, bounds[-1] if bounds else ())):
         add(last[0])
-        beyond = ask(*_bound_statement(table, bounds[-1]))  # a row that was written meanwhile, or the last one itself
+        beyond = ask(*_bound_statement(table, bounds[-1]))  # a row written meanwhile, or the last row itself
         if beyond and _bound(table, beyond[0]) in known:
             raise _no_growth(table, bounds[-1])
     lows: list[Bound] = [(), *bounds]
@@ -76,7 +77,7 @@ def _no_growth(table: TableSeen, bound: Bound) -> Refused:
 
 
 def read_statement(table: TableSeen, images: Sequence[Image], chunk: Chunk) -> tuple[str, list[object]]:
-    """These columns of the rows with lo < key <= hi, and the values of the statement."""
+    """Return SQL for these columns of the rows with lo < key <= hi, and its parameter values."""
     values: list[object] = []
     parts = [_beyond(table.key, chunk.lo, ">", values)] if chunk.lo else []
     parts.append(_beyond(table.key, chunk.hi, "<", values))
@@ -84,7 +85,7 @@ def read_statement(table: TableSeen, images: Sequence[Image], chunk: Chunk) -> t
 
 
 def selected(images: Sequence[Image]) -> str:
-    """Columns as the stream gives them."""
+    """Return SQL for the columns in the format of the stream."""
     return ", ".join(image.selected.format(quoted(image.name)) for image in images)
 
 
@@ -93,7 +94,7 @@ def _bound(table: TableSeen, row: Sequence[Any]) -> Bound:
 
 
 def _bound_statement(table: TableSeen, lo: Bound, offset: int | None = None) -> tuple[str, list[object]]:
-    """SQL for the key a number of rows after a bound, from 0 on; without a number, the table's last key."""
+    """Return SQL for the key `offset` rows after a bound (0 is the next row); without `offset`, for the last key."""
     values: list[object] = []
     where = f" WHERE {_beyond(table.key, lo, '>', values)}" if lo else ""
     bounds = ", ".join((image.bound or image.ordered).format(quoted(image.name)) for image in table.key)
@@ -107,7 +108,7 @@ def _ordered(image: Image) -> str:
 
 
 def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object]) -> str:
-    """key > bound, or key <= bound, column by column; the first column's own bound lets its index serve."""
+    """Return SQL for key > bound or key <= bound, column by column; the bound on the first column enables its index."""
     names = list(map(_ordered, key))
     written = [partial(_value, image, text, values) for image, text in zip(key, bound, strict=True)]
     lead = f"{names[0]} {sign}= {written[0]()} AND " if len(key) > 1 else ""
@@ -115,7 +116,7 @@ def _beyond(key: Sequence[Image], bound: Bound, sign: str, values: list[object])
 
 
 def _nested(names: Sequence[str], written: Sequence[Callable[[], str]], sign: str, last: str) -> str:
-    """Names beyond values, column by column; each value is written where it stands, as a statement's values follow."""
+    """Return SQL that compares names with values, column by column; values are appended in placeholder order."""
     if len(names) == 1:
         return f"{names[0]} {last} {written[0]()}"
     strict, equal = f"{names[0]} {sign} {written[0]()}", f"{names[0]} = {written[0]()}"
@@ -123,7 +124,7 @@ def _nested(names: Sequence[str], written: Sequence[Callable[[], str]], sign: st
 
 
 def _value(image: Image, text: str, values: list[object]) -> str:
-    """A bound in a statement: what would be compared as something else as a string is written as what it is."""
+    """Return SQL for a bound: a literal if a string would be compared as another type, else a placeholder."""
     if image.literal is not None:
         return image.literal(text)
     values.append(text)
@@ -136,7 +137,7 @@ _FLOAT = struct.Struct("<f")
 
 @dataclass(frozen=True, slots=True)
 class MysqlKey:
-    """A column of a key; implements `slotkeeper.core.drivers.mysql_queries.OrderedKey`."""
+    """A key column; implements `slotkeeper.core.drivers.mysql_queries.OrderedKey`."""
 
     image: Image
 
@@ -145,7 +146,7 @@ class MysqlKey:
         return self.image.name
 
     def of_copy(self, text: str) -> str:
-        """The canonical spelling of a value as the stream or a copy spells it."""
+        """Return the canonical form of a value from the stream or a copy."""
         return canonical(self.image.family)(text)
 
     @property
@@ -156,9 +157,9 @@ class MysqlKey:
         return self.image.ordered.format(name)
 
     def bound(self, text: str, values: list[object]) -> str:
-        """A value of a key in a statement; `text` is canonical."""
+        """Return SQL for a value of this key column; `text` is canonical."""
         if self.image.family == "float":
-            # a FLOAT is compared as a DOUBLE, and its text is that of another DOUBLE
+            # a FLOAT is compared as a DOUBLE, but its text denotes another DOUBLE
             single = self.image.type == "real"
             return double_literal(repr(_FLOAT.unpack(_FLOAT.pack(float(text)))[0]) if single else text)
         if self.image.family in _NUMBERS:
@@ -170,7 +171,7 @@ class MysqlKey:
 
 
 def canonical(family: str) -> Callable[[str], str]:
-    """One spelling for each value of a key, that of `slotkeeper.core.drivers.pg_table`.
+    """Return a function that writes each key value in one form, that of `slotkeeper.core.drivers.pg_table`.
 
     >>> canonical("numeric")("1.500"), canonical("timestamp")("2020-01-01 00:00:00.120000"), canonical("text")("1.0")
     ('1.5', '2020-01-01 00:00:00.12', '1.0')
@@ -183,12 +184,12 @@ def canonical(family: str) -> Callable[[str], str]:
 
 
 def trimmed(text: str) -> str:
-    """A time as PostgreSQL writes it: without zeros at the end of its fraction."""
+    """Format a time as PostgreSQL does: without trailing zeros in its fraction."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 class MysqlTableReader(HashedHere):
-    """One table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
+    """One compared table; implements `slotkeeper.core.ports.kinds.ComparedTable`."""
 
     def __init__(
         self, session: MysqlSession, name: str, key: Sequence[str], columns: Sequence[str], where: str, limit: float

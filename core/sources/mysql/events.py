@@ -1,12 +1,12 @@
-"""Bytes of a replication stream as events, version 4 of the format: pure, and no row is decoded here.
+"""Parse the bytes of a replication stream into events (format version 4). Pure; rows are not decoded here.
 
 Sources: MariaDB, "Replication Protocol" (mariadb.com/kb, one page per event); MySQL, "Binary Log" in the server's
-Doxygen pages (libbinlogevents; Query_event has the table of status variables, MariaDB writes the same). An event that
-is not known and not marked as ignorable is refused by its number, and so is every form that would hide rows.
+Doxygen pages (libbinlogevents; Query_event has the table of status variables, MariaDB writes the same). An unknown
+event that is not marked as ignorable is rejected with its number, and so is every form that would hide rows.
 
-MySQL, "Binary Log Transaction Compression" (8.0.20 and later): a payload holds one whole transaction after its GTID,
-as events without checksums, compressed with zstd. It is inflated event by event, so memory does not grow with the
-transaction.
+MySQL, "Binary Log Transaction Compression" (8.0.20 and later): a payload holds one whole transaction after its GTID, as
+events without checksums, compressed with zstd. The payload is decompressed event by event, so memory does not grow with
+the transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotkeeper.core.sources.mysql.table_map import TableMap, length_encoded, pa
 from slotkeeper.core.sources.mysql.values import UTF8, text_reader
 
 _FIXED = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8}
-"""Bytes of the status variables that can precede the character set, by code; 2, 5 and 6 start with a length."""
+"""Size in bytes of each status variable that can precede the character set, by code; 2, 5 and 6 start with a length."""
 _SQL_MODE, _CHARSET = 1, 4
 _CLIENT_SETS: Mapping[str, tuple[int, ...]] = {
     "armscii8": (32, 64),
@@ -70,18 +70,18 @@ _SETS = {number: name for name, numbers in _CLIENT_SETS.items() for number in nu
 _NOPAD = 1024
 """Offset that MariaDB adds to a collation's number for its NOPAD form."""
 _OTHER_SIGNS = frozenset({"swe7"})
-"""Sets in which a byte below 128 can differ from ASCII: a quote byte is not always a quote."""
+"""Character sets in which a byte below 128 can differ from ASCII: a quote byte is not always a quote."""
 _BACKSLASHES = frozenset({"sjis", "ujis"})
-"""Sets with a two-byte character that looks like a backslash and escapes nothing."""
+"""Character sets with a two-byte character that looks like a backslash but escapes nothing."""
 
 
 def query_text(status: bytes, raw: bytes) -> tuple[str, int, bool]:
-    """(text, sql_mode, whether the text is decoded as the server read it)."""
+    """Return (text, sql_mode, whether the text is decoded as the server read it)."""
     sql_mode, collation = _status(status)
     charset = _SETS.get(collation - _NOPAD if collation in range(_NOPAD, _NOPAD + 256) else collation, "utf8")
     if raw.isascii() and charset not in _OTHER_SIGNS:
         return raw.decode("ascii"), sql_mode, True
-    if charset in UTF8:  # bytes that are no character stand in literals: a name is valid, a quote never part of them
+    if charset in UTF8:  # invalid bytes occur only in literals: names are valid, and quotes are never part of them
         return raw.decode("utf-8", "replace"), sql_mode, True
     reader = text_reader(charset)
     try:
@@ -125,8 +125,9 @@ NO_TABLE = 0xFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`time` in seconds since 1970, `size` in bytes with header and checksum, `end` the low 32 bits of where it ends
-    in its file (0 for an artificial event)."""
+    """An event header: `time` is in seconds since 1970, `size` in bytes with header and checksum; `end` is the low 32
+    bits of the end offset in its file (0 for an artificial event).
+    """
 
     time: int
     code: int
@@ -137,20 +138,20 @@ class Header:
 
     @property
     def is_artificial(self) -> bool:
-        """Whether the server made it for this stream: it moves no offset."""
+        """Whether the server made the event for this stream: such an event moves no offset."""
         return bool(self.flags & ARTIFICIAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of which nothing more is needed."""
+    """An event of which only the header is needed."""
 
     header: Header
 
 
 @dataclass(frozen=True, slots=True)
 class Rotate(Event):
-    """What follows lies in `file` from `offset` on."""
+    """The next events are in `file`, starting at `offset`."""
 
     file: str
     offset: int
@@ -158,27 +159,27 @@ class Rotate(Event):
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription(Event):
-    """The first event of a file: which server wrote it, and whether its events end in a CRC32."""
+    """The first event of a file: the version of the server that wrote it, and whether its events end in a CRC32."""
 
     server_version: str
     checksum: bool
 
     @property
     def born(self) -> tuple[int, int] | None:
-        """When and by which server_id the file was created; None where the server does not say.
+        """The creation time of the file and the server_id that created it; None if the server does not report them.
 
-        A dump that begins inside a file sends this event too; it clears the event's own field of the creation time,
-        never the header's (MySQL, `Binlog_sender::send_format_description_event`; MariaDB does the same).
+        A dump that starts inside a file also sends this event. The server then clears the creation time in the event's
+        own field, never in the header (MySQL, `Binlog_sender::send_format_description_event`; MariaDB does the same).
         """
         return (self.header.time, self.header.server_id) if self.header.time else None
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Event):
-    """A statement as it was written; BEGIN, COMMIT and XA among them.
+    """A statement as it was written, including BEGIN, COMMIT and XA statements.
 
-    `sql_mode` has the session's bits. `decoded` is False where the client's character set cannot be read: then the text
-    may have other names than the statement.
+    `sql_mode` has the session's bits. `decoded` is False if the client's character set cannot be decoded: names in
+    `text` can then differ from those in the statement.
     """
 
     schema: str
@@ -194,14 +195,14 @@ class Commit(Event):
 
 @dataclass(frozen=True, slots=True)
 class XaPrepared(Event):
-    """The rows of a transaction that is prepared and may still be rolled back; `xid` is `formatID-gtrid-bqual`."""
+    """The prepare of an XA transaction, whose rows may still be rolled back; `xid` is `formatID-gtrid-bqual`."""
 
     xid: str
 
 
 @dataclass(frozen=True, slots=True)
 class MariaGtid(Event):
-    """The begin of a MariaDB event group; `standalone` is one that has no commit of its own (DDL)."""
+    """The start of a MariaDB event group; a `standalone` group has no commit of its own (DDL)."""
 
     domain: int
     server: int
@@ -213,7 +214,7 @@ class MariaGtid(Event):
 
 @dataclass(frozen=True, slots=True)
 class MysqlGtid(Event):
-    """The begin of a MySQL transaction; `source` is None for an anonymous one."""
+    """The start of a MySQL transaction; `source` is None for an anonymous transaction."""
 
     source: UUID | None
     number: int
@@ -228,7 +229,7 @@ class MariaGtidList(Event):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(Event):
-    """Nothing has happened: the stream has reached `end` of the header in `file`."""
+    """A heartbeat: nothing new; the stream has reached the header's `end` in `file`."""
 
     file: str
 
@@ -241,7 +242,7 @@ class Mapped(Event):
 
 
 class Action(Enum):
-    """What a rows event did to its rows."""
+    """The operation of a rows event."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -265,7 +266,7 @@ class Rows(Event):
 
 @dataclass(frozen=True, slots=True)
 class Payload(Event):
-    """The events of one transaction, compressed: `body[begin:stop]` holds `size` bytes of events once inflated.
+    """The events of one transaction, compressed: `body[begin:stop]` decompresses to `size` bytes of events.
 
     `method` is 0 for zstd and 255 for none (MySQL, mysql::binlog::event::compression::type).
     """
@@ -279,21 +280,21 @@ class Payload(Event):
 
 @dataclass(frozen=True, slots=True)
 class Incident(Event):
-    """The server lost events: it says so itself, in `message`."""
+    """The server reports, in `message`, that it lost events."""
 
     message: str
 
 
 class Parser:
-    """Events of one stream, in their order: what the format description says holds for those behind it."""
+    """Parses the events of one stream in order; the format description applies to the events after it."""
 
     def __init__(self) -> None:
         self._checksum = False
 
     def parse(self, packet: bytes, at: int = 0) -> Event:
-        """The event that begins at `at` and ends with the packet.
+        """Return the event that starts at `at` and ends with the packet.
 
-        Raises Damaged where a checksum or a length is wrong, Unsupported for what is refused by name.
+        Raises Damaged if a checksum or a length is wrong, Unsupported for event forms that are rejected by name.
         """
         if len(packet) - at < HEADER_BYTES:
             raise Damaged(f"an event has {len(packet) - at} bytes, less than its header of {HEADER_BYTES}")
@@ -315,17 +316,18 @@ class Parser:
         return event
 
     def _without_checksum(self, header: Header, packet: bytes, at: int) -> int:
-        """Where the event ends without its checksum, which is checked."""
+        """Verify the checksum, and return where the event ends without it."""
         stop = len(packet)
         if header.code == 15:
             stop -= CHECKSUM_BYTES
             if not packet[stop - 1]:
-                return stop  # its place is there without checksums too
+                return stop  # the checksum field exists even without checksums
             if header.flags & _IN_USE:  # set in the file after the checksum was computed (MySQL, Log_event_footer)
                 packet = packet[: at + 17] + bytes([packet[at + 17] & ~_IN_USE]) + packet[at + 18 :]
             checked = True
         elif header.is_artificial or header.code in (27, 41):
-            # made while another file's checksums hold, or none: only its own bytes tell
+            # written under another file's checksum setting, or none: only the event's bytes show whether it has a
+            # checksum
             return stop - CHECKSUM_BYTES if _matches(packet, at) else stop
         else:
             checked = self._checksum
@@ -371,7 +373,7 @@ def _query(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 
 def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
-    # one phase: prepared and committed in one (MySQL, XA_prepare_event)
+    # one phase: prepare and commit in one event (MySQL, XA_prepare_event)
     if body[at]:
         return Commit(header)
     number, gtrid, bqual = struct.unpack_from("<III", body, at + 1)
@@ -382,7 +384,7 @@ def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 
 def xid_text(number: int, gtrid: str, bqual: str) -> str:
-    """An XA identifier as positions have it; the statement writes a negative formatID in 64 bits, the event in 32.
+    """Return an XA identifier as written in positions; statements have a negative formatID in 64 bits, events in 32.
 
     >>> xid_text(1, "6162", ""), xid_text(18446744073709551615, "61", "") == xid_text(0xFFFFFFFF, "61", "")
     ('1-6162-', True)
@@ -434,7 +436,7 @@ def _heartbeat(header: Header, body: bytes, at: int, stop: int) -> Event:
 
 
 def _payload(header: Header, body: bytes, at: int, stop: int) -> Event:
-    """MySQL, Transaction_payload_event: fields of (type, length, value), a type of 0, and then the payload.
+    """Parse a payload (MySQL, Transaction_payload_event): fields of (type, length, value), a type of 0, the payload.
 
     Types: 1 payload size, 2 compression method, 3 uncompressed size; a server may add others.
     """
@@ -483,7 +485,7 @@ _READ: dict[int, Callable[[Header, bytes, int, int], Event]] = {
 }
 _PASSED_OVER = frozenset({3, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 164})
 """STOP, INTVAR, RAND, USER_VAR (of statements), IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT,
-VIEW_CHANGE, ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none has a row."""
+VIEW_CHANGE, ANNOTATE_ROWS, BINLOG_CHECKPOINT, START_ENCRYPTION: none contains a row."""
 _COMPRESSED = "turn log_bin_compress off at the source, and take a new snapshot"
 _REFUSED = {
     39: (
@@ -518,21 +520,21 @@ def _other(header: Header) -> Event:
 _ZSTD, _NONE = 0, 255
 _PIECE_BYTES = 256 * 1024
 _INSIDE = frozenset({Event, Query, Commit, XaPrepared, Mapped, Rows})
-"""Events of a transaction. A rotation or a GTID inside a payload would move the stream's position."""
+"""Event types allowed in a payload: a rotation or a GTID there would move the stream's position."""
 
 
 def parts(event: Event) -> Iterator[tuple[Event, int | None]]:
-    """The event with None, and behind a compressed transaction each event in it with its offset; raises as `events`."""
+    """Return the event with None, then each event of a compressed transaction with its offset; raises as `events`."""
     yield event, None
     if isinstance(event, Payload):
         yield from ((part, at) for at, part in events(event))
 
 
 def events(payload: Payload) -> Iterator[tuple[int, Event]]:
-    """Each event with the offset in the inflated payload at which it starts.
+    """Return each event with its start offset in the decompressed payload.
 
-    Raises Damaged where the payload cannot be inflated or holds anything but one transaction's events, Unsupported for
-    an unknown compression method and for events that are refused outside of a payload too.
+    Raises Damaged if the payload cannot be decompressed or contains anything except one transaction's events,
+    Unsupported for an unknown compression method and for events that are also rejected outside a payload.
     """
     parser = Parser()
     for at, packet in packets(payload):
@@ -544,7 +546,7 @@ def events(payload: Payload) -> Iterator[tuple[int, Event]]:
 
 
 def packets(payload: Payload) -> Iterator[tuple[int, bytes]]:
-    """Each event's bytes with the offset at which it starts, without the end of the event in a file: it has none."""
+    """Return each event's bytes with its start offset; the header's end offset is 0, as the event is in no file."""
     source, at = _inflated(payload), 0
     while head := _read(source, HEADER_BYTES):
         if len(head) < HEADER_BYTES:
@@ -574,7 +576,7 @@ def _inflated(payload: Payload) -> io.BufferedReader:
 
 
 def _read(source: io.BufferedReader, size: int) -> bytes:
-    """This many bytes; fewer at the end."""
+    """Return `size` bytes, or fewer at the end."""
     import zstandard
 
     try:

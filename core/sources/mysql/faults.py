@@ -1,6 +1,6 @@
-"""What can be wrong: a binlog's bytes, and how an error of MySQL or MariaDB counts, by its number before its text.
+"""Errors in a binlog's bytes, and the classification of MySQL and MariaDB errors: by number first, then by text.
 
-The pure parts raise `BinlogError`; readers of a stream turn it into an error of `slotkeeper.core.errors` that names
+The pure parts raise `BinlogError`; readers of a stream convert it to an error of `slotkeeper.core.errors` that names
 the position. Sources: MySQL, "Server Error Message Reference"; MariaDB, "MariaDB Error Code Reference"; the texts of
 1236 are those of sql/rpl_source.cc and sql/sql_repl.cc.
 """
@@ -23,7 +23,7 @@ from slotkeeper.core.errors import (
 
 
 class BinlogError(ValueError):
-    """A binlog that cannot be read on; `cure` is what a person may do."""
+    """A binlog that cannot be read further; `cure` is the action for the operator."""
 
     def __init__(self, message: str, cure: str = "") -> None:
         super().__init__(message)
@@ -32,22 +32,22 @@ class BinlogError(ValueError):
 
 
 class Damaged(BinlogError):
-    """Bytes that are not what the format says: a wrong checksum, a length that does not fit."""
+    """Bytes that violate the format: a wrong checksum, or a length that does not fit."""
 
 
 class GoneBack(BinlogError):
-    """A server writes GTIDs again that it had written before: its binlog was reset, or it was restored."""
+    """The server writes GTIDs that it had already written: its binlog was reset, or the server was restored."""
 
 
 class Unsupported(BinlogError):
-    """Something that the format has and that is refused, by its name."""
+    """A feature of the format that is rejected with an error that names it."""
 
 
 _LOST = frozenset({0, 1040, 1053, 1077, 1079, 1080, 1129, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1184, 1203, 1205})
 _LOST |= {1927, 2002, 2003, 2005, 2006, 2013, 2014, 2027, 2055, 3032, 4031}
 _LOGIN = frozenset({1044, 1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151})
 RIGHTS = frozenset({1142, 1143, 1227, 1370})
-"""Errors that need the account's name in the hint; the session still works and can be asked for it."""
+"""Errors that need the account's name in the hint; the session still works and can be queried for it."""
 _BUSY = frozenset({1205, 1213, 1226, 1637, 3024, 1969})
 _PURGED = (
     "could not find first log file name",
@@ -70,9 +70,10 @@ _OTHER_READER = ("same server_uuid/server_id", "same server_id", "same server_uu
 
 
 def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
-    """As `classify`, for a session after its login: MariaDB reports a missing replication right as "access denied" too.
+    """Classify an error after login. MariaDB also reports a missing replication privilege as "access denied".
 
-    The error then has the number of a missing privilege, as MySQL sends it, and does not count as a rejected password.
+    That error gets the number of a missing privilege, as MySQL sends it, and does not count as a rejected password.
+    Other errors are classified by `classify`.
     """
     if my.code_of(error) == _DENIED:
         message = f"source {place}: a replication privilege is missing: {safe(my.said(error), 300)}"
@@ -81,7 +82,7 @@ def as_replica(error: BaseException, place: str, user: str) -> SlotkeeperError:
 
 
 def _grant(place: str, user: str, right: str, on: str) -> str:
-    """The GRANT for an account; where its host is not known, a statement would make another account."""
+    """Return a hint with the GRANT; without a statement if the host is unknown, as it would create another account."""
     if user.endswith(f"@'{NO_HOST}'"):
         return (
             f"As an administrator of source {place}, grant {right} ON {on} to the account of {user.partition('@')[0]}."
@@ -90,21 +91,22 @@ def _grant(place: str, user: str, right: str, on: str) -> str:
 
 
 NO_HOST = "HOST"
-"""Stands for the unknown host of an account."""
+"""Placeholder for the unknown host of an account."""
 _DENIED, _NO_RIGHT = 1045, "1227"
 _NEEDS_TLS = 3159
 _USE_TLS = 'the server requires TLS: set sslmode = "verify-full", or "require" without a certificate'
 _MAY_NEED_TLS = 'or the account has REQUIRE SSL, and this is its error without TLS: set sslmode = "require"'
 _IN_CLEAR = 2061
-"""Reason of `drivers.my` not to send the password over an unencrypted connection."""
+"""Error number with which `drivers.my` refuses to send the password over an unencrypted connection."""
 
 
 def classify(error: BaseException, place: str, user: str, in_clear: bool = False) -> SlotkeeperError:
-    """Return Slotkeeper's error for a driver's; `place` names the endpoint, `user` is the login as a GRANT writes it.
+    """Return Slotkeeper's error for a driver error; `place` names the endpoint, `user` is the login in GRANT syntax.
 
-    `in_clear`: the login was without TLS. The server then rejects an account with REQUIRE SSL with the error of a wrong
-    password (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so the hint
-    can only name a possible cause; a server with require_secure_transport names it (error 3159; older MariaDB: 1045).
+    `in_clear`: the login was without TLS. The server then rejects an account with REQUIRE SSL with the error for a
+    wrong password (MySQL, "CREATE USER SSL/TLS Options"; MariaDB, "Securing Connections for Client and Server"), so the
+    hint can only name a possible cause. A server with require_secure_transport names the cause (error 3159; older
+    MariaDB: 1045).
     """
     code, text = my.code_of(error), safe(my.said(error), 300)
     message, number = f"source {place}: {text}", str(code or "")
@@ -139,9 +141,9 @@ def classify(error: BaseException, place: str, user: str, in_clear: bool = False
 
 
 def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
-    """Error 1236, which a server gives for whatever ends a dump."""
+    """Classify error 1236, which a server sends for any failure of a dump."""
     if any(words in text for words in _OTHER_READER):
-        # an abandoned worker of this job can read on for a moment: the last reader remains
+        # an abandoned worker of this job can continue to read for a moment: the last reader remains
         hint = "if it persists, another program reads with the job's server_id: see SHOW SLAVE HOSTS"
         return Busy(f"{message} (another replica reads with this server_id)", hint, number, "source")
     if any(words in text for words in _PURGED):

@@ -1,10 +1,10 @@
-"""What a channel mirrors of a table: some columns or all, and the rows that pass its filter. Pure.
+"""The columns and rows of a table that a channel mirrors: all or some columns, and the rows that pass its filter. Pure.
 
-Rows are asked here: a stream has no server that could be asked about an image. Of what `slotkeeper.core.row_filter`
-reads this much is answered: comparisons of a column with a value or another column, IN, BETWEEN, LIKE, IS NULL,
-IS [NOT] DISTINCT FROM, with AND, OR and NOT as SQL has them. Anything else is refused by name. Texts are compared by
-their characters, whatever collation the source has, and numbers as numbers. Rows of a copy are asked in the same way,
-so that both agree.
+Row filters are evaluated here, because no server can evaluate them on the row images of a stream. Supported parts of
+the syntax that `slotkeeper.core.row_filter` parses: comparisons of a column with a value or another column, IN,
+BETWEEN, LIKE, IS NULL, IS [NOT] DISTINCT FROM, with AND, OR and NOT as in SQL. Any other part is rejected with an error
+that names it. Text is compared by character, regardless of the source's collation, and numbers as numbers. Rows of a
+copy are filtered in the same way, so that copy and stream agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotkeeper.core.sources.mysql.tables import Image
 
 @dataclass(frozen=True, slots=True)
 class Selection(Mapped):
-    """What a channel mirrors of a table.
+    """The columns and rows of a table that a channel mirrors.
 
     `cascades_known`: foreign keys that change the table's rows without row events are allowed.
     """
@@ -37,7 +37,7 @@ class Selection(Mapped):
         return cls(tuple(source for source, _ in channel.columns), channel.where, channel.cascades == ALLOW)
 
     def places(self, identity: TableIdentity) -> tuple[int, ...]:
-        """Where the columns lie in the table."""
+        """Return the indexes of the selected columns in the table."""
         there = {column.name: place for place, column in enumerate(identity.columns)}
         return tuple(there[name] for name in self.names) if self.names else tuple(there.values())
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 Value = Callable[[Sequence[Any]], Any]
-"""A part of a filter of a row: its value, None for NULL or unknown."""
+"""Evaluates a part of a filter on a row; returns its value, None for NULL or unknown."""
 Accepts = Callable[[Sequence[Any]], bool]
 NUMBER, TEXT, TIME = "number", "text", "time"
 _GROUPS = {"integer": NUMBER, "numeric": NUMBER, "float": NUMBER, "text": TEXT, "uuid": TEXT}
@@ -56,9 +56,9 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")
 
 
 def compiled(where: str, images: Sequence[Image]) -> Accepts:
-    """Whether a row is accepted; `images` are the columns of the rows that it is asked of, in their order.
+    """Return a function that evaluates the filter on a row; `images` are the columns of the rows, in order.
 
-    Raises Refused for what cannot be answered here.
+    Raises Refused for unsupported syntax.
     """
     import sqlglot  # only a channel with a filter needs it
 
@@ -67,14 +67,14 @@ def compiled(where: str, images: Sequence[Image]) -> Accepts:
 
 
 class _Compiler:
-    """Makes functions of the parts of a filter."""
+    """Compiles the parts of a filter to functions."""
 
     def __init__(self, images: Sequence[Image]) -> None:
         self._places = {image.name: place for place, image in enumerate(images)}
         self._images = images
 
     def condition(self, part: Expr) -> Value:
-        """A part that is true, false or unknown."""
+        """Compile a part that is true, false or unknown."""
         if {name for name, value in part.args.items() if value} - _KNOWN_PARTS:
             raise _unanswered(part)  # such as an ESCAPE
         found = self._positive(part)
@@ -139,7 +139,7 @@ class _Compiler:
         return compare
 
     def _pair(self, one: Expr, other: Expr) -> tuple[Value, Value]:
-        """Both sides as values that can be compared."""
+        """Compile both operands to comparable values."""
         groups = {group for group in (self._group(one), self._group(other)) if group}
         if len(groups) != 1:
             raise _unanswered(one.parent or one)
@@ -147,7 +147,7 @@ class _Compiler:
         return self._side(one, group), self._side(other, group)
 
     def _group(self, part: Expr) -> str:
-        """How a column's values compare; "" for a value, which is read as what it is compared with."""
+        """Return how a column's values compare; "" for a constant, which is parsed as the type of the other operand."""
         from sqlglot import exp
 
         if not isinstance(part, exp.Column):
@@ -198,7 +198,7 @@ def _constant(part: Expr, group: str) -> Any:
 
 
 def _read(text: str, group: str) -> Any:
-    """A value as it is compared; a time as a text of one length, whatever of it is zero."""
+    """Return a value in its comparable form; a time is a text of fixed length, with all zeros."""
     if group == NUMBER:
         return Decimal(text)
     if group != TIME:
@@ -210,7 +210,7 @@ def _read(text: str, group: str) -> Any:
 
 
 def _pattern(like: str) -> str:
-    r"""A pattern of LIKE as a regular expression; a backslash takes the next character as it is.
+    r"""Convert a LIKE pattern to a regular expression; a backslash escapes the next character.
 
     >>> _pattern("a%_.\\%")
     'a.*.\\.%'

@@ -1,7 +1,7 @@
-"""MySQL and MariaDB as a kind of source: its sessions and what commands, screens and `doctor` ask of them.
+"""MySQL and MariaDB as a kind of source: sessions, and the queries of commands, screens and `doctor`.
 
-The server lists no slots: the viewer shows where the binlog ends, and rows of it. No call of the viewer or of `doctor`
-moves or makes anything.
+The server has no slots to list: the viewer shows the end of the binlog, and rows of the binlog. No call of the viewer
+or of `doctor` moves or creates anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MysqlViewer(NoSlotViewer):
         return {SHARD.name: SHARD.node_id}
 
     def ttl(self, table: str) -> Ttl | None:
-        """Return None: a MySQL table has no TTL."""
+        """Return `Ttl(None)`, because a MySQL table has no TTL; None if the table is rejected."""
         try:
             self._source(table).identify()
         except Refused:
@@ -77,7 +77,7 @@ class MysqlViewer(NoSlotViewer):
 
 
 class MysqlReader:
-    """Reads rows for people, in whole transactions; implements `slotkeeper.core.ports.source.BinlogReader`."""
+    """Reads rows for display, in whole transactions; implements `slotkeeper.core.ports.source.BinlogReader`."""
 
     def __init__(self, session: MysqlSession) -> None:
         self.session = session
@@ -138,7 +138,7 @@ class MysqlReader:
     def _transactions(
         self, source: MysqlRetention, identity: TableIdentity, after: MysqlPosition, up_to: MysqlPosition, only: Filter
     ) -> Iterator[tuple[list[ChangeRow], MysqlPosition]]:
-        """The wanted rows of each transaction that has any, and its end."""
+        """Return the matching rows of each transaction that has any, and the transaction's end."""
         waiting: list[TableRows] = []
         for item, end in source.ended_items(after, up_to):
             if isinstance(item, TableRows):
@@ -167,7 +167,7 @@ _DAY = 86_400
 
 
 def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
-    """What is found, the server first."""
+    """Return the findings, those about the server first."""
     place = f"source {asked.name}"
     before = utc().timestamp()
     clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
@@ -194,7 +194,7 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
 
 
 def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
-    """For how long a stopped job can be brought back."""
+    """Return the finding on how long a stopped job can still be resumed."""
     if seconds is None:
         return Finding(place, Level.UNKNOWN, "unknown after how many hours the server purges binlogs")
     if not seconds:
@@ -221,7 +221,7 @@ def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[
 
 
 def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-    """The least rights that following and comparing these tables needs, as statements."""
+    """Return the minimum privileges to follow and compare these tables, as GRANT statements."""
     name = endpoint.user.replace("'", "''")
     to = f"'{name}'@'HOST'"
     return [
@@ -275,7 +275,7 @@ class MysqlConnection:
         return MysqlReader(self.session)
 
     def hidden(self, table: str) -> Sequence[Objection]:
-        """Nothing: a MySQL hides no rows of a table that may be read."""
+        """Return nothing: MySQL hides no rows of a readable table."""
         return ()
 
     def findings(self, asked: SourceAsked, utc: Callable[[], datetime]) -> Iterator[Finding]:
@@ -297,10 +297,10 @@ class MysqlConnection:
 
 
 class NothingByHand:
-    """Implements `slotkeeper.core.domain.remedy.ManualSql`: nothing is kept at the server."""
+    """Implements `slotkeeper.core.domain.remedy.ManualSql`: the server stores no position."""
 
     def status(self, table: str) -> str:
-        """Where the binlog ends."""
+        """Return SQL that shows the end of the binlog."""
         return "SHOW MASTER STATUS; -- the server stores no position: `slotkeeper slots show` shows it"
 
     def register(

@@ -1,9 +1,10 @@
-"""Positions of a binlog: a file and an offset at a transaction's end, and the GTIDs that are done there. Pure.
+"""Positions of a binlog: a file and an offset at a transaction's end, and the GTIDs done up to there. Pure.
 
-Files are ordered by the number at their name's end, which goes beyond 999999 (MySQL, "The Binary Log"); Slotkeeper
-counts offsets itself, because an event's own end has 32 bits. GTIDs: MariaDB, "Global Transaction ID":
-domain-server-sequence, ordered in a domain, the last one of each domain is kept. MySQL, "GTID Format and Storage":
-source:first-last, any number of intervals. A server retains nothing for a job: its positions are Slotkeeper's own.
+Files are ordered by the number at the end of their name, which can exceed 999999 (MySQL, "The Binary Log"). Slotkeeper
+counts offsets itself, because an event's own end offset has only 32 bits. GTIDs: MariaDB, "Global Transaction ID":
+domain-server-sequence, ordered within a domain; the last GTID of each domain is stored. MySQL, "GTID Format and
+Storage": source:first-last, any number of intervals. A server retains nothing for a job: its positions are Slotkeeper's
+own.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _MYSQL = re.compile(r"[0-9a-f-]{36}(:\d+(-\d+)?)+(,[0-9a-f-]{36}(:\d+(-\d+)?)+)*
 
 @dataclass(frozen=True, slots=True)
 class MariaState:
-    """The last transaction of each domain: (server, sequence) by domain. Dump requests name all of them."""
+    """The last transaction of each domain: (server, sequence) by domain. A dump request names all of them."""
 
     last: Mapping[int, tuple[int, int]]
 
     @classmethod
     def parse(cls, text: str) -> MariaState:
-        """Raises ValueError where the text is none.
+        """Parse a text; raises ValueError if it is not a GTID state.
 
         >>> MariaState.parse("3-77-200,0-1-5").text
         '0-1-5,3-77-200'
@@ -44,31 +45,31 @@ class MariaState:
 
     @property
     def text(self) -> str:
-        """The form of @@gtid_binlog_pos, domains ascending."""
+        """The state in the format of @@gtid_binlog_pos, domains ascending."""
         return ",".join(f"{domain}-{server}-{sequence}" for domain, (server, sequence) in sorted(self.last.items()))
 
     def after(self, domain: int, server: int, sequence: int) -> MariaState:
-        """The state once a transaction is done."""
+        """Return the state after a transaction."""
         return MariaState({**self.last, domain: (server, sequence)})
 
     def covers(self, other: MariaState) -> bool:
-        """Whether every transaction of the other's is done here; a domain that is missing has none done."""
+        """Whether this state includes every transaction of `other`; a missing domain has no transactions."""
         return all(self.last.get(domain, (0, -1))[1] >= sequence for domain, (_, sequence) in other.last.items())
 
 
 Intervals = tuple[tuple[int, int], ...]
-"""First and last number of each, ascending, neither touching."""
+"""First and last number of each interval, ascending; intervals do not touch."""
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlSet:
-    """Transactions done, by the server that wrote them first."""
+    """Executed transactions, by the server that first wrote them."""
 
     done: Mapping[UUID, Intervals]
 
     @classmethod
     def parse(cls, text: str) -> MysqlSet:
-        """Raises ValueError where the text is none, or has tags.
+        """Parse a text; raises ValueError if it is not a GTID set, or has tags.
 
         >>> MysqlSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5:7:6").text
         '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7'
@@ -88,14 +89,14 @@ class MysqlSet:
 
     @property
     def text(self) -> str:
-        """The form of @@gtid_executed, sources ascending."""
+        """The set in the format of @@gtid_executed, sources ascending."""
         return ",".join(
             ":".join([str(source), *(f"{a}" if a == b else f"{a}-{b}" for a, b in intervals)])
             for source, intervals in sorted(self.done.items())
         )
 
     def after(self, source: UUID, number: int) -> MysqlSet:
-        """The set once a transaction is done."""
+        """Return the set after a transaction."""
         return MysqlSet({**self.done, source: _joined([*self.done.get(source, ()), (number, number)])})
 
     def covers(self, other: MysqlSet) -> bool:
@@ -107,7 +108,7 @@ class MysqlSet:
 
     @property
     def encoded(self) -> bytes:
-        """As COM_BINLOG_DUMP_GTID has it: ends are one beyond the last."""
+        """The set in the format of COM_BINLOG_DUMP_GTID: an interval's end is its last number plus one."""
         parts = [struct.pack("<Q", len(self.done))]
         for source, intervals in sorted(self.done.items()):
             parts += [source.bytes, struct.pack("<Q", len(intervals))]
@@ -133,14 +134,14 @@ Gtids = MariaState | MysqlSet
 
 
 def parse_gtids(text: str) -> Gtids | None:
-    """Either form; None for no text. Raises ValueError."""
+    """Parse either form; None for an empty text. Raises ValueError."""
     if not text:
         return None
     return MariaState.parse(text) if _MARIA.fullmatch(text.replace(" ", "")) else MysqlSet.parse(text)
 
 
 def order_of(one: Gtids, other: Gtids) -> Order:
-    """How two states lie to each other; UNKNOWN where each has what the other has not, or they are of two servers."""
+    """Return the order of two states; UNKNOWN if each has transactions that the other lacks, or if the forms differ."""
     if type(one) is not type(other):
         return Order.UNKNOWN
     mine: Any = one
@@ -169,7 +170,7 @@ a file of the same name has another value.
 
 @dataclass(frozen=True, slots=True)
 class PendingXa:
-    """A transaction that XA has prepared and not ended: its event group begins at `offset` of file `number`.
+    """An XA transaction that is prepared and has not ended: its event group starts at `offset` of file `number`.
 
     `xid` is `formatID-gtrid-bqual`, both parts in hexadecimal digits.
     """
@@ -185,10 +186,10 @@ class PendingXa:
 
 @dataclass(frozen=True, slots=True)
 class MysqlPosition(Position):
-    """Everything before `offset` of `file` has been applied; it is where a transaction has ended, or a file begins.
+    """Everything before `offset` of `file` has been applied. It is the end of a transaction or the start of a file.
 
-    `gtids` are what was done until there, None where that is not known: then only the server whose file it is has
-    the place.
+    `gtids` are the transactions done up to there, None if unknown: then only the server that wrote the file has the
+    position.
     """
 
     file: str
@@ -204,7 +205,7 @@ class MysqlPosition(Position):
     """The creation of `file`, which distinguishes it from a later file of the same name; None if unknown."""
 
     pending: tuple[PendingXa, ...] = field(default=(), compare=False)
-    """Transactions prepared there that end later."""
+    """Transactions prepared before this position that end after it."""
 
     @property
     def committed_at(self) -> float | None:
@@ -212,7 +213,7 @@ class MysqlPosition(Position):
 
     @property
     def text(self) -> str:
-        """`file/offset@creation/GTIDs|prepared XA transactions`, without the parts that are not known.
+        """`file/offset@creation/GTIDs|prepared XA transactions`, without unknown parts.
 
         >>> MysqlPosition("mysql-bin.000003", 1234).text
         'mysql-bin.000003/1234'
@@ -229,13 +230,13 @@ class MysqlPosition(Position):
         return replace(self, born=None, pending=()).text
 
     def moved(self, file: str, offset: int) -> MysqlPosition:
-        """A later position, up to which nothing happened."""
+        """Return a later position, up to which nothing happened."""
         born = self.born if file == self.file else None
         return MysqlPosition(file, offset, self.gtids, born=born, pending=self.pending)
 
     @property
     def gtids_text(self) -> str:
-        """GTIDs as the server shows them: of MariaDB domain-server-sequence, of MySQL sets of intervals."""
+        """GTIDs as the server shows them: domain-server-sequence for MariaDB, sets of intervals for MySQL."""
         return "" if self.gtids is None else self.gtids.text
 
     @property
@@ -253,12 +254,12 @@ class MysqlPosition(Position):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """File and offset as one number, and 0 or the row: what is read has offsets of its own below."""
+        """File and offset as one number, and the row or 0; the changes of the transaction have lower offsets."""
         return self.number << OFFSET_BITS | self.offset, self.row
 
     @property
     def from_here(self) -> MysqlPosition:
-        """Itself: what lies behind it is read."""
+        """This position: reading continues after it."""
         return self
 
     @property
@@ -266,7 +267,7 @@ class MysqlPosition(Position):
         return self
 
     def order(self, other: Position) -> Order:
-        """By GTIDs where both have them, else by file and offset; UNKNOWN for files of two names.
+        """Compare by GTIDs if both have them, else by file and offset; UNKNOWN if the names of the files differ.
 
         >>> one, two = parse_position("b.999999/900"), parse_position("b.1000000/4")
         >>> one.order(two), two.order(parse_position("other.000001/4"))
@@ -284,23 +285,23 @@ class MysqlPosition(Position):
 
     def _same_files(self, other: MysqlPosition) -> bool:
         mine, its = self.file.rpartition(".")[0], other.file.rpartition(".")[0]
-        return mine == its or not (mine and its)  # a place as it is shown names no file
+        return mine == its or not (mine and its)  # a position in its displayed form has no file name
 
     def ahead_of(self, other: Position) -> int | None:
-        """Bytes beyond it in the same file; None across files, whose sizes are not known here."""
+        """Return the bytes from `other` to this position in the same file; None across files of unknown size."""
         two = ours(other)
         return max(0, self.offset - two.offset) if self.file == two.file else None
 
 
 def ours(position: Position) -> MysqlPosition:
-    """The same position; raises Defect for one of another dialect."""
+    """Return the same position; raises Defect for a position of another kind of source."""
     if not isinstance(position, MysqlPosition):
         raise Defect(f"a position of another kind: {position.text}")
     return position
 
 
 def parse_position(text: str) -> MysqlPosition:
-    """The position of a stored or typed text; raises ValueError where it is none.
+    """Parse a stored or typed position; raises ValueError if the text is invalid.
 
     >>> parse_position("mysql-bin.000003/1234/3-77-200").gtids.text
     '3-77-200'
@@ -339,7 +340,7 @@ class BinlogPositions:
         return parse_position(text)
 
     def place(self, text: str) -> MysqlPosition:
-        """The same, or one as it is shown, which names a file by its number alone.
+        """Parse a position in its stored or displayed form; the displayed form names a file only by its number.
 
         >>> POSITIONS.place("3:1234").shown, POSITIONS.place("mysql-bin.000003/1234").shown
         ('3:1234', '3:1234')

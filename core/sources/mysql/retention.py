@@ -1,12 +1,12 @@
-"""How far back a server's binlog reaches for one table, and after how long the server purges its files.
+"""Find how far back a server's binlog reaches for one table, and after how long the server purges its files.
 
-Files are searched from the one in which a moment lies; what is older than the moment in it is passed over, by the time
-at which each statement began at the source, in whole seconds.
+A search by time starts in the file that contains the time, and skips older events there, by the time at which each
+statement started at the source, in whole seconds.
 
 Sources: MySQL, "Binary Logging Options and Variables": binlog_expire_logs_seconds (8.0; 0 purges none, and
-expire_logs_days counts only where it is 0), binlog_expire_logs_auto_purge (8.0.29). MariaDB, "Replication and Binary
-Log System Variables": binlog_expire_logs_seconds (10.6, the same as expire_logs_days in another unit). Files go at a
-start of the server and whenever it begins a file, by the time of their last change.
+expire_logs_days counts only if it is 0), binlog_expire_logs_auto_purge (8.0.29). MariaDB, "Replication and Binary Log
+System Variables": binlog_expire_logs_seconds (10.6, the same as expire_logs_days in another unit). The server purges
+files when it starts and when it starts a new file, by the time of their last change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ASKED = "SHOW GLOBAL VARIABLES WHERE variable_name IN (%s, %s, %s)"
 
 
 def age_of(variables: Mapping[str, str]) -> tuple[int | None, str]:
-    """(the age in seconds at which a file can be purged, the variable that says so); 0 for none, None for unknown.
+    """Return (age in seconds at which a file can be purged, variable that sets it); 0 for no purge, None if unknown.
 
     >>> age_of({"expire_logs_days": "3.500000"}), age_of({"binlog_expire_logs_seconds": "0", "expire_logs_days": "1"})
     ((302400, 'expire_logs_days'), (86400, 'expire_logs_days'))
@@ -59,16 +59,16 @@ def _number(text: str) -> float | None:
         found = float(text)
     except ValueError:
         return None
-    return found if found >= 0 else None  # NaN is not
+    return found if found >= 0 else None  # false for NaN
 
 
 def variables_of(session: MysqlSession) -> dict[str, str]:
-    """The variables as they are now: they can be set while the server runs."""
+    """Return the current values of the variables: they can be set while the server runs."""
     return {str(name).lower(): str(value) for name, value in session.rows(_ASKED, (SECONDS, DAYS, AUTO))}
 
 
 class Purges:
-    """What is asked of one server; when a file was closed is asked once, because it stays so."""
+    """Purge settings of one server; the time at which a file was closed is read once, because it does not change."""
 
     def __init__(self, session: MysqlSession) -> None:
         self._session = session
@@ -93,7 +93,7 @@ class Purges:
         )  # fmt: skip
 
     def _closed_at(self, following: str) -> datetime | None:
-        """When the file before `following` was closed: when that one began. None where the server does not say."""
+        """Return when the file before `following` was closed: when `following` was created. None if unknown."""
         if following not in self._closed:
             replica = self._session.replica("purging")
             try:
@@ -111,7 +111,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
     """Implements `slotkeeper.core.ports.source.Retention`."""
 
     def place(self, text: str) -> Position:
-        """A place as it is shown or stored, or GTIDs as the server shows them; raises ValueError where it is none."""
+        """Parse a position, displayed or stored, or GTIDs as the server shows them; raises ValueError if invalid."""
         try:
             return self.resolved(POSITIONS.place(text))
         except ValueError:
@@ -120,7 +120,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         return self._behind_gtids(text)
 
     def _behind_gtids(self, text: str) -> MysqlPosition:
-        """Where in the files these GTIDs are done, and nothing beyond them. Raises Refused where no file has that."""
+        """Return the file position with exactly these GTIDs done. Raises Refused if no file has such a position."""
         facts = self.session.facts
         wanted = self.session.asking(lambda line: starts.behind(line, facts, text)).gtids
         if not isinstance(wanted, MariaState):
@@ -140,7 +140,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         raise Refused(f"{text!r}: no retained binlog has a position with exactly these GTIDs")
 
     def records(self, place: Position | None = None, shard: Shard | None = None) -> Mapping[str, FirstRecord]:
-        """The place of the table's first event at or behind a place; without one, where the binlog begins."""
+        """Return the position of the table's first event at or after `place`; without it, the start of the binlog."""
         newest = self.newest()
         if place is None:
             return {SHARD.name: FirstRecord(newest, self.begin(newest))}
@@ -154,7 +154,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
     def _first_event(
         self, after: MysqlPosition, up_to: MysqlPosition, since: float = 0.0
     ) -> tuple[MysqlPosition, int] | None:
-        """The place behind which the first event at or after a moment lies, and its time in microseconds."""
+        """Return the position before the first event at or after a time, and the event's time in microseconds."""
         last = after
         for item in self._events_of(after, up_to):
             if isinstance(item, End):
@@ -171,7 +171,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
             follower.close()
 
     def ended_items(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[tuple[Item, MysqlPosition | None]]:
-        """What lies in a range, and with what ends a transaction its end."""
+        """Return the items of a range, each with its end position if it ends a transaction, else None."""
         for item in self._events_of(after, up_to):
             ends = isinstance(item, End) or (isinstance(item, Statement) and item.ends)
             yield item, item.position if ends and not isinstance(item, TableRows) else None
@@ -186,7 +186,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         return {SHARD.name: found[0] if found else None}
 
     def since(self, at: str) -> dict[str, Position | None]:
-        """The same: there is one stream."""
+        """Return the same as `at_time`: there is one stream."""
         return self.at_time(at)
 
     def count(self, shard: Shard, low: Position, high: Position) -> Count:

@@ -1,14 +1,13 @@
-"""Rows of an event as tuples: how each column is read, and a decoder compiled for one layout of a table. Pure.
+"""Decode the rows of an event to tuples, with a decoder compiled for one layout of a table. Pure.
 
-What the binlog says goes before; what it does not say (`binlog_row_metadata` is not FULL; MySQL 5.7 says nothing)
-comes from information_schema as long as the table map fits it, else the table is refused: a wrong sign or a wrong
-label is never guessed.
+Metadata in the binlog takes precedence. Missing metadata (`binlog_row_metadata` is not FULL; MySQL 5.7 writes none)
+comes from information_schema if that matches the table map; otherwise the table is rejected: a sign or a label is never
+guessed.
 
-A row is a bitmap of its NULLs and the other columns' values without gaps, so the position of each value follows from
-the bitmap and from the lengths before it. For each bitmap that is seen often a function is compiled in which
-neighbouring values of fixed size are one `struct` call; bitmaps that are rare go through one function with a branch
-per column. Bits of a bitmap beyond its last column are padding: MariaDB writes 0, MySQL writes 1 (sql/rpl_record.cc,
-pack_row), and only the bits of columns count.
+A row is a bitmap of its NULLs and the other columns' values without gaps, so the offset of each value follows from the
+bitmap and from the lengths before it. Each frequent bitmap gets a compiled function that reads adjacent values of fixed
+size with one `struct` call; rare bitmaps share one function with a branch for each column. Bits of a bitmap beyond its
+last column are padding and are ignored: MariaDB writes 0, MySQL writes 1 (sql/rpl_record.cc, pack_row).
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ from slotkeeper.core.sources.mysql.table_map import CHARACTER, PhysicalColumn, T
 
 FULL = "set binlog_row_metadata = FULL at the source"
 MOST_COLUMNS = 4096
-"""Of a table (MySQL, "Limits on Table Column Count and Row Size"; MariaDB, "InnoDB Limitations", has fewer)."""
+"""Maximum columns of a table (MySQL, "Limits on Table Column Count and Row Size"; MariaDB, "InnoDB Limitations", has
+fewer)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as information_schema.COLUMNS has it now; numbers are None where they do not apply."""
+    """A column as information_schema.COLUMNS currently has it; numbers are None if they do not apply."""
 
     name: str
     kind: str
@@ -50,11 +50,11 @@ Described = tuple[SchemaColumn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a value is read: struct codes, and an expression over what they unpack ({0}, {1}).
+    """The decoding of a value: struct codes, and an expression over the unpacked values ({0}, {1}).
 
-    Where `sized`, the expression is the number of bytes that follow, and `convert` reads those; else `convert`, where
-    there is one, reads the expression's value. `inline` is the same as a Python expression over RAW, without a call:
-    it may use `number` (int.from_bytes), DAYS, TIMES and DIGITS of `values`.
+    If `sized`, the expression is the number of bytes that follow, and `convert` decodes those bytes; otherwise
+    `convert`, if set, decodes the expression's value. `inline` is the same as a Python expression over RAW, without a
+    call: it can use `number` (int.from_bytes), DAYS, TIMES and DIGITS of `values`.
     """
 
     codes: tuple[str, ...]
@@ -66,7 +66,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by name, with how its values are read; `shown` is its type in words."""
+    """A column: its name and the decoding of its values; `shown` is its type for messages."""
 
     name: str
     form: Form
@@ -75,10 +75,10 @@ class Column:
 
 
 def columns_of(table: TableMap, described: Described | None, charsets: Mapping[int, str]) -> tuple[Column, ...]:
-    """The columns of a table map; `charsets` are character sets by collation.
+    """Return the columns of a table map; `charsets` are character sets by collation.
 
-    Raises Unsupported with the column's name where one cannot be read, or is not known well enough, Damaged where its
-    description is none that a server writes.
+    Raises Unsupported with the column's name if a column cannot be decoded or lacks metadata, Damaged if its
+    description is not one that a server writes.
     """
     place = f"{table.schema}.{table.table}"
     if table.unread:
@@ -105,7 +105,7 @@ def columns_of(table: TableMap, described: Described | None, charsets: Mapping[i
     return tuple(found)
 
 
-# -- does information_schema fit --------------------------------------------------------------------------------------
+# -- match with information_schema ------------------------------------------------------------------------------------
 
 _KINDS: Mapping[str, tuple[int, ...]] = {
     "tinyint": (Type.TINY,),
@@ -142,7 +142,7 @@ _NATIVE_BYTES = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 
 def misfit(table: TableMap, described: Described) -> str:
-    """What tells that a table map is not of the table as information_schema has it; "" where all fits."""
+    """Return why a table map does not match the table in information_schema; "" if it matches."""
     if len(table.columns) != len(described):
         return f"{len(table.columns)} columns in the binlog, {len(described)} now"
     for one, other in zip(table.columns, described, strict=True):
@@ -179,12 +179,12 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
     4: (("I",), "{0}"),
 }
 _MOST_FRACTION, _MOST_BITS = 6, 64
-"""Digits of a second's fraction, and bits of a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
+"""Maximum digits of a second's fraction, and bits of a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
 _OLD = "has the storage format from before MySQL 5.6 (mysql56_temporal_format = OFF), which lacks the fraction"
 
 
 def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int, str], fits: bool) -> tuple[Form, str]:
-    """How a column is read, and its type in words; `other` is only trusted for what the binlog does not say."""
+    """Return the decoding of a column and its type for messages; `other` only supplies what the binlog omits."""
     code = one.code
     if code in _INTEGERS or code == Type.INT24:
         return _integer(one, other)
@@ -220,7 +220,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
 
 
 def _sized(length_bytes: int, convert: Callable[[bytes], Any] | None) -> Form:
-    """Decode bytes after a length of the given size."""
+    """Return the form of bytes that follow a length of `length_bytes` bytes."""
     if length_bytes not in _LENGTHS:
         raise Damaged(f"a length of {length_bytes} bytes, which no server writes")
     codes, expression = _LENGTHS[length_bytes]
@@ -276,7 +276,7 @@ _LABELS = re.compile(r"(?:enum|set)\(('(?:[^']|'')*'(?:,'(?:[^']|'')*')*)\)", re
 
 
 def labels_of(full_type: str) -> tuple[str, ...] | None:
-    """The labels in a COLUMN_TYPE; None where they hold what servers write in more than one way.
+    """Return the labels in a COLUMN_TYPE; None if they contain characters that servers write in more than one way.
 
     >>> labels_of("enum('a','it''s','x,y')"), labels_of("set('a\\\\\\\\b')")
     (('a', "it's", 'x,y'), None)
@@ -333,14 +333,14 @@ Row = tuple[Any, ...]
 _Read = Callable[[bytes, int, Callable[[Row], None]], int]
 _ReadAny = Callable[[bytes, int, Callable[[Row], None], int], int]
 OFTEN = 200
-"""Uses after which a bitmap gets its own function: compiling takes as long as it saves on as many rows."""
+"""Uses after which a bitmap gets its own function: compiling it takes as long as it saves on that number of rows."""
 MOST_FUNCTIONS = 1024
 _MOST_COUNTED = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows of one event: `before` of an update or a delete, `after` of an insert or an update; pairs by place."""
+    """Rows of one event: `before` of an update or a delete, `after` of an insert or an update; paired by index."""
 
     action: Action
     before: Sequence[Row]
@@ -350,7 +350,7 @@ class Changes:
 class Decoder:
     """Decodes the rows of one layout; not shared between threads.
 
-    `wanted` are the places of the columns that rows shall have, all in their order where it is None.
+    `wanted` are the indexes of the columns to return; None returns all columns in their order.
     """
 
     def __init__(self, columns: Sequence[Column], wanted: Sequence[int] | None = None) -> None:
@@ -367,9 +367,9 @@ class Decoder:
         return tuple(self.columns[place].name for place in self.wanted)
 
     def changes(self, event: Rows) -> Changes:
-        """The rows of an event.
+        """Return the rows of an event.
 
-        Raises Unsupported where it has not all columns, Damaged where its bytes do not fit the table's description.
+        Raises Unsupported if columns are missing, Damaged if its bytes do not match the table's description.
         """
         if event.width != len(self.columns):
             raise Damaged(f"rows of {event.width} columns for a table of {len(self.columns)}")
@@ -406,7 +406,7 @@ class Decoder:
         return found
 
     def _seldom(self, bitmap: bytes, body: bytes, at: int, append: Callable[[Row], None]) -> int:
-        """A row of a bitmap without a function of its own; it gets one once it was seen often."""
+        """Decode a row whose bitmap has no function of its own; compile a function once the bitmap is frequent."""
         count = self._seen.get(bitmap, 0) + 1
         if len(self._seen) >= _MOST_COUNTED:
             self._seen.clear()
@@ -416,7 +416,7 @@ class Decoder:
         return self._any(body, at, append, int.from_bytes(bitmap, "little"))
 
     def _reason(self, body: bytes, at: int, stop: int) -> str:
-        """Which column cannot be read; never a value."""
+        """Return which column cannot be decoded, never a value."""
         nulls = int.from_bytes(body[at : at + self._bitmap_bytes], "little")
         for count, column in enumerate(self.columns):
             try:
@@ -434,7 +434,7 @@ class Decoder:
 
 
 class _Writer:
-    """The text of one compiled function, and the names that it uses."""
+    """The source text of one compiled function, and the names that it uses."""
 
     def __init__(self, columns: Sequence[Column], wanted: Sequence[int]) -> None:
         self.columns = columns
@@ -445,14 +445,14 @@ class _Writer:
         self._structs: dict[str, str] = {}
 
     def unpack(self, codes: Sequence[str]) -> tuple[str, int]:
-        """The name of a struct's unpack_from, and its bytes."""
+        """Return the name of a struct's unpack_from, and the struct's size in bytes."""
         packed = struct.Struct("<" + "".join(codes))
         name = self._structs.setdefault(packed.format, f"u{len(self._structs)}")
         self.names[name] = packed.unpack_from
         return name, packed.size
 
     def value(self, place: int, names: Sequence[str]) -> str:
-        """The expression of a value of fixed size."""
+        """Return the expression for a value of fixed size."""
         form = self.columns[place].form
         text = form.expression.format(*names)
         if form.convert is None:
@@ -463,7 +463,7 @@ class _Writer:
         return f"f{place}({text})"
 
     def sized(self, place: int, begin: str, end: str) -> str:
-        """The expression of a value whose length was read."""
+        """Return the expression for a value whose length has been read."""
         convert = self.columns[place].form.convert
         if convert is None:
             return f"b[{begin}:{end}]"
@@ -474,12 +474,12 @@ class _Writer:
 
     def made(self, name: str) -> Any:
         scope = dict(self.names)
-        exec("\n".join(self.lines), scope)  # noqa: S102  made of types and places, never of names or values
+        exec("\n".join(self.lines), scope)  # noqa: S102 built from types and indexes, never from names or values
         return scope[name]
 
 
 def _compile(columns: Sequence[Column], wanted: Sequence[int], bitmap: bytes) -> _Read:
-    """A function for rows of one bitmap: neighbours of fixed size are read by one call, a length with those before."""
+    """Compile a function for rows of one bitmap: one call reads adjacent fixed-size values and a following length."""
     nulls = int.from_bytes(bitmap, "little")
     writer = _Writer(columns, wanted)
     writer.lines.append("def row(b, o, add):")
@@ -517,7 +517,7 @@ def _unpacked(writer: _Writer, codes: Sequence[str], names: Sequence[str]) -> No
 
 
 def _compile_any(columns: Sequence[Column], wanted: Sequence[int]) -> _ReadAny:
-    """A function for rows of any bitmap, with a branch for each column."""
+    """Compile a function for rows of any bitmap, with a branch for each column."""
     writer = _Writer(columns, wanted)
     writer.lines.append("def row(b, o, add, nulls):")
     for place, column in enumerate(columns):

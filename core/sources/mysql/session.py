@@ -1,7 +1,7 @@
-"""One session to a MySQL or MariaDB, and what the server has to be before its binlog can be followed.
+"""A session to MySQL or MariaDB, and the requirements that a server must meet before its binlog can be followed.
 
-The session opens at its first call and again after it broke; it raises errors of `slotkeeper.core.errors`. The decision
-about a server is pure, over what was asked. Sources: MySQL, "Binary Logging Options and Variables"; MariaDB,
+The session connects on its first call and reconnects after a failure; it raises errors of `slotkeeper.core.errors`. The
+check of a server is pure, based on the variables read. Sources: MySQL, "Binary Logging Options and Variables"; MariaDB,
 "Replication and Binary Log System Variables".
 """
 
@@ -21,8 +21,8 @@ from slotkeeper.core.sources.mysql import faults
 from slotkeeper.core.sources.mysql.faults import BinlogError
 
 OLDEST_MYSQL, OLDEST_MARIADB = (5, 7), (10, 3)
-"""Oldest supported versions. MySQL: the one that Doris requires. MariaDB: the first with INVISIBLE columns and
-versioned tables as read here; 10.5 adds column names to the binlog (`binlog_row_metadata`)."""
+"""Oldest supported versions. MySQL: the version that Doris requires. MariaDB: the first version with INVISIBLE columns
+and versioned tables as read here; 10.5 adds column names to the binlog (`binlog_row_metadata`)."""
 VARIABLES = (
     "version",
     "log_bin",
@@ -44,12 +44,12 @@ VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server's variables by name, as it shows them."""
+    """A server's variables by name, as the server shows them."""
 
     variables: Mapping[str, str]
 
     def of(self, name: str) -> str:
-        """A variable in upper case; "" where the server has none of this name."""
+        """Return a variable in upper case; "" if the server has no such variable."""
         return self.variables.get(name, "").upper()
 
     @property
@@ -58,7 +58,7 @@ class ServerFacts:
 
     @property
     def version(self) -> tuple[int, int]:
-        """The first two numbers of the version; (0, 0) where it has none.
+        """The first two numbers of the version; (0, 0) if it has none.
 
         >>> ServerFacts({"version": "10.11.19-MariaDB-log"}).version, ServerFacts({"version": "8.4.2"}).version
         ((10, 11), (8, 4))
@@ -68,19 +68,19 @@ class ServerFacts:
 
     @property
     def names_columns(self) -> bool:
-        """Whether the binlog names the columns of what it has."""
+        """Whether the binlog contains column names."""
         return self.of("binlog_row_metadata") == "FULL"
 
 
 def read_facts(session: my.Session) -> ServerFacts:
-    """Ask a server for its variables. Raises DriverError."""
+    """Read a server's variables. Raises DriverError."""
     wanted = ", ".join(["%s"] * len(VARIABLES))
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})", VARIABLES)
     return ServerFacts({str(name).lower(): str(value) for name, value in rows})
 
 
 def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
-    """(what stands against following this server, its cure), the first the one to be named."""
+    """Return objections to following this server as (problem, fix), the one to report first."""
     oldest = OLDEST_MARIADB if facts.is_mariadb else OLDEST_MYSQL
     if facts.version < oldest:
         name = "MariaDB" if facts.is_mariadb else "MySQL"
@@ -105,9 +105,9 @@ def objections(facts: ServerFacts) -> Iterator[tuple[str, str]]:
 
 
 def admit(session: my.Session, place: str, user: str) -> ServerFacts:
-    """The server's facts; Refused with the first objection, AccessRefused with the GRANT where a right is missing.
+    """Return the server's facts. Raises Refused with the first objection, or AccessRefused with the GRANT.
 
-    A setting holds for new sessions and new events: what was written before shows only when it is read.
+    A setting applies to new sessions and new events: events written earlier are checked only when they are read.
     """
     try:
         facts = read_facts(session)
@@ -120,7 +120,7 @@ def admit(session: my.Session, place: str, user: str) -> ServerFacts:
 
 
 def newest(session: my.Session) -> tuple[str, int]:
-    """The file that is written now and where it ends; needs the right REPLICATION CLIENT.
+    """Return the current binlog file and its end offset; needs the right REPLICATION CLIENT.
 
     MySQL 8.4 has another name for the statement ("SHOW BINARY LOG STATUS"). Raises DriverError.
     """
@@ -138,14 +138,14 @@ _SYNTAX = 1064
 
 T = TypeVar("T")
 STATUS_SECONDS = 5.0
-"""Seconds of a query about the server or a table's columns."""
+"""Time limit in seconds of a query about the server or a table's columns."""
 HEARTBEAT_SECONDS = 1.0
 _FIRST_ID, _IDS = 1 << 30, 1 << 30
-"""Lowest server_id of a job: administrators give replicas small numbers, or an address as a number."""
+"""Lowest server_id of a job: administrators assign small numbers to replicas, or an address as a number."""
 
 
 class MysqlSession:
-    """A session of a login; not shared between threads but for `sever`."""
+    """A session of a login; not shared between threads, except `sever`."""
 
     def __init__(self, login: Login, read_seconds: float = 0.0) -> None:
         self._login = login
@@ -160,12 +160,12 @@ class MysqlSession:
 
     @property
     def place(self) -> str:
-        """The source in a message."""
+        """The name of the source in messages."""
         return self._login.endpoint.name
 
     @property
     def user(self) -> str:
-        """The account as a GRANT names it; `faults.NO_HOST` stands for a host that no open session can be asked for."""
+        """The account as a GRANT names it; its host is `faults.NO_HOST` if no open session can be queried for it."""
         account = (self._login.endpoint.user, faults.NO_HOST)
         if self._account or self._open is not None:
             with suppress(SlotkeeperError):
@@ -174,10 +174,11 @@ class MysqlSession:
 
     @property
     def account(self) -> tuple[str, str]:
-        """The (user, host) of the account, asked for once.
+        """The (user, host) of the account, queried once.
 
-        One login may have several accounts, by the host that it comes from, and a GRANT to another one does not help.
-        MySQL, "Information Functions": CURRENT_USER() is the account that the server used to authenticate the client.
+        A login can have several accounts, one for each host that it connects from, and a GRANT to another account has
+        no effect. MySQL, "Information Functions": CURRENT_USER() is the account that the server used to authenticate
+        the client.
         """
         if not self._account:
             self._account = str(self.rows("SELECT CURRENT_USER()")[0][0])
@@ -186,19 +187,19 @@ class MysqlSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """The server's variables; asked for once a connection."""
+        """The server's variables; read once per connection."""
         if self._facts is None:
             self._facts = self.asking(read_facts)
         return self._facts
 
     def connect(self) -> my.Session:
-        """A connection of its own, in UTC. Raises DriverError."""
+        """Open a separate connection, in UTC. Raises DriverError."""
         endpoint = self._login.endpoint
         seconds = max(2.0, endpoint.connect_timeout_ms / 1000)
         return my.connect(endpoint, self._login.password, self._login.name, seconds)
 
     def rows(self, statement: str, values: Sequence[object] = (), seconds: float = STATUS_SECONDS) -> list[Any]:
-        """All rows of an answer, in time."""
+        """Return all rows of a query, within the time limit."""
 
         def ask(session: my.Session) -> list[Any]:
             session.seconds = seconds
@@ -207,7 +208,7 @@ class MysqlSession:
         return self.asking(ask)
 
     def asking(self, ask: Callable[[my.Session], T]) -> T:
-        """Whatever `ask` answers of the open session; a session on which anything failed is ended."""
+        """Return the result of `ask` on the open session; closes the session after an error that it may not survive."""
         try:
             if self._open is None:
                 self._open = self.connect()
@@ -229,7 +230,7 @@ class MysqlSession:
             raise
 
     def read(self, statement: str, values: Sequence[object], seconds: float) -> Iterator[list[tuple[Any, ...]]]:
-        """A large answer as it comes, each part in time."""
+        """Return a large result in parts as they arrive, each within the time limit."""
         done = False
         try:
             if self._open is None:
@@ -241,19 +242,19 @@ class MysqlSession:
             raise self.error(error) from error
         finally:
             if not done:
-                self.close()  # what is left of the answer is in the line
+                self.close()  # the connection still has unread rows
 
     def error(self, error: BaseException) -> SlotkeeperError:
-        user = self.user if my.code_of(error) in faults.RIGHTS else ""  # another error may have broken the line
+        user = self.user if my.code_of(error) in faults.RIGHTS else ""  # another error may have broken the connection
         return faults.classify(error, self.place, user, self._login.endpoint.sslmode == "disable")
 
     def replica(self, reader: str) -> my.Replica:
-        """Who reads: the same for ever for what `reader` names, so that a later reader ends an earlier one."""
+        """Return the replica identity for `reader`: it never changes, so that a later reader ends an earlier one."""
         number = _FIRST_ID + zlib.crc32(f"{self.place}\x1f{reader}".encode()) % _IDS
         return my.Replica(number, f"{number:08x}-5107-4bee-9e55-{number:012x}", HEARTBEAT_SECONDS)
 
     def beside(self, mark: str) -> MysqlSession:
-        """Another session of the same login, whose name ends in `mark`."""
+        """Return another session of the same login, whose name ends in `mark`."""
         return MysqlSession(replace(self._login, name=f"{self._login.name[: 63 - len(mark)]}{mark}"))
 
     def sever(self) -> None:
@@ -268,10 +269,10 @@ class MysqlSession:
 
 
 def _plain(statement: str, values: Sequence[object]) -> str:
-    """A statement with its names' signs as they are: the driver reads `%%` as one where there are values only."""
+    """Replace `%%` with `%` in a statement without values: the driver does that only if there are values."""
     return statement if values else statement.replace("%%", "%")
 
 
 _LEAVES = range(1000, 1900)
-"""Error numbers of a statement; the session survives most of them."""
+"""Error numbers of statements; the session survives most of them."""
 _ENDS = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1153, 1156, 1158, 1159, 1160, 1161, 1317})

@@ -1,13 +1,13 @@
-"""Changes of a followed table's rows that have no row events: by foreign keys, and by statements that do not name it.
+"""Detect row changes of a followed table without row events: by foreign keys, or by statements that do not name it.
 
-What a table has beside its columns is refused by name, before a start. Foreign keys and their actions are read from
-SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAINTS is empty for a login that has SELECT alone (tried on
-MariaDB 10.11).
+Unsupported features of a table are rejected before a start, with an error that names them. Foreign keys and their
+actions are read from SHOW CREATE TABLE: information_schema.REFERENTIAL_CONSTRAINTS is empty for a login that has only
+SELECT (tested on MariaDB 10.11).
 
-A statement (DML as text) that names no followed table changes one through a view, a trigger, a stored function or a
-MERGE table. It is passed over where none of its names is one of these, on the whole server, and was none when the
-statement ran: DDL that drops such an object is searched for in the binlog after the statement. A login that does not
-see every trigger and routine proves nothing: MySQL, "The INFORMATION_SCHEMA TRIGGERS Table", "... ROUTINES Table".
+A statement (DML as text) that names no followed table can change one through a view, a trigger, a stored function or a
+MERGE table. The statement is skipped if none of its names is such an object on the whole server, and none was when the
+statement ran: the binlog after the statement is searched for DDL that drops such an object. A login that does not see
+every trigger and routine proves nothing: MySQL, "The INFORMATION_SCHEMA TRIGGERS Table", "... ROUTINES Table".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from slotkeeper.core.sources.mysql.tables import TableSeen, quoted
 from slotkeeper.core.sources.mysql.values import text_reader
 
 CASCADES_WRITTEN = (9, 6)
-"""The first MySQL that runs cascades in the server and writes their row events, unless
+"""The first MySQL version that runs cascades in the server and writes their row events, unless
 innodb_native_foreign_keys is on (MySQL 9.6, "FOREIGN KEY Constraints")."""
 _ENGINES = frozenset(one.lower() for one in ENGINES)
 _TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster"})
@@ -45,7 +45,7 @@ _CANNOT_BE_READ = "cannot parse the answer of SHOW CREATE TABLE"
 
 
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
-    """What stands against following a table, the first the one to be named. Raises SlotkeeperError."""
+    """Return objections to following a table, the one to report first. Raises SlotkeeperError."""
     table = f"{seen.schema}.{seen.name}"
     yield from kind_objections(table, seen.kind, seen.engine)
     yield from charset_objections(table, seen.described)
@@ -62,7 +62,7 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
             )
     if seen.engine.lower() == "myisam":
         merges = "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'MRG_MyISAM'"
-        for schema, name in session.rows(merges):  # as far as this login sees
+        for schema, name in session.rows(merges):  # only tables that this login can see
             rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
             if seen.name.casefold() in read(str(rows[0][1])).names:
                 merge = f"{schema}.{name}"
@@ -71,12 +71,12 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
 
 
 def admit(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> None:
-    """Raises Refused with the first objection."""
+    """Raise Refused with the first objection."""
     refuse(list(objections(session, seen, cascades_known)), "source")
 
 
 def cascades_are_written(facts: ServerFacts) -> bool:
-    """Whether the server writes row events for what a cascade changes.
+    """Whether the server writes row events for rows that a cascade changes.
 
     >>> cascades_are_written(ServerFacts({"version": "9.6.0"})), cascades_are_written(ServerFacts({"version": "8.4.2"}))
     (True, False)
@@ -86,14 +86,14 @@ def cascades_are_written(facts: ServerFacts) -> bool:
 
 
 def is_transactional(engine: str) -> bool:
-    """Whether an engine's rows and the binlog agree after a crash."""
+    """Whether an engine's rows match the binlog after a crash."""
     return engine.lower() in _TRANSACTIONAL
 
 
 def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
-    """What stands against a table's type and its storage engine.
+    """Return objections to a table's type and its storage engine.
 
-    MariaDB, "System-Versioned Tables": a DELETE is an UPDATE of the row's end there, and an UPDATE an INSERT beside.
+    MariaDB, "System-Versioned Tables": there, a DELETE updates the row's end, and an UPDATE also inserts a row.
 
     >>> [one.what for one in kind_objections("s.t", "BASE TABLE", "BLACKHOLE")]
     ['s.t has engine BLACKHOLE: this server and its binlog lack some of its rows']
@@ -107,7 +107,7 @@ def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
 
 
 def charset_objections(table: str, described: Described) -> Iterator[Objection]:
-    """The columns whose text the stream cannot read: a copy could, for the server converts what it selects.
+    """Return objections to columns whose text the stream cannot decode; a copy could, because the server converts it.
 
     >>> from slotkeeper.core.sources.mysql.rows import SchemaColumn
     >>> [one.what for one in charset_objections("s.t", (SchemaColumn("a", "char", "char(1)", True, "swe7"),))]
@@ -120,7 +120,7 @@ def charset_objections(table: str, described: Described) -> Iterator[Objection]:
 
 
 def _cascading(created: Said) -> Iterator[str]:
-    """The names of the foreign keys with cascades in a CREATE TABLE.
+    """Return the names of the foreign keys with cascades in a CREATE TABLE.
 
     >>> text = "CREATE TABLE t (CONSTRAINT `a` FOREIGN KEY (x) REFERENCES p (x), CONSTRAINT `b` FOREIGN KEY (y)"
     >>> list(_cascading(read(f"{text} REFERENCES p (y) ON DELETE CASCADE))")))
@@ -140,7 +140,7 @@ def _cascading(created: Said) -> Iterator[str]:
 RIGHTS = ("SELECT", "TRIGGER", "EXECUTE")
 """Rights on *.* with which a login sees every table, trigger and routine."""
 SECONDS = 60.0
-"""Seconds of one query: information_schema opens every table of the server."""
+"""Time limit in seconds of one query: information_schema opens every table of the server."""
 _SUSPECTS = (
     (
         "SELECT table_name, IF(engine = 'MRG_MyISAM', 'a MERGE table', 'a view') FROM information_schema.tables"
@@ -160,7 +160,7 @@ _GRAMMAR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The server's suspects by name, and the DDL in the binlog that may have hidden one, (after, up_to]."""
+    """The server's suspects by name, and the DDL in the binlog, (after, up_to], that may have hidden a suspect."""
 
     after: MysqlPosition
     up_to: MysqlPosition
@@ -170,7 +170,7 @@ class _Taken:
 
 
 class Bystanders:
-    """Judges statements of one lane. `newest` says where the binlog ends, `statements` gives those of a range."""
+    """Judges statements of one lane. `newest` returns the end of the binlog, `statements` the statements of a range."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Bystanders:
         self._taken: _Taken | None = None
 
     def doubt(self, statement: Statement) -> str:
-        """What stands against the proof that a statement changed no followed table; "" where it is proven."""
+        """Return why a statement is not proven to leave the followed tables unchanged; "" if it is proven."""
         taken, here = self._taken, statement.position
         if taken is None or not (there(here, taken.after) and there(taken.up_to, here)):
             taken = self._taken = self._take(here)
@@ -198,7 +198,7 @@ class Bystanders:
         return ""
 
     def _take(self, after: MysqlPosition) -> _Taken:
-        """Ask the server, and then read the DDL up to a place of which the answer knows."""
+        """Query the server for suspects, then read the DDL up to the current end of the binlog."""
         if self._blind():
             missing = "this login does not see every trigger and routine"
             return _Taken(after, self._newest(), {}, (), f"{missing} (GRANT {', '.join(RIGHTS)} ON *.*)")
@@ -214,7 +214,7 @@ class Bystanders:
 
     def _blind(self) -> bool:
         if self._session.facts.of("partial_revokes") in ("ON", "1"):
-            return True  # a right on *.* may not hold for each schema
+            return True  # a right on *.* may not apply to each schema
         user, host = self._session.account
         grantee = f"'{user}'@'{host}'"
         granted = {str(right).upper() for to, right in self._session.rows(_GRANTED) if str(to) == grantee}
@@ -222,10 +222,10 @@ class Bystanders:
 
 
 def _hides(ddl: Statement, names: frozenset[str]) -> bool:
-    """Whether DDL may have taken away what made a name a suspect."""
+    """Whether DDL may have removed the object that made a name a suspect."""
     words = unwrapped(ddl.said).words
     if not words:
-        return True  # it cannot be read
+        return True  # the text cannot be parsed
     kind, what = words[0], kind_of_object(words)
     if kind == "CREATE" and words[1:3] != ("OR", "REPLACE"):
         return False

@@ -1,7 +1,8 @@
-"""Reads one table out of the one stream of a MySQL or MariaDB server; nothing is registered anywhere.
+"""Read one table from the single stream of a MySQL or MariaDB server; nothing is registered at the server.
 
-A range ends at a transaction's end and can be read again until its file is purged: then SLOT LOST. What changed rows
-without row events, or changed columns, stops the lane at its very place: everything before it has been applied then.
+A range ends at a transaction's end and can be read again until its file is purged: then SLOT LOST. A statement that
+changed rows without row events, or changed columns, stops the lane at its position; all earlier changes have been
+applied by then.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from slotkeeper.core.sources.mysql.transactions import TableRows
 SHARD = Shard("binlog", 1)
 """The server's only lane: its binlog."""
 FILES_SECONDS = 10.0
-"""Most seconds that a list of the server's files is reused."""
+"""Maximum seconds for which a list of the server's files is reused."""
 _NEW_SNAPSHOT = "all earlier changes are applied; take a new snapshot of the table"
 _CURES = {
     Effect.CASCADES: (
@@ -60,7 +61,7 @@ _CURES = {
 
 
 class MysqlSource(NoSlotAdmin):
-    """One table; implements `slotkeeper.core.ports.source.Source` and, as nothing is registered, `SlotAdmin` and
+    """One table; implements `slotkeeper.core.ports.source.Source` and, because nothing is registered, `SlotAdmin` and
     `SlotVerbs`.
     """
 
@@ -94,16 +95,16 @@ class MysqlSource(NoSlotAdmin):
         self._scanner = Follower(lambda place: self._stream(place, "scanner"))
         self._spool: Spool | None = None
         self._passed: MysqlPosition | None = None
-        """The newest position up to which nothing was found, with the GTIDs done there."""
+        """The newest position up to which no change was found, with the GTIDs done there."""
         self._oldest: tuple[float, MysqlPosition] | None = None
         self._bystanders = Bystanders(session, self.newest, self._statements)
 
-    # -- what it is ---------------------------------------------------------------------------------------------------
+    # -- the table ----------------------------------------------------------------------------------------------------
 
     def admit(self) -> None:
         if self.options.binlog:
             self.session.asking(lambda line: admit(line, self.session.place, self.session.user))
-            self.open_now()  # refused where a start could not tell whom it has to wait for
+            self.open_now()  # raises if a start could not determine which transactions to wait for
         self.identify()
         if self.options.binlog:
             side_effects.admit(self.session, self.seen, self.selection.cascades_known)
@@ -120,7 +121,7 @@ class MysqlSource(NoSlotAdmin):
 
     @property
     def seen(self) -> TableSeen:
-        """The table as it was asked for last."""
+        """The table as last read."""
         if self._seen is None:
             self.identify()
         assert self._seen is not None
@@ -130,7 +131,7 @@ class MysqlSource(NoSlotAdmin):
         return [SHARD]
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
-        """Return the binlog's current end and the table's identity; reads the end first, so that it is not newer."""
+        """Return the binlog's end and the table's identity; the end is read first, so that it is the older one."""
         latest = self.newest()
         fingerprint = self.identify().text
         return [SlotStatus(SHARD, NOTHING_KEPT, latest, fingerprint, self._first(latest))]
@@ -143,7 +144,7 @@ class MysqlSource(NoSlotAdmin):
         return MysqlPosition(file, offset)
 
     def _first(self, latest: MysqlPosition) -> MysqlPosition | None:
-        """The oldest place that is still there; asked every few seconds, for a server asks its disk for every file."""
+        """Return the oldest available position; cached for seconds, because the server accesses every file on disk."""
         now = time.monotonic()
         if self._oldest is None or now - self._oldest[0] >= FILES_SECONDS:
             files = self.session.asking(starts.binlog_files)
@@ -154,7 +155,7 @@ class MysqlSource(NoSlotAdmin):
     # -- ranges -------------------------------------------------------------------------------------------------------
 
     def has_changes(self, shard: Shard, after: Position, up_to: Position) -> bool:
-        """Whether the table has a row, or a statement of consequence, in (after, up_to]."""
+        """Whether (after, up_to] contains a row of the table, or a statement that may affect it."""
         low, high = ours(after), ours(up_to)
         if self._spool is not None and same(self._spool.after, low) and same(self._spool.end, high):
             return self._spool.any
@@ -170,10 +171,11 @@ class MysqlSource(NoSlotAdmin):
         return False
 
     def next_range(self, after: Position, status: SlotStatus, width: int) -> MysqlPosition:
-        """The end of the `width`th transaction behind `after`, or of the one with which there is enough to be read.
+        """Return the end of the `width`-th transaction after `after`, or of the transaction that fills the range.
 
-        A range ends before a statement of consequence; raises Trouble where one comes first. It ends before a
-        transaction with which the step would have more than `step_bytes`, but for one that is the step's first.
+        A range ends before a statement that may affect the table; raises Trouble if such a statement comes first. It
+        also ends before a transaction that would exceed the step's `step_bytes`, unless it is the step's first
+        transaction.
         """
         low, high, known = ours(after), ours(status.latest), self._spool
         if self._room is not None and self._room <= 0:
@@ -191,7 +193,7 @@ class MysqlSource(NoSlotAdmin):
         self._room = self._step_bytes
 
     def _enough(self, spool: Spool) -> bool:
-        """Whether the step has too much with what the range has, and something without its last transaction."""
+        """Whether the range exceeds the step's remaining bytes, and the step has rows without its last transaction."""
         room = self._room
         return room is not None and spool.bytes > room and (spool.counted > 0 or room != self._step_bytes)
 
@@ -201,7 +203,7 @@ class MysqlSource(NoSlotAdmin):
             if isinstance(item, Statement):
                 if same(spool.end, spool.after):
                     raise self._stopped(item)
-                return  # the stream has gone past it: the next range begins another one here
+                return  # the stream is past the statement: the next range opens a new stream here
             if isinstance(item, TableRows):
                 spool.add(item)
                 if self._enough(spool):
@@ -215,9 +217,10 @@ class MysqlSource(NoSlotAdmin):
             spool.ended(follower.here)
 
     def copy_changes(self, shard: Shard, after: Position, up_to: Position, out: BinaryIO) -> int:
-        """Write the rows of (after, up_to], old images with their key alone; returns how many.
+        """Write the rows of (after, up_to], old images with only their key; return the number of rows.
 
-        Raises Trouble where rows were changed without row events, or columns were: `next_range` ends before that.
+        Raises Trouble if rows changed without row events, or columns changed: `next_range` ends before such a
+        statement.
         """
         spool = self._spooled(ours(after), ours(up_to))
         if spool.statement is not None:
@@ -231,7 +234,7 @@ class MysqlSource(NoSlotAdmin):
         return count
 
     def _spooled(self, after: MysqlPosition, up_to: MysqlPosition) -> Spool:
-        """The rows of exactly this range: those that wait, or read once more."""
+        """Return the rows of exactly this range: the buffered rows, or read again."""
         known = self._spool
         if known is not None and same(known.after, after) and same(known.end, up_to):
             return known
@@ -263,7 +266,7 @@ class MysqlSource(NoSlotAdmin):
         return writer
 
     def _decoder(self, table: TableMap) -> Decoder:
-        """The decoder of one layout; SCHEMA CHANGED where it has other columns than the table has now."""
+        """Return the decoder of one layout; raise SCHEMA CHANGED if its columns are not the table's current columns."""
         seen = self.seen
         self._charsets = self._charsets or self.session.asking(read_charsets)
         columns = columns_of(table, seen.described, self._charsets)
@@ -292,7 +295,7 @@ class MysqlSource(NoSlotAdmin):
         return up_to
 
     def standing(self, after: Position, status: SlotStatus) -> Position:
-        """The newest place, with what was done there where it was read up to it."""
+        """Return the newest position, with its GTIDs if the stream was read up to it."""
         latest = ours(status.latest)
         passed, before = self._passed, ours(after)
         if passed is None or not same(passed, latest):
@@ -324,7 +327,7 @@ class MysqlSource(NoSlotAdmin):
         return count
 
     def images_of(self, item: TableRows) -> Iterator[tuple[str, Sequence[Any]]]:
-        """The images of an event's rows by kind, whole, as they are decoded."""
+        """Return the images of an event's rows with their kinds, complete, as decoded."""
         changes = self._decoder(item.table).changes(item.rows)
         if changes.action is not Action.UPDATE:
             kind = "I" if changes.action is Action.INSERT else "d"
@@ -358,7 +361,7 @@ class MysqlSource(NoSlotAdmin):
         return Stream(self.session.connect, self.session.place, self.session.user, self.resolved(place), reading)
 
     def _statements(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Statement]:
-        """Every statement in a range but DML as rows, for `side_effects`."""
+        """Return every statement of a range, except DML as row events, for `side_effects`."""
         replica = self.session.replica(f"{self.slot}\x1f{self.table}\x1fbystanders")
         reading, named = Reading(replica, (), every=True), (self.session.place, self.session.user)
         follower = Follower(lambda place: Stream(self.session.connect, *named, place, reading))
@@ -368,16 +371,16 @@ class MysqlSource(NoSlotAdmin):
             follower.close()
 
     def resolved(self, place: MysqlPosition) -> MysqlPosition:
-        """The same place with its file's whole name, where it was typed as it is shown."""
+        """Return the same position with its full file name, if it was typed in its displayed form."""
         if not place.file.startswith("."):
             return place
         base = self.newest().file.rpartition(".")[0]
         return replace(place, file=f"{base}{place.file}")
 
-    # -- registering, of which there is nothing -----------------------------------------------------------------------
+    # -- registration: none -------------------------------------------------------------------------------------------
 
     def create_slot(self) -> list[SlotStatus]:
-        """Return where a lane starts: after every change that a later read of the table sees."""
+        """Return where a lane starts: a later read of the table sees every change before this position."""
         fingerprint = self.identify().text
         facts = self.session.facts
         latest = self.session.asking(lambda line: starts.begin_here(line, facts))
@@ -394,7 +397,7 @@ class MysqlSource(NoSlotAdmin):
 
 
 class _Writer:
-    """Writes the rows of one layout of the table as a sink reads them; old images have their key alone."""
+    """Writes the rows of one layout of the table in the form that a sink reads; old images have only their key."""
 
     def __init__(
         self,
@@ -412,7 +415,7 @@ class _Writer:
     def write(self, item: TableRows, out: BinaryIO) -> int:
         changes = self._decoder.changes(item.rows)
         place = str(item.number << OFFSET_BITS | item.at)
-        # an image has a byte at least, so that the next event of a compressed transaction starts at a higher number
+        # an image has at least one byte, so the next event of a compressed transaction starts at a higher number
         images = enumerate(self._kinds(changes.action, changes.before, changes.after), item.first)
         return put_all(out, ((place, str(n), kind, *values) for n, (kind, values) in images))
 
@@ -436,7 +439,7 @@ class _Writer:
             yield self._image("U", new)
 
     def _image(self, kind: str, row: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-        """A row as it is after a change; one that the filter does not accept is an x, which ends its key's row."""
+        """Return a row's image after a change; for a row that the filter rejects an x, which removes its key's row."""
         if self._accepts is None or self._accepts(row):
             return kind, self._whole(row)
         return "x", self._key(row)

@@ -1,8 +1,8 @@
-"""Where a job without a position starts: the oldest place, the newest, a moment, GTIDs, or a consistent copy's place.
+"""Start positions of a job without a stored position: oldest, newest, by time, by GTIDs, or that of a consistent copy.
 
-Each is a transaction's end. A commit is in the binlog before its rows are seen (MySQL, "Binary Logging Format": group
-commit). MariaDB names a place after which that cannot be, so nothing waits there; MySQL names none, so the source waits
-for writers that were open (`open_now`).
+Each is a transaction's end. A commit is in the binlog before its rows are visible (MySQL, "Binary Logging Format":
+group commit). MariaDB reports a position for which this cannot happen, so a start does not wait; MySQL reports none, so
+the source waits for writers that were open (`open_now`).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class BinlogFile:
-    """A file that the server still has; `bytes` may grow for the last."""
+    """A file that the server still has; `bytes` can grow for the last file."""
 
     name: str
     bytes: int
 
 
 def binlog_files(session: my.Session) -> list[BinlogFile]:
-    """The files from the oldest on; needs REPLICATION CLIENT (MariaDB: BINLOG MONITOR). Raises DriverError."""
+    """Return the files, oldest first; needs REPLICATION CLIENT (MariaDB: BINLOG MONITOR). Raises DriverError."""
     return [BinlogFile(str(row[0]), int(row[1])) for row in session.rows("SHOW BINARY LOGS")]
 
 
 def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) -> Gtids | None:
-    """The GTIDs that are done at a transaction's end of a file; None where the server cannot tell (MySQL)."""
+    """Return the GTIDs done at a transaction's end in a file; None if the server cannot report them (MySQL)."""
     if not facts.is_mariadb or offset >= 1 << 32:
         return None
     row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))
@@ -43,18 +43,19 @@ def gtids_at(session: my.Session, facts: ServerFacts, file: str, offset: int) ->
 
 
 def position_at(session: my.Session, facts: ServerFacts, file: str, offset: int = FIRST_OFFSET) -> MysqlPosition:
-    """A transaction's end, or where a file begins, with the GTIDs that are done there. Raises DriverError."""
+    """Return a transaction's end, or the start of a file, with the GTIDs done there. Raises DriverError."""
     return MysqlPosition(file, offset, gtids_at(session, facts, file, offset))
 
 
 def latest(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Where the binlog ends now. Raises DriverError."""
+    """Return the current end of the binlog. Raises DriverError."""
     return position_at(session, facts, *newest(session))
 
 
 def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
-    """The place behind GTIDs that a person has typed; it is read by GTID. Raises Refused where the text is none, or
-    leaves out a MariaDB domain, which would be read from its oldest transaction on without a word."""
+    """Return the position after GTIDs that a user typed; it is read by GTID. Raises Refused if the text is invalid or
+    omits a MariaDB domain, which would silently be read from its oldest transaction on.
+    """
     try:
         gtids = parse_gtids(text)
     except ValueError as error:
@@ -73,9 +74,9 @@ def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
 
 
 def file_of_moment(files: Sequence[BinlogFile], began: Callable[[str], int], moment: int) -> BinlogFile | None:
-    """The last file that began at or before a moment in seconds since 1970; None where the oldest began later.
+    """Return the last file created at or before a time in seconds since 1970; None if the oldest file is newer.
 
-    `began` tells when a file began; it is asked for some of the files only.
+    `began` returns the creation time of a file; it is called only for some of the files.
     """
     low, high = 0, len(files)
     while low < high:
@@ -88,7 +89,7 @@ def file_of_moment(files: Sequence[BinlogFile], began: Callable[[str], int], mom
 
 
 def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str) -> FormatDescription:
-    """The first event of a file, which says when it was created. Raises DriverError, BinlogError."""
+    """Return the first event of a file, which contains the file's creation time. Raises DriverError, BinlogError."""
     session = connect()
     try:
         my.register(session, replica)
@@ -108,9 +109,9 @@ def file_began(connect: Callable[[], my.Session], replica: my.Replica, file: str
 def at_moment(
     session: my.Session, facts: ServerFacts, connect: Callable[[], my.Session], replica: my.Replica, moment: int
 ) -> MysqlPosition:
-    """The begin of the file in which a moment lies: what is older than the moment in it is read again, never left out.
+    """Return the start of the file that contains a time: changes before the time in it are read again, none is omitted.
 
-    Raises Refused where the oldest file began later: what was before it is gone.
+    Raises Refused if the oldest file was created later: earlier changes have been purged.
     """
     files = binlog_files(session)
     found = file_of_moment(files, lambda name: file_began(connect, replica, name).header.time, moment)
@@ -121,10 +122,10 @@ def at_moment(
 
 
 def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Begin a consistent snapshot in this session, and the place in the binlog at which it stands. MariaDB only.
+    """Start a consistent snapshot in this session, and return its position in the binlog. MariaDB only.
 
-    MariaDB, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT": no lock is taken, and the place is exact for
-    tables of engines with transactions. Raises DriverError, Refused for a server that does not tell the place.
+    MariaDB, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT": no lock is taken, and the position is exact
+    for tables of engines with transactions. Raises DriverError, Refused for a server that does not report the position.
     """
     session.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -137,9 +138,9 @@ def begin_copy(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 
 def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
-    """Return a position whose earlier changes later reads see at once (MariaDB), or a moment later (MySQL).
+    """Return a position such that later reads see every earlier change at once (MariaDB), or a moment later (MySQL).
 
-    For MySQL `MysqlOpen` waits. Raises DriverError, Refused.
+    For MySQL, `MysqlOpen` waits for that moment. Raises DriverError, Refused.
     """
     if not facts.is_mariadb:
         return latest(session, facts)
@@ -150,16 +151,16 @@ def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
 
 _OPEN = "SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_modified > 0"
 READ_EVERY = 0.25
-"""Seconds between two readings: more than twice the time after which the server refreshes the list.
+"""Seconds between two reads: more than twice the time after which the server refreshes the list.
 
 MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": the server refreshes the list only
-if no session has read it for 0.1 s. Rare readings make sure that the first one used is from after the position.
+if no session has read it for 0.1 s. Infrequent reads ensure that the first result used is from after the position.
 """
 _UNKNOWN = "the list of open transactions may be from before the copy's position"
 
 
 class MysqlOpen:
-    """The writers that were open; implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """Open transactions with changes to wait for; implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def __init__(self, session: MysqlSession) -> None:
         self._session = session
@@ -181,7 +182,7 @@ class MysqlOpen:
 
 
 class NobodyOpen:
-    """A copy waits for no transaction. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
+    """No open transactions to wait for. Implements `slotkeeper.core.ports.source.OpenTransactions`."""
 
     def left(self) -> str:
         return ""
@@ -199,7 +200,7 @@ def open_now(session: MysqlSession) -> MysqlOpen | NobodyOpen:
 
 
 def writers(session: MysqlSession) -> frozenset[str]:
-    """The transactions that have changed rows and are open; AccessRefused with the GRANT where none is shown."""
+    """Return the open transactions that have changed rows; AccessRefused with the GRANT if the login sees none."""
     try:
         rows = session.rows(_OPEN)
     except SlotkeeperError as error:

@@ -1,19 +1,20 @@
-"""What a statement in the binlog means for the followed tables: most mean nothing, some change rows without rows. Pure.
+"""Determine what a binlog statement does to the followed tables: mostly nothing, sometimes without row events. Pure.
 
-The text is not parsed as SQL: two servers in many versions write it, and a statement that cannot be parsed must not
-pass. Its first words say what it is, the names in it whether it may be about a followed table; where in doubt it is.
-A change written as a statement (DML as text) can reach a table that it does not name, through a view, a trigger or a
-stored function: `side_effects` proves that it does not.
+The text is not parsed as SQL: two servers in many versions write it, and a statement that cannot be parsed must not be
+skipped. The first words of a statement show its kind, and the names in it show whether it may concern a followed table;
+in doubt, it does. A change written as a statement (DML as text) can reach a table that it does not name, through a
+view, a trigger or a stored function: `side_effects` proves that it does not.
 
-Tokens are those of the server that ran the statement. Rules: MySQL, "Comments", "String Literals", "Schema Object
-Names", "Server SQL Modes"; MariaDB, "Comment Syntax", "Identifier Names". A version comment that a server did not
-execute is in the binlog as an ordinary comment (its `!` is a space there), so each that is left was executed. sqlglot's
-tokenizer does not serve: it knows no sql_mode, and takes `/*!50000 t */` for a comment.
+Text is tokenized by the rules of the server that ran the statement. Rules: MySQL, "Comments", "String Literals",
+"Schema Object Names", "Server SQL Modes"; MariaDB, "Comment Syntax", "Identifier Names". A version comment that the
+server did not execute is in the binlog as an ordinary comment (with a space instead of its `!`), so each remaining
+version comment was executed. sqlglot's tokenizer is not suitable: it does not support sql_mode, and reads `/*!50000 t
+*/` as a comment.
 
-An ALTER TABLE is judged by its words alone. The columns as they are now prove nothing: several ALTERs in a row can drop
-a column and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it keeps
-all columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a partition
-operation is the only one of its statement); MariaDB, "ALTER TABLE" and "Partitioning Overview".
+An ALTER TABLE is judged only by its words. The current columns prove nothing: several ALTERs in a row can drop a column
+and add it again, or narrow a type and widen it. So each statement has to prove by its own text that it keeps all
+columns and all values. Sources: MySQL, "ALTER TABLE Statement" and "ALTER TABLE Partition Operations" (a statement with
+a partition operation has no other operation); MariaDB, "ALTER TABLE" and "Partitioning Overview".
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from slotkeeper.core.sources.mysql.position import MysqlPosition
 ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 """Bits of an event's sql_mode that change how its text parses."""
 LONGEST_STRING = 64
-"""Most characters of a literal that can matter, such as an engine's name."""
+"""Maximum characters of a literal that can matter, such as an engine's name."""
 
 
 class Unread(ValueError):
-    """A text that cannot be tokenized: a quote or a comment has no end."""
+    """A text that cannot be tokenized, because a quote or a comment is not closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`kind` is "word" (not quoted: a keyword or a name), "name" (quoted), "string" or "sign"; `text` has no quotes.
+    """A token: `kind` is "word" (unquoted: keyword or name), "name" (quoted), "string" or "sign"; `text` has no quotes.
 
     A string longer than `LONGEST_STRING` has the text "".
     """
@@ -50,8 +51,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A statement's tokens; `words` are those that are not quoted, in upper case, `names` all that may be names,
-    without regard to case, `tables` the same with the name before the dot, "" where none is."""
+    """A statement's tokens; `words` are the unquoted ones in upper case, `names` all possible names in lower case,
+    `tables` the same names, each with the name before its dot ("" if none).
+    """
 
     tokens: tuple[Token, ...] = ()
     words: tuple[str, ...] = ()
@@ -89,7 +91,7 @@ def _pattern(ansi: bool, escapes: bool, maria: bool) -> re.Pattern[str]:
 
 
 def read(text: str, sql_mode: int = 0, maria: bool = True) -> Said:
-    r"""The tokens of a statement that was run under `sql_mode` at a MariaDB (`maria`) or a MySQL.
+    r"""Return the tokens of a statement that ran under `sql_mode` on MariaDB (`maria`) or MySQL.
 
     Raises Unread.
 
@@ -104,7 +106,7 @@ def read(text: str, sql_mode: int = 0, maria: bool = True) -> Said:
 
 
 def _qualified(tokens: tuple[Token, ...]) -> Iterator[tuple[str, str]]:
-    """Each name with the one before its dot, "" where none is.
+    """Return (name before the dot or "", name) for each name.
 
     >>> list(_qualified(read("DROP `A` . b, c").tokens))
     [('', 'drop'), ('', 'a'), ('a', 'b'), ('', 'c')]
@@ -155,7 +157,7 @@ _TAKEN_PARTITIONS = frozenset({"DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPOR
 """Words between ALTER TABLE t and PARTITION that add or remove rows. A repair can drop rows that fit no partition."""
 _KEPT_PARTITIONS = frozenset({"ADD", "REBUILD", "COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE"})
 ENGINES = ("InnoDB", "MyISAM", "Aria", "MEMORY", "ROCKSDB", "TokuDB", "NDB", "ndbcluster", "ARCHIVE")
-"""Engines whose rows are all in the server and whose changes are all in its binlog: BLACKHOLE has none."""
+"""Engines that store all rows in the server and write all changes to its binlog: BLACKHOLE stores none."""
 _ENGINES = frozenset(one.upper() for one in ENGINES)
 _TO_INDEXES = frozenset({"INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "IF"})
 _RISKY = frozenset(
@@ -165,14 +167,14 @@ _RISKY = frozenset(
         *("RENAME", "REORGANIZE", "SET", "SYSTEM", "TABLESPACE", "VERSIONING"),
     }
 )
-"""Words of an ALTER TABLE that can have changed a row's columns."""
+"""Words of an ALTER TABLE that can change a row's columns."""
 
 
 def empties(said: Said) -> bool:
-    """Whether it takes, brings or exchanges rows without row events.
+    """Whether the statement removes, adds or exchanges rows without row events.
 
-    REORGANIZE PARTITION of a LIST drops the rows whose values no new partition has, without an error (observed with
-    MariaDB 10.11). Of a RANGE it cannot: the total range must not shrink (error 1520).
+    REORGANIZE PARTITION on a LIST drops rows whose values are in no new partition, without an error (observed with
+    MariaDB 10.11). On a RANGE it cannot: the total range must not shrink (error 1520).
 
     >>> empties(read("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES IN (1))"))
     True
@@ -195,7 +197,7 @@ def empties(said: Said) -> bool:
 
 
 def _brings_engine(tokens: Sequence[Token]) -> bool:
-    """Whether it names an engine that does not hold the rows; the engine's name may be quoted."""
+    """Whether the statement names an engine that does not store the rows; the engine's name may be quoted."""
     given = [one for one in tokens if one.text != "="]
     return any(
         one.kind == "word"
@@ -211,7 +213,8 @@ def _is_range(words: Sequence[str]) -> bool:
 
 
 def keeps_columns(words: Sequence[str]) -> bool:
-    """Whether it certainly keeps all columns and values: it is about partitions, indexes, keys, defaults or storage.
+    """Whether the statement certainly keeps all columns and values: it changes only partitions, indexes, keys, defaults
+    or storage.
 
     >>> keeps_columns("ALTER TABLE T ADD INDEX I C".split()), keeps_columns("ALTER TABLE T ADD C INT".split())
     (True, False)
@@ -230,7 +233,7 @@ def keeps_columns(words: Sequence[str]) -> bool:
 
 
 def drops_index(words: Sequence[str]) -> bool:
-    """Whether it drops or renames an index by its name.
+    """Whether the statement drops or renames an index by name.
 
     >>> drops_index("ALTER TABLE T DROP KEY U".split()), drops_index("DROP INDEX U ON T".split())
     (True, True)
@@ -241,7 +244,7 @@ def drops_index(words: Sequence[str]) -> bool:
 
 
 def _without_harmless(rest: list[str]) -> list[str]:
-    """The words without changed defaults, and without indexes that are renamed or hidden."""
+    """Return the words without changes of defaults and without renamed or hidden indexes."""
     kept: list[str] = []
     at = 0
     while at < len(rest):
@@ -256,7 +259,7 @@ def _without_harmless(rest: list[str]) -> list[str]:
 
 
 def _length_of_default(words: list[str]) -> int:
-    """How many words ALTER [COLUMN] [IF EXISTS] [name] SET|DROP DEFAULT has; 0 where they are something else."""
+    """Return the number of words in ALTER [COLUMN] [IF EXISTS] [name] SET|DROP DEFAULT; 0 for other words."""
     if words[:1] != ["ALTER"]:
         return 0
     at = 1
@@ -273,7 +276,7 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 class Effect(Enum):
-    """What a statement may have done to a followed table."""
+    """The possible effect of a statement on a followed table."""
 
     NONE = "nothing"
     RESHAPES = "may have changed its columns"
@@ -287,8 +290,9 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement that concerns a followed table. `position` is behind it where it `ends` its transaction, else the
-    last transaction's end; `time` in seconds since 1970. `why` says what stands against passing over it."""
+    """A statement that concerns a followed table. `position` is after it if it `ends` its transaction, else at the last
+    transaction's end; `time` is in seconds since 1970. `why` is the reason not to skip it.
+    """
 
     schema: str
     text: str
@@ -325,7 +329,7 @@ def judge(
     key_index: str = "PRIMARY",
     cascades_known: bool = False,
 ) -> Effect:
-    """What a statement that was run in `schema` may have done to any of the wanted tables, whose key is `key_index`.
+    """Return the possible effect of a statement run in `schema` on the wanted tables, whose key is `key_index`.
 
     `cascades_known`: a foreign key that changes rows without row events is allowed.
 
@@ -338,7 +342,7 @@ def judge(
     if what in ("DATABASE", "SCHEMA") and (kind == "DROP" or words[1:3] == ("OR", "REPLACE")):
         return Effect.EMPTIES if any(one.casefold() in names for one, _ in wanted) else Effect.NONE
     folded = [(one.casefold(), table.casefold()) for one, table in wanted]
-    here = schema.casefold()  # a name without a schema is one of the session's own
+    here = schema.casefold()  # an unqualified name belongs to the session's schema
     named = {
         table for one, table in folded if (one, table) in said.tables or (one == here and ("", table) in said.tables)
     }
@@ -352,7 +356,7 @@ def judge(
     if kind == "TRUNCATE" or (kind in ("RENAME", "DROP") and what in ("TABLE", "TABLES")):
         return Effect.EMPTIES
     if kind == "CREATE" and what == "TABLE":
-        # without OR REPLACE there was no such table before, or this changed nothing (IF NOT EXISTS)
+        # without OR REPLACE, the table did not exist before, or nothing changed (IF NOT EXISTS)
         return Effect.EMPTIES if words[1:3] == ("OR", "REPLACE") else Effect.NONE
     if key_index.casefold() in names and drops_index(words):
         return Effect.RESHAPES
@@ -374,7 +378,7 @@ def _altered(said: Said, named: Collection[str], cascades_known: bool) -> Effect
 
 
 def cascades(words: Sequence[str]) -> bool:
-    """Whether a foreign key in these words changes the table's own rows when its parent's change.
+    """Whether a foreign key in these words changes the table's own rows when its parent's rows change.
 
     MySQL, "FOREIGN KEY Constraints": rows changed by CASCADE, SET NULL and SET DEFAULT.
 
@@ -390,7 +394,7 @@ def cascades(words: Sequence[str]) -> bool:
 
 
 def _changed(said: Said, named: Collection[str]) -> Effect:
-    """What DML as text may have done: it changes what it names, but for what an INSERT only reads."""
+    """Return the possible effect of DML as text on the tables that it names, except those that an INSERT only reads."""
     kind = said.words[0]
     target = target_after(said.tokens, kind) if kind in ("INSERT", "REPLACE") else ""
     if kind == "CREATE":
@@ -409,7 +413,7 @@ _MODIFIERS = frozenset(
 
 
 def target_after(tokens: Sequence[Token], word: str) -> str:
-    """The table behind a word and its modifiers, without its schema and without regard to case; "" where none is.
+    """Return the table name after a word and its modifiers, in lower case and without its schema; "" if there is none.
 
     >>> target_after(read("INSERT IGNORE INTO `s` . `T` (a) VALUES (1)").tokens, "INSERT")
     't'
@@ -431,10 +435,10 @@ _CALLED = frozenset({"VALUES", "VALUE", "IN", "AND", "OR", "NOT", "ON", "SET", "
 
 
 def _only_system(tokens: Sequence[Token]) -> bool:
-    """Whether DML changes a table of the schema `mysql` alone, reads none, and calls no function.
+    """Whether DML changes only a table of the schema `mysql`, reads no table, and calls no function.
 
-    Such a table has no trigger (MySQL, "Restrictions on Stored Programs"). A cloud's server writes these as text in
-    every few minutes.
+    Such a table has no trigger (MySQL, "Restrictions on Stored Programs"). Servers in a cloud write such statements as
+    text every few minutes.
 
     >>> _only_system(read("INSERT INTO mysql.beat (id, at) VALUES (1, 2) ON DUPLICATE KEY UPDATE at = 2").tokens)
     True
@@ -447,7 +451,7 @@ def _only_system(tokens: Sequence[Token]) -> bool:
         return False
     if rest[0].text.casefold() != "mysql" or rest[1] != Token("sign", "."):
         return False
-    rest = rest[3:]  # behind the table's name a list of columns may follow
+    rest = rest[3:]  # a list of columns can follow the table's name
     bare = [one.text.upper() if one.kind == "word" else one.text for one in rest]
     if "SELECT" in bare or "TABLE" in bare or "." in bare:
         return False
@@ -456,7 +460,7 @@ def _only_system(tokens: Sequence[Token]) -> bool:
 
 
 def _selects(words: Sequence[str]) -> bool:
-    """Whether a CREATE TABLE takes rows of a query, in which a function may be called."""
+    """Whether a CREATE TABLE inserts the rows of a query, which can call a function."""
     values = any(word == "VALUES" and after not in ("IN", "LESS") for word, after in _pairs(words))
     return "SELECT" in words or values or words.count("TABLE") > 1
 
@@ -466,12 +470,12 @@ def is_temporary(words: Sequence[str]) -> bool:
 
 
 def kind_of_object(words: Sequence[str]) -> str:
-    """What a DDL statement is about: the first word behind its verb that is a kind of object."""
+    """Return the kind of object of a DDL statement: the first word after its verb that is a kind of object."""
     return next((word for word in words[1:] if word in OBJECTS), "")
 
 
 def unwrapped(said: Said) -> Said:
-    """A statement without what stands before its verb: MariaDB's SET STATEMENT ... FOR, and ANALYZE of one it runs.
+    """Return a statement without a prefix: MariaDB's SET STATEMENT ... FOR, or ANALYZE of a statement that it runs.
 
     >>> unwrapped(read("SET STATEMENT max_statement_time = (1) FOR DROP TABLE t")).words
     ('DROP', 'TABLE', 'T')
@@ -487,7 +491,7 @@ def unwrapped(said: Said) -> Said:
 
 
 def _cut(said: Said, begins: Callable[[str], bool], beyond: int) -> Said:
-    """What follows the first such word outside of brackets; all where none is."""
+    """Return the part from the first matching word outside parentheses, plus `beyond` tokens; else everything."""
     depth = 0
     for place, one in enumerate(said.tokens):
         if one.kind == "sign":

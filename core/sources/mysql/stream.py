@@ -1,9 +1,9 @@
-"""One stream of a binlog as a replica reads it, and ranges of it that end at a transaction's end.
+"""A binlog stream as a replica reads it, and ranges of the stream that end at a transaction's end.
 
-A stream that breaks is not mended here: its reader starts another at the last end that it has stored, and what it has
-not stored comes again. A stream costs a login and a dump, so one is read on and on; a new one starts where another
-position is asked for, or where it broke. Where a range ends is known only once it is read, so its rows wait undecoded,
-beyond a size in a file: memory does not grow with a transaction.
+A broken stream is not repaired here: its reader opens a new stream at the last end that it has stored, and reads later
+events again. A stream costs a login and a dump, so it stays open across ranges; a new stream starts if another position
+is requested, or if the stream broke. The end of a range is known only once it has been read, so its rows are buffered
+undecoded, above a size limit in a file: memory does not grow with a transaction.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from slotkeeper.core.sources.mysql.transactions import (
 )
 
 SILENT_SECONDS = SyncOptions().stream_read_timeout / 1000
-"""Default seconds that a stream may stay silent, heartbeats included."""
+"""Default limit in seconds for which a stream can send nothing, not even a heartbeat."""
 _LARGEST_OFFSET = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a stream is read: who reads, which tables' rows are given, by what its begin is named, for how long it may
-    stay silent, and by which index the tables' rows are known.
+    """Settings of a stream: the replica that reads, the tables whose rows are returned, whether it starts by GTID, how
+    long it may stay silent, and the index that identifies the tables' rows.
 
-    `cascades_known`: foreign keys that change rows without row events are allowed. `every`: each statement is given.
-    `doubt` says what stands against passing over DML as text that names no followed table; "" for nothing.
+    `cascades_known`: foreign keys that change rows without row events are allowed. `every`: every statement is
+    returned. `doubt` returns why DML as text that names no followed table must not be skipped; "" if it can be.
     """
 
     replica: my.Replica
@@ -59,7 +59,7 @@ class Reading:
 
 
 class Stream:
-    """A stream under way; every call raises an error of `slotkeeper.core.errors`."""
+    """A running stream; every call raises errors of `slotkeeper.core.errors`."""
 
     def __init__(
         self, connect: Callable[[], my.Session], place: str, user: str, start: MysqlPosition, reading: Reading
@@ -92,20 +92,20 @@ class Stream:
 
     @property
     def here(self) -> MysqlPosition:
-        """The place behind the last event that was read; `inside` tells whether a transaction is open there."""
+        """The position after the last event read; `inside` shows whether a transaction is open there."""
         return self._transactions.here
 
     @property
     def inside(self) -> bool:
-        """Whether a transaction has begun and not ended, or rows of one that XA prepared are still to come."""
+        """Whether a transaction is open, or rows of a prepared XA transaction are still to be returned."""
         return self._transactions.inside or self._releases
 
     def items(self, blocking: bool) -> Iterator[Item]:
-        """What comes; ends where the binlog ends unless it is `blocking`: then heartbeats come as `Alive`."""
+        """Return the items up to the binlog's end; if `blocking`, without an end, and heartbeats as `Alive`."""
         return (item for item in self.events(blocking) if item is not None)
 
     def events(self, blocking: bool) -> Iterator[Item | None]:
-        """The same, with None for each event of no consequence: it has moved `here` all the same."""
+        """Return the same items, and None for each event without effect, which still moves `here`."""
         try:
             dump = self._dump = self._begin(blocking)
             while (packet := dump.packet(self._reading.silent_seconds)) is not None:
@@ -125,7 +125,7 @@ class Stream:
             self.close()
 
     def _given(self, item: TableRows | End) -> Iterator[Item | None]:
-        """An item of a transaction that XA prepares, with all rows that take effect with it."""
+        """Return an item of an XA transaction, with all rows that take effect with it."""
         if self._is_before(item):
             self._prepared.pass_over(item)
             yield None
@@ -142,7 +142,7 @@ class Stream:
             session.close()
 
     def _examined(self, statement: Statement) -> Item | None:
-        """DML as text that names no followed table: its end where it is proven to change none, else why it is not."""
+        """Check DML as text that names no followed table: return its end if harmless, else the statement with `why`."""
         doubt = self._reading.doubt
         if doubt is None:
             return statement
@@ -152,7 +152,7 @@ class Stream:
         return End(statement.position, statement.time, 0) if statement.ends else None
 
     def read(self, up_to: MysqlPosition) -> Iterator[TableRows | Statement | End]:
-        """Read exactly (start, up_to], both ends of transactions; Refused if no transaction ends there."""
+        """Read exactly (start, up_to], both ends of transactions; raise Refused if no transaction ends there."""
         if not self._start < up_to:
             return
         for item in self.items(blocking=False):
@@ -201,7 +201,7 @@ class Stream:
         raise self._refused(f"{start.text} has no GTIDs to start at")
 
     def _is_before(self, item: Item) -> bool:
-        """Whether it lies before the start: of a file that could only be read from its begin."""
+        """Whether the item is before the start, in a file that can only be read from its beginning."""
         if self._start.offset <= _LARGEST_OFFSET or self._reading.by_gtid:
             return False
         return not self._start < self.last if is_end(item) else self.last < self._start
@@ -212,27 +212,27 @@ def _is_of_xa(item: Item | None) -> TypeGuard[TableRows | End]:
 
 
 def is_end(item: Item) -> bool:
-    """Whether a transaction ended with it."""
+    """Whether the item ends a transaction."""
     return isinstance(item, End) or (isinstance(item, Statement) and item.ends)
 
 
 def _dumped_from(start: MysqlPosition) -> MysqlPosition:
-    """Where a dump begins for a position: offsets in the protocol have 32 bits, so beyond 4 GiB at the file's begin."""
+    """Return where a dump starts for a position: beyond 4 GiB at the file's start, as protocol offsets have 32 bits."""
     if start.offset <= _LARGEST_OFFSET:
         return start
     return MysqlPosition(start.file, FIRST_OFFSET, born=start.born, pending=start.pending)
 
 
 def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
-    """Raise Trouble (SOURCE OLDER) where the server's file has other GTIDs there: it was reset, or is another server.
+    """Raise Trouble (SOURCE OLDER) if the file has other GTIDs there: the server was reset, or is another server.
 
-    MariaDB tells the GTIDs of a place (BINLOG_GTID_POS); MySQL does not, and nothing is checked.
+    MariaDB reports the GTIDs of a position (BINLOG_GTID_POS); MySQL does not, and nothing is checked.
     """
     if not isinstance(start.gtids, MariaState) or start.offset > _LARGEST_OFFSET:
         return
     row = session.row("SELECT BINLOG_GTID_POS(%s, %s)", (start.file, start.offset))
     if row is None or row[0] is None:
-        return  # no such file, or purged: the dump says which
+        return  # no such file, or purged: the dump reports which
     there = parse_gtids(str(row[0])) or MariaState({})
     if there != start.gtids:
         message = (
@@ -243,27 +243,27 @@ def check_life(session: my.Session, start: MysqlPosition, place: str) -> None:
 
 
 Ranged = TableRows | Statement | End
-"""Counters of a range."""
+"""An item of a range."""
 IN_MEMORY = 8 << 20
-"""Most bytes of events that wait in memory."""
+"""Maximum bytes of events buffered in memory."""
 _FIRST_EVENTS = 2
 """ROTATE and FORMAT_DESCRIPTION, which a server sends at once (MySQL, "COM_BINLOG_DUMP")."""
 MOST_BYTES = 15 << 20
-"""Bytes of rows at which a range ends, with its transaction (min_bytes_sync_commit)."""
+"""Bytes of rows at which a range ends, with the current transaction (min_bytes_sync_commit)."""
 
 
 def there(one: MysqlPosition, other: MysqlPosition) -> bool:
-    """Whether the first place is at or beyond the second in the files of one server, whatever GTIDs they name."""
+    """Whether the first position is at or after the second in the files of one server, regardless of their GTIDs."""
     return (one.number, one.offset) >= (other.number, other.offset)
 
 
 def same(one: MysqlPosition, other: MysqlPosition) -> bool:
-    """Whether both name one place in the files of one server."""
+    """Whether both are the same position in the files of one server."""
     return (one.number, one.offset) == (other.number, other.offset)
 
 
 class Follower:
-    """Reads ranges of one stream after another; `begin` opens one at a place."""
+    """Reads consecutive ranges of a stream; `begin` opens a stream at a position."""
 
     def __init__(self, begin: Callable[[MysqlPosition], Stream]) -> None:
         self._begin = begin
@@ -275,7 +275,7 @@ class Follower:
     def read(self, after: MysqlPosition, up_to: MysqlPosition) -> Iterator[Ranged]:
         """Read (after, up_to], to the first position at or after `up_to` without an open transaction.
 
-        A caller that ends earlier, at a transaction's end, calls `stop`; otherwise the next range opens a new stream.
+        A caller that stops earlier, at a transaction's end, calls `stop`; otherwise the next range opens a new stream.
         """
         if there(after, up_to):
             self.here = after
@@ -289,7 +289,7 @@ class Follower:
                 self.close()
                 if fresh:
                     raise
-                fresh = self._open(after)  # the line of an earlier range broke meanwhile: once more before it counts
+                fresh = self._open(after)  # an earlier range's connection broke meanwhile: retry once
                 continue
             fresh = True
             if item is not None and not isinstance(item, Alive):
@@ -310,15 +310,16 @@ class Follower:
             self.here = stream.here
             return True
         sent = item.sent if isinstance(item, Alive) else None
-        # a heartbeat says that everything up to a place was sent, and knows 32 bits of its offset
+        # a heartbeat reports that everything up to a position was sent, with 32 bits of its offset
         if sent is None or (sent.number, sent.offset) < (up_to.number, up_to.offset & _LARGEST_OFFSET):
             return False
         self.here = stream.here.moved(up_to.file, up_to.offset)
         return True
 
     def check(self, after: MysqlPosition) -> None:
-        """Begin a stream there, unless one is there already: what the server says first tells whether its file is the
-        one of the position. Raises Trouble (SOURCE OLDER) where it is another."""
+        """Open a stream at `after`, unless the stream is already there: the first events show whether the server's file
+        is that of the position. Raises Trouble (SOURCE OLDER) if not.
+        """
         if not self._stand_at(after):
             return
         for _ in range(_FIRST_EVENTS):
@@ -326,7 +327,7 @@ class Follower:
         self.here = after
 
     def stop(self) -> MysqlPosition:
-        """Stand where the stream is now, at an end of a transaction; that place."""
+        """End the range at the stream's current position, a transaction's end, and return that position."""
         assert self._stream is not None
         self.here = self._stream.here
         return self.here
@@ -336,7 +337,7 @@ class Follower:
         return self._stream is not None and self._stream.inside
 
     def _stand_at(self, after: MysqlPosition) -> bool:
-        """Whether another stream was begun for it."""
+        """Place the stream at `after`; return whether a new stream was opened."""
         if self._stream is not None and self.here is not None and same(self.here, after):
             return False
         return self._open(after)
@@ -355,7 +356,7 @@ class Follower:
 
 
 class Spool:
-    """The undecoded rows of a range (after, end]; `statement`: one in it that prevents following the table."""
+    """The undecoded rows of a range (after, end]; `statement` is one in it that prevents following the table."""
 
     def __init__(self, after: MysqlPosition, width: int = 0) -> None:
         self.after = after
@@ -364,7 +365,7 @@ class Spool:
         self.statement: Statement | None = None
         self.time = after.time
         self.bytes = 0
-        """Bytes of all added rows; `counted`: of those that count."""
+        """Bytes of all added rows; `counted`: of the rows up to `end`."""
         self.counted = 0
         self._count = self._added = self._blocks = 0
         self._waiting: list[TableRows] = []
@@ -376,7 +377,7 @@ class Spool:
         return bool(self._count) or self.statement is not None
 
     def add(self, item: TableRows) -> None:
-        """Rows of an event, which count once `ended` is called behind them."""
+        """Add the rows of an event, which count once `ended` is called after them."""
         self._added += 1
         self._waiting.append(item)
         size = len(item.rows.body)
@@ -395,7 +396,7 @@ class Spool:
         self.end, self._count, self.counted = replace(end, time=self.time), self._added, self.bytes
 
     def rows(self) -> Iterator[TableRows]:
-        """The rows that count, from the first on; may be gone through again."""
+        """Return the rows that count, from the first; can be iterated again."""
         left = self._count
         if self._file is not None:
             self._file.seek(0)

@@ -1,8 +1,8 @@
-"""A TABLE_MAP event: a table's name and its columns' physical types, and what the server adds about them. Pure.
+"""Parse a TABLE_MAP event: a table's name, its columns' physical types, and optional metadata. Pure.
 
-Names, signs, character sets and labels come as optional fields; MySQL since 8.0.1 and MariaDB since 10.5 write them,
-as `binlog_row_metadata` says. Sources: MySQL, Table_map_event in the server's Doxygen pages; that a YEAR has a sign
-too is `has_signedess_information_type` in sql/field_common_properties.h, and MariaDB does the same.
+Names, signs, character sets and labels are optional fields, which MySQL since 8.0.1 and MariaDB since 10.5 write
+according to `binlog_row_metadata`. Sources: MySQL, Table_map_event in the server's Doxygen pages. A YEAR also has a
+sign: `has_signedess_information_type` in sql/field_common_properties.h; MariaDB does the same.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ CHARACTER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PhysicalColumn:
-    """A column as rows have it. `code` is the real type (ENUM and SET come as STRING); `first` and `second` are what
-    the type needs: see `_metadata`. None is what the event does not say."""
+    """A column as rows contain it. `code` is the real type (the event has ENUM and SET as STRING); `first` and `second`
+    are the type's parameters: see `_metadata`. None is metadata that the event lacks.
+    """
 
     code: int
     first: int
@@ -58,9 +59,9 @@ class PhysicalColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """`layout` is everything but the table's number: equal layouts have equal decoders.
+    """A table map. `layout` is everything except the table's number: equal layouts have equal decoders.
 
-    `unread` says why the columns cannot be read, where they cannot: that is of no consequence to other tables.
+    `unread` is the reason why the columns cannot be parsed, or ""; it does not affect other tables.
     """
 
     number: int
@@ -73,12 +74,12 @@ class TableMap:
 
     @property
     def named(self) -> bool:
-        """Whether the event names its columns, which it does with all else about them."""
+        """Whether the event contains the column names, and with them all other metadata."""
         return bool(self.columns) and all(one.name is not None for one in self.columns)
 
 
 def length_encoded(body: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded integer and where the next thing begins. Raises IndexError beyond the end.
+    """Return a length-encoded integer and the offset after it. Raises IndexError past the end.
 
     >>> length_encoded(bytes([250]), 0), length_encoded(bytes([252, 1, 2]), 0)
     ((250, 1), (513, 3))
@@ -93,7 +94,7 @@ def length_encoded(body: bytes, at: int) -> tuple[int, int]:
 
 
 def parse_table_map(body: bytes, at: int, stop: int) -> TableMap:
-    """The table map in body[at:stop]. Raises IndexError where not even the table's name is there."""
+    """Parse the table map in body[at:stop]. Raises IndexError if even the table's name is missing."""
     number = int.from_bytes(body[at : at + 6], "little")
     start = at = at + 8
     schema = body[at + 1 : at + 1 + body[at]].decode()
@@ -127,10 +128,10 @@ def _columns(body: bytes, at: int, stop: int) -> tuple[tuple[PhysicalColumn, ...
 
 
 def _metadata(codes: bytes, meta: bytes) -> Iterator[tuple[int, int, int]]:
-    """(real type, first, second) of each column.
+    """Return (real type, first, second) for each column.
 
     first and second are: FLOAT, DOUBLE, BLOB and the like (bytes of the value or of its length, 0); VARCHAR and STRING
-    (most bytes of the value, 0); ENUM, SET (bytes, 0); NEWDECIMAL (precision, scale); BIT (bytes, bits); the second
+    (maximum bytes of the value, 0); ENUM, SET (bytes, 0); NEWDECIMAL (precision, scale); BIT (bytes, bits); the second
     kind of temporal types (digits of the fraction, 0).
     """
     at = 0
@@ -151,14 +152,14 @@ def _metadata(codes: bytes, meta: bytes) -> Iterator[tuple[int, int, int]]:
             yield _string(meta[at], meta[at + 1])
             at += 2
         elif code in (Type.TYPED_ARRAY, Type.VECTOR) or code in (Type.NULL, Type.NEWDATE) or 20 < code < 245:
-            # its metadata cannot be skipped, so nothing behind it can be read either
+            # its metadata cannot be skipped, so nothing after it can be read either
             raise Unsupported(f"a column has the unsupported type {code}", "remove the table from the job")
         else:
             yield code, 0, 0
 
 
 def _string(first: int, second: int) -> tuple[int, int, int]:
-    """The real type of a STRING and its length, two bits of which are hidden in the type's byte.
+    """Return the real type and the length of a STRING; two bits of the length are in the type's byte.
 
     >>> _string(0xFE, 0x28), _string(0xEE, 0xFC), _string(0xF7, 1)
     ((254, 40, 0), (254, 508, 0), (247, 1, 0))
@@ -169,7 +170,7 @@ def _string(first: int, second: int) -> tuple[int, int, int]:
 
 
 def _fields(body: bytes, at: int, stop: int) -> Iterator[tuple[int, bytes]]:
-    """The optional fields: (type, value)."""
+    """Return the optional fields as (type, value)."""
     while at < stop:
         kind = body[at]
         size, at = length_encoded(body, at + 1)
@@ -182,7 +183,7 @@ def _fields(body: bytes, at: int, stop: int) -> Iterator[tuple[int, bytes]]:
 def _described(
     columns: list[PhysicalColumn], fields: dict[int, bytes]
 ) -> tuple[tuple[PhysicalColumn, ...], tuple[int, ...] | None]:
-    """The columns with what the optional fields say, and the places of the primary key's columns."""
+    """Return the columns with the metadata of the optional fields, and the indexes of the primary key's columns."""
     bits = (bool(byte >> (7 - bit) & 1) for byte in fields.get(1, b"") for bit in range(8))
     signs = dict(zip(_places(columns, NUMERIC), bits, strict=False))
     collations = _collations(columns, CHARACTER, fields.get(2), fields.get(3))
@@ -198,7 +199,7 @@ def _described(
         )
         for i, one in enumerate(columns)
     )
-    # places of whole columns, or of pairs: a key over a prefix of a column is a key too, and names it
+    # indexes of whole columns, or (index, prefix length) pairs: a key over a prefix of a column is also a key
     key = _numbers(fields[8]) if 8 in fields else _numbers(fields[9])[::2] if 9 in fields else None
     return said, None if key is None else tuple(key)
 
@@ -227,10 +228,10 @@ def _strings(value: bytes) -> list[bytes]:
 def _collations(
     columns: list[PhysicalColumn], codes: frozenset[int], default: bytes | None, each: bytes | None
 ) -> dict[int, int]:
-    """Collations by place: a default and the exceptions by number among these columns, or one for each.
+    """Return collations by column index: a default with numbered exceptions among these columns, or one for each.
 
-    Servers differ in whether a geometry counts among columns of characters, as bytes: where both ways of counting
-    make sense and say different things, nothing is said, and information_schema has to.
+    Servers differ in whether a geometry counts as a character column, of bytes. If both ways of counting are plausible
+    and their results differ, the result is empty, and information_schema has to supply the collations.
     """
     own = _places(columns, codes)
     wider = _places(columns, codes | {Type.GEOMETRY}) if Type.STRING in codes else own
@@ -245,7 +246,7 @@ def _collations(
 
 
 def _counted(places: tuple[int, ...], default: bytes | None, each: bytes | None) -> dict[int, int]:
-    """Collations by column; empty if the field has another number of them."""
+    """Return collations by column; empty if the field has a different number of them."""
     if each is not None:
         numbers = _numbers(each)
         return dict(zip(places, numbers, strict=True)) if len(numbers) == len(places) else {}

@@ -1,8 +1,9 @@
-"""One table as the server describes it now: its columns and key, and how sinks know both.
+"""Read a table's current definition from the server: its columns and key, in the form that sinks use.
 
 Sinks get PostgreSQL's types, and each value as the text that PostgreSQL writes. The stream and a copy have to write a
-value alike, or a comparison would call equal rows different. A TIMESTAMP is a moment, written in UTC; TIME has a range
-that no other server's has, so it is text. Zero dates stay what they are: a sink that has none refuses them by the row.
+value identically, or a comparison would report equal rows as different. A TIMESTAMP is a point in time, written in UTC.
+TIME has a range that no other server supports, so it is text. Zero dates are not changed: a sink without zero dates
+rejects their rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _INTEGERS = {
     "int": ("integer", "bigint"),
     "bigint": ("bigint", "numeric(20,0)"),
 }
-"""Signed and unsigned."""
+"""Types of signed and unsigned integers."""
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _SPATIAL = frozenset(
     {
@@ -47,11 +48,11 @@ _BY_NUMBER = frozenset({"enum", "set", "bit"})
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A column: its type as sinks know it, and how a value becomes text.
+    """A column: its type for sinks, and the conversion of its values to text.
 
-    `spell` is None where the value is that text. `family` orders keys alike on both ends of a comparison. `selected` is
-    the expression for a SELECT, `{0}` the column's name, that gives what the stream gives; `ordered` that by which a
-    table is cut into chunks, `bound` that which gives a bound of it exactly, and `literal` writes one.
+    `spell` is None if the value is already text. `family` makes both ends of a comparison order keys equally. In the
+    expressions, `{0}` is the column's name: `selected` returns the value as the stream does, `ordered` is the order for
+    splitting a table into chunks, and `bound` returns an exact bound. `literal` writes a bound.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Image:
 
 
 def image_of(column: SchemaColumn) -> Image:
-    """A column as sinks know it. Raises Unsupported with its name for a type that is not read.
+    """Return a column in the form for sinks. Raises Unsupported with its name for an unsupported type.
 
     >>> image_of(SchemaColumn("a", "int", "int(10) unsigned", True)).type
     'bigint'
@@ -82,7 +83,7 @@ def image_of(column: SchemaColumn) -> Image:
     if kind == "decimal":
         return Image(name, f"numeric({column.precision},{column.scale})", "numeric", _plain_decimal, literal=_number)
     if kind == "float":
-        # a SELECT rounds a FLOAT to six digits; as a DOUBLE it is the very number, and compared with one as a DOUBLE
+        # a SELECT rounds a FLOAT to six digits; as a DOUBLE it is exact, and it is compared as a DOUBLE
         exact, spell = "({0} + 0e0)", lambda value: float_text(shortest_float(value), True)
         return Image(name, "real", "float", spell, exact, literal=double_literal, bound=exact)
     if kind == "double":
@@ -125,7 +126,7 @@ def _characters(column: SchemaColumn) -> Image:
 
 
 def bytes_text(value: bytes) -> str:
-    r"""Bytes as PostgreSQL writes them.
+    r"""Format bytes as PostgreSQL does.
 
     >>> bytes_text(b"a")
     '\\x61'
@@ -134,7 +135,7 @@ def bytes_text(value: bytes) -> str:
 
 
 def _plain_decimal(value: str) -> str:
-    """A decimal without the zeros that ZEROFILL puts before it, which the binlog has not.
+    """Return a decimal without the leading zeros of ZEROFILL, which the binlog does not contain.
 
     >>> _plain_decimal("0001.10"), _plain_decimal("0.10"), _plain_decimal("-1.10")
     ('1.10', '0.10', '-1.10')
@@ -151,14 +152,14 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def _number(text: str) -> str:
-    """A number that goes into a statement as it is: as a string it would be compared as a DOUBLE."""
+    """Return a number to be written unquoted into a statement: a string would be compared as a DOUBLE."""
     if not _PLAIN_NUMBER.fullmatch(text):
         raise ValueError("not a number")
     return text
 
 
 def double_literal(text: str) -> str:
-    """A number as a DOUBLE of a statement: without an exponent it would be a DECIMAL."""
+    """Return a number as a DOUBLE literal: without an exponent it would be a DECIMAL."""
     return f"{float(text)!r}e0" if "e" not in repr(float(text)) else repr(float(text))
 
 
@@ -168,7 +169,7 @@ def _hex(text: str) -> str:
 
 
 def bound_text(image: Image, value: Any) -> str:
-    """A key's value as a chunk keeps it: bytes as hex digits, all else as its own text."""
+    """Return a key's value as a chunk stores it: bytes as hex digits, every other type as its own text."""
     if image.literal is _hex:
         return bytes(value).hex()
     return repr(value) if isinstance(value, float) else str(value)
@@ -180,9 +181,9 @@ def bound_text(image: Image, value: Any) -> str:
 def speller(
     images: Sequence[Image], places: Sequence[int] = (), kept: Sequence[bool] = ()
 ) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Spells the values of a row at some places, all where none is named; those that are not `kept` as None.
+    """Return a function that converts a row's values at `places` (default: all) to text, those not `kept` to None.
 
-    `images` and `kept` are of the whole row. Compiled, for it is done for every row.
+    `images` and `kept` cover the whole row. The function is compiled, because it runs for every row.
 
     >>> speller([Image("a", "integer", "integer", str), Image("b", "text", "text")])((1, None))
     ('1', None)
@@ -198,7 +199,7 @@ def speller(
         else:
             scope[f"f{place}"] = image.spell
             parts.append(f"(None if r[{place}] is None else f{place}(r[{place}]))")
-    exec(f"def spell(r):\n    return ({''.join(f'{part}, ' for part in parts)})", scope)  # noqa: S102  places only
+    exec(f"def spell(r):\n    return ({''.join(f'{part}, ' for part in parts)})", scope)  # noqa: S102 indexes only
     made: Callable[[Sequence[Any]], tuple[Any, ...]] = scope["spell"]
     return made
 
@@ -209,7 +210,7 @@ SELECT column_name, data_type, column_type, is_nullable, character_set_name, cha
   FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _CHARSETS = (
-    # only here MariaDB lists the numbers of its uca1400 collations; MySQL has numbers in the other
+    # only here does MariaDB list the numbers of its uca1400 collations; MySQL has numbers in the other table
     "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability",
     "SELECT id, character_set_name FROM information_schema.collations",
 )
@@ -233,7 +234,7 @@ def read_described(session: my.Session, schema: str, table: str) -> Described | 
 
 
 def read_charsets(session: my.Session) -> dict[int, str]:
-    """Character sets by the number of a collation. Raises DriverError."""
+    """Return character sets by collation number. Raises DriverError."""
     found: dict[int, str] = {}
     for statement in _CHARSETS:
         try:
@@ -258,7 +259,7 @@ PRIMARY = "PRIMARY"
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """A column of an index, as SHOW INDEX lists it: `name` is None for an expression, `prefix` for a whole column."""
+    """A column of an index, as in SHOW INDEX: `name` is None for an expression, `prefix` is None for a whole column."""
 
     index: str
     unique: bool
@@ -270,7 +271,7 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class TableSeen:
-    """A table: `schema` and `name` as the server stores them, which is how the binlog names it.
+    """A table: `schema` and `name` as the server stores them, and as the binlog names it.
 
     `kind` is its type in information_schema.TABLES, `engine` its storage engine.
     """
@@ -296,7 +297,7 @@ class TableSeen:
 
 
 def quoted(name: str) -> str:
-    """A name for a statement that goes through pymysql.
+    """Quote a name for a statement that pymysql runs.
 
     >>> quoted("a`b")
     '`a``b`'
@@ -305,7 +306,7 @@ def quoted(name: str) -> str:
 
 
 def shown(table: str) -> str:
-    """The table `schema.name` for a statement that a person types.
+    """Quote the table `schema.name` for a statement that an operator types.
 
     >>> shown("ods.a`b")
     '`ods`.`a``b`'
@@ -336,7 +337,7 @@ def read_table(session: MysqlSession, table: str) -> TableSeen:
 
 
 def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
-    """The columns of a table's indexes, in the server's own order; `table` is quoted.
+    """Return the columns of a table's indexes, in the server's order; `table` is quoted.
 
     MySQL, "SHOW INDEX Statement"; later columns differ between the servers.
     """
@@ -354,11 +355,11 @@ def read_indexes(session: MysqlSession, table: str) -> list[IndexPart]:
 
 
 def key_of(parts: Sequence[IndexPart]) -> tuple[str, list[IndexPart]]:
-    """The index whose columns tell rows apart, and its columns: the primary key, else the first UNIQUE index that can.
+    """Return the index that identifies rows, and its columns: the primary key, else the first suitable UNIQUE index.
 
-    That is one over whole columns that hold no NULL, which the servers themselves take for a missing primary key
-    (MySQL, "Clustered and Secondary Indexes"). The server lists such indexes in the order in which they were made, so
-    that another one changes nothing. Indexes by hash serve no ranges of a copy.
+    A suitable index covers whole columns that are NOT NULL; the servers themselves use it if the primary key is missing
+    (MySQL, "Clustered and Secondary Indexes"). The server lists such indexes in the order of their creation, so a new
+    index changes nothing. Hash indexes do not support the ranges of a copy.
     """
     indexes: dict[str, list[IndexPart]] = {}
     for part in parts:
@@ -404,7 +405,7 @@ def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
 
 
 def server_of(facts: ServerFacts) -> str:
-    """What tells this server from others, as far as it tells: MariaDB has no UUID, so its id is taken."""
+    """Return an identifier of this server, as far as it has one: MariaDB has no UUID, so its server_id is used."""
     return facts.variables.get("server_uuid", "") or f"server-{facts.variables.get('server_id', '')}"
 
 

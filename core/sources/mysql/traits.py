@@ -1,4 +1,4 @@
-"""What a MySQL or a MariaDB is as a source."""
+"""The traits of a MySQL or MariaDB source."""
 
 from __future__ import annotations
 

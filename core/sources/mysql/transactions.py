@@ -1,14 +1,14 @@
-"""Events of a stream grouped as transactions: which rows count, where each transaction ends.
+"""Group the events of a stream into transactions: which rows count, and where each transaction ends.
 
-Reading continues only from a transaction's end: after a TABLE_MAP the rows of its statement would be lost without an
-error. Rows before a rollback in one transaction are refused by name, because the stream does not tell which of them
-count. A change written as a statement has no rows at all.
+Reading continues only from a transaction's end: after a TABLE_MAP, the rows of its statement would be lost without an
+error. Rows before a rollback in the same transaction are rejected with an error, because the stream does not show which
+of them count. A change written as a statement has no rows.
 
 XA (MySQL, "XA Transactions" and "XA_prepare_event"; MariaDB, "XA Transactions", since 10.5 in the binlog): the stream
-has the rows where the transaction is prepared; they take effect where it commits, maybe files later. `PreparedRows`
-holds a few in memory. All others are read again at the commit, from where their event group begins: positions name
-these places (`MysqlPosition.pending`), so a restart loses nothing. A transaction that was prepared before the stream
-began, and that the position does not name, is searched for in the binlog, newest file first.
+contains the rows where the transaction is prepared; they take effect where it commits, possibly several files later.
+`PreparedRows` holds a few in memory. All others are read again at the commit, from the start of their event group:
+positions contain these starts (`MysqlPosition.pending`), so a restart loses nothing. A transaction that was prepared
+before the stream started, and that the position does not contain, is searched for in the binlog, newest file first.
 """
 
 from __future__ import annotations
@@ -49,22 +49,23 @@ from slotkeeper.core.sources.mysql.statements import Effect, Said, Statement, Un
 from slotkeeper.core.sources.mysql.table_map import TableMap
 
 Table = tuple[str, str]
-"""Schema and name."""
+"""A table's schema and name."""
 _LOW = 0xFFFFFFFF
 _LARGEST_STEP = 1 << 31
-"""A larger step is a step back."""
+"""A larger step in the offset is a step back."""
 MOST_PENDING = 256
-"""Most prepared transactions that a position names; `PreparedRows` searches the binlog for others."""
+"""Maximum prepared transactions in a position; `PreparedRows` searches the binlog for others."""
 _XA_END = re.compile(r"XA\s+(?:COMMIT|ROLLBACK)\s+X'([0-9A-Fa-f]*)',X'([0-9A-Fa-f]*)',(\d+)")
-"""As both servers write it (MySQL, `XID::serialize`; MariaDB, `get_xid`)."""
+"""The end of an XA transaction as both servers write it (MySQL, `XID::serialize`; MariaDB, `get_xid`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a wanted table; they count once their transaction has ended. Their event begins `at` of file `number`.
+    """Rows of a wanted table, which count once their transaction has ended. Their event starts `at` of file `number`.
 
-    `first` is the number of the first image among those with the same place: where their event begins in the compressed
-    transaction that starts `at`, 0 for rows in none. `prepared`: they belong to a transaction that XA prepares.
+    `first` is the number of the first image among those with the same position: the offset of their event in the
+    compressed transaction that starts `at`, 0 outside a compressed transaction. `prepared`: they belong to an XA
+    transaction.
     """
 
     table: TableMap
@@ -76,7 +77,7 @@ class TableRows:
 
 
 class Fate(Enum):
-    """What became of a transaction that XA prepares."""
+    """The state of an XA transaction."""
 
     PREPARED = "prepared"
     COMMITTED = "committed"
@@ -85,10 +86,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class XaEnd:
-    """What a transaction's end says about one that XA prepares.
+    """The state of an XA transaction, set by the event that prepares or ends it.
 
-    `xid` is empty where it is prepared and committed in one phase. `place` is where its event group begins, None where
-    it was prepared before the stream began and the position does not name it. The event that says this begins `at`.
+    `xid` is empty if the transaction is prepared and committed in one phase. `place` is the start of its event group,
+    None if it was prepared before the stream started and the position does not contain it. The event starts `at`.
     """
 
     fate: Fate
@@ -99,9 +100,9 @@ class XaEnd:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A transaction has ended: `position` may be stored. `time` in seconds since 1970, by the source's clock.
+    """The end of a transaction: `position` can be stored. `time` is in seconds since 1970, by the source's clock.
 
-    `rows` is how many events of wanted rows it had. `xa` is set where it is about a transaction that XA prepares.
+    `rows` is the number of its events with wanted rows. `xa` is set for an XA transaction.
     """
 
     position: MysqlPosition
@@ -112,10 +113,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Nothing has happened, as the server says itself; `position` is the last transaction's end.
+    """A heartbeat: the server reports that nothing has happened; `position` is the last transaction's end.
 
-    `sent` is the place up to which the server has sent everything, with the low 32 bits of its offset; None where it
-    does not say.
+    `sent` is the position up to which the server has sent everything, with the low 32 bits of its offset; None if the
+    server does not report it.
     """
 
     position: MysqlPosition
@@ -126,11 +127,11 @@ Item = TableRows | Statement | End | Alive
 
 
 class Transactions:
-    """Takes the events of one stream in their order, from `start` on; `wanted` are the tables whose rows are given.
+    """Takes the events of one stream in order, from `start` on, and returns the rows of the `wanted` tables.
 
-    `by_gtid`: the server chooses where in its files the stream begins, and passes over transactions that are done.
-    `key_index` is the name of the index that is the wanted tables' key. `cascades_known`: foreign keys that change
-    rows without row events are allowed. `every`: each statement is given.
+    `by_gtid`: the server chooses where in its files the stream starts, and skips transactions that are done.
+    `key_index` is the name of the index that is the wanted tables' key. `cascades_known`: foreign keys that change rows
+    without row events are allowed. `every`: every statement is returned.
     """
 
     def __init__(
@@ -174,10 +175,10 @@ class Transactions:
         return MysqlPosition(self._file, self._offset, self._gtids, born=self._born, pending=self._named)
 
     def take(self, event: Event, inside: int | None = None) -> Item | None:
-        """What an event comes to; None for one that is of no consequence alone.
+        """Return the item that results from an event; None if the event alone has no effect.
 
-        `inside` is where it starts in the compressed transaction that was taken last, whose events follow it.
-        Raises Damaged where the stream has a gap, Unsupported where rows or their fate cannot be known.
+        `inside` is the event's offset in the compressed transaction taken last, whose events follow it. Raises Damaged
+        if the stream has a gap, Unsupported if rows, or whether they count, cannot be determined.
         """
         if inside is None:
             self._move(event)
@@ -192,7 +193,7 @@ class Transactions:
         elif isinstance(event, MariaGtid | MysqlGtid):
             self._begin(event)
         elif isinstance(event, MariaGtidList):
-            # what a MariaDB file says that was done before it: known from its begin on
+            # the GTIDs that a MariaDB file lists as done before it: known from its start on
             if self._gtids is None and not event.header.is_artificial:
                 self._gtids = MariaState({domain: (server, sequence) for domain, server, sequence in event.last})
                 self._last = replace(self._last, gtids=self._gtids)
@@ -214,7 +215,7 @@ class Transactions:
         return None
 
     def _check_born(self, born: Birth | None) -> None:
-        """Refuse another file of the same name: a RESET MASTER starts over with the first number."""
+        """Reject another file of the same name: RESET MASTER starts over with the first number."""
         known = self._born
         if known is not None and born is not None and known != born:
             raise GoneBack(
@@ -226,7 +227,7 @@ class Transactions:
             self._last = replace(self._last, born=self._born)
 
     def _move(self, event: Event) -> None:
-        """Count the offset on; the low 32 bits that an event knows of its end have to agree."""
+        """Advance the offset; the low 32 bits of the end in the event's header have to match."""
         header = event.header
         if isinstance(event, Rotate):
             if event.file != self._file:
@@ -236,10 +237,11 @@ class Transactions:
                 self._last = self.here
             return
         if header.is_artificial or isinstance(event, Heartbeat) or not header.end:
-            return  # it is in no file, or a copy of a file's first event
+            return  # the event is in no file, or a copy of a file's first event
         reached = self._offset + header.size
         if reached & _LOW != header.end:
-            # a server leaves out what is done by GTID; a MariaDB its annotations, which are sent only where asked for
+            # by GTID, a server omits transactions that are done; MariaDB omits annotations, which it sends only on
+            # request
             leaves_out = self._by_gtid or "MariaDB" in self.server_version
             if not leaves_out or (header.end - reached) & _LOW > _LARGEST_STEP:
                 raise Damaged(
@@ -257,12 +259,12 @@ class Transactions:
         self._pending = event
         self._rows = 0
         self._begins = self._offset - event.header.size
-        # MySQL writes BEGIN behind it; a standalone group of MariaDB is one statement, which begins and ends it
+        # MySQL writes BEGIN after it; a standalone group of MariaDB is one statement, which starts and ends it
         self._open = isinstance(event, MariaGtid) and not event.standalone
         self._xa = isinstance(event, MariaGtid) and event.prepared_xa
 
     def _refuse_again(self, event: MariaGtid, done: MariaState) -> None:
-        """A server numbers what it writes upwards: a number that is done already is of another life of its binlog."""
+        """Raise GoneBack for a GTID that is already done: numbers ascend, so the binlog was reset or restored."""
         server, sequence = done.last.get(event.domain, (0, 0))
         if not self._by_gtid and server == event.server and event.sequence <= sequence:
             raise GoneBack(
@@ -321,7 +323,7 @@ class Transactions:
         return Statement(event.schema, event.text, effect, event.header.time, self._last, ends is not None, said)
 
     def _judged(self, event: Query) -> tuple[Said, Effect]:
-        """A statement's tokens, and what it may have done to the wanted tables."""
+        """Return a statement's tokens, and its possible effect on the wanted tables."""
         try:
             if not event.decoded:
                 return Said(), Effect.UNREAD
@@ -331,9 +333,9 @@ class Transactions:
         return said, judge(said, event.schema, self._wanted, self._key_index, self._cascades_known)
 
     def _decided(self, event: Query, commits: bool) -> End:
-        """The end of a transaction that was prepared before.
+        """Return the end of a transaction that was prepared earlier.
 
-        A MariaDB before 10.5 writes no XA PREPARE: there the transaction's rows come first, in the same event group.
+        MariaDB before 10.5 writes no XA PREPARE: there the transaction's rows come first, in the same event group.
         """
         if self._tables:
             if not commits:
@@ -380,7 +382,7 @@ def _created(born: Birth) -> str:
 
 
 KEPT_BYTES = 8 << 20
-"""Bytes of prepared transactions' rows in memory; the binlog has the rest."""
+"""Maximum bytes of prepared transactions' rows in memory; the others are read again from the binlog."""
 STRIDE = 32
 """Low bits of a number for the images of one event; the high bits number the event in its transaction."""
 
@@ -388,10 +390,11 @@ Read = Callable[[MysqlPosition], Iterator[Transactions | Item | None]]
 
 
 class PreparedRows:
-    """Takes the items of prepared transactions and gives their rows where they commit.
+    """Takes the items of XA transactions and returns their rows when they commit.
 
-    `read` reads the binlog from a position to its end, by a connection of its own: first the `Transactions` that tells
-    where it is, then an item or None for each event. `files` lists the binlog's files. `place` is the source in words.
+    `read` reads the binlog from a position to its end over a separate connection: it returns first the `Transactions`
+    that holds its position, then an item or None for each event. `files` lists the binlog's files. `place` is the name
+    of the source in messages.
     """
 
     def __init__(self, read: Read, files: Callable[[], list[starts.BinlogFile]], place: str) -> None:
@@ -403,7 +406,7 @@ class PreparedRows:
         self._unsearched: list[str] | None = None
 
     def take(self, item: TableRows | End) -> Iterator[TableRows | End | None]:
-        """What an item comes to, in the order in which it takes effect."""
+        """Return an item with the rows that take effect with it, in the order in which they take effect."""
         if isinstance(item, TableRows):
             self.pass_over(item)
             yield None
@@ -417,7 +420,7 @@ class PreparedRows:
         yield item
 
     def pass_over(self, item: TableRows | End) -> None:
-        """The same of an item that has taken effect before: its rows are not given."""
+        """Take an item that has already taken effect: its rows are not returned."""
         if isinstance(item, TableRows):
             self._add(item)
         elif item.xa is not None:
@@ -442,7 +445,7 @@ class PreparedRows:
         self._bytes -= sum(len(one.rows.body) for one in rows or ())
 
     def _committed(self, end: End, xa: XaEnd, kept: list[TableRows] | None) -> Iterator[TableRows]:
-        """The rows with the place and the time of the commit, which orders them among all others."""
+        """Return the rows with the position and the time of the commit, which orders them among all other rows."""
         rows = iter(kept) if kept is not None else self._again(end, xa)
         for number, one in enumerate(rows):
             header = replace(one.rows.header, time=end.time)
@@ -466,7 +469,7 @@ class PreparedRows:
         )
 
     def _search(self, end: End, xid: str) -> PendingXa:
-        """Where a transaction was prepared of which neither this stream nor its position knows."""
+        """Return where a transaction was prepared that neither this stream nor its position contains."""
         if self._unsearched is None:
             number = end.position.number
             names = [one.name for one in self._files()]
@@ -481,7 +484,7 @@ class PreparedRows:
         return self._found[xid]
 
     def _prepared_in(self, file: str, before: MysqlPosition) -> list[PendingXa]:
-        """The transactions that XA prepared in a file, the last one first."""
+        """Return the transactions that XA prepared in a file, the last first."""
         found: list[PendingXa] = []
         reading = self._read(MysqlPosition(file, FIRST_OFFSET))
         transactions = next(reading)
@@ -498,7 +501,7 @@ class PreparedRows:
 def read_from(
     connect: Callable[[], my.Session], replica: my.Replica, transactions: Transactions, begin: MysqlPosition
 ) -> Iterator[Transactions | Item | None]:
-    """What the binlog has from a position on, as `PreparedRows` asks for it. Raises DriverError, BinlogError."""
+    """Read the binlog from a position on, in the form that `PreparedRows` needs. Raises DriverError, BinlogError."""
     yield transactions
     session = connect()
     try:
@@ -512,7 +515,7 @@ def read_from(
 
 
 def aside(replica: my.Replica) -> my.Replica:
-    """Another reader for the same lane: a server ends an earlier reader with the same number.
+    """Return another replica for the same lane: a server ends an earlier reader with the same number.
 
     >>> aside(my.Replica(1 << 30, "", 1.0)).server_id != 1 << 30
     True

@@ -1,11 +1,11 @@
-"""One value's bytes as the value that the server's own SELECT shows: what the compiled decoders call. Pure.
+"""Convert the bytes of a value to the value that the server's SELECT shows, for the compiled decoders. Pure.
 
 Numbers become int and float, characters str, bytes bytes; decimals, dates, times, sets and JSON become the server's
-text, because no type of Python has them all (0000-00-00, -838:59:59.5, DECIMAL(65,30)). TIMESTAMPs are in UTC.
-Sources of the forms: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary, my_time_packed_to_binary
-in mysys/my_time.cc. Binary JSON is MySQL's alone (MariaDB's JSON columns are text): sql-common/json_binary.h (the
-grammar), json_dom.cc (the text: ", " between members, ": " after a key, keys in the stored order: by length, then by
-bytes).
+text, because Python's types do not support all their values (0000-00-00, -838:59:59.5, DECIMAL(65,30)). TIMESTAMPs are
+in UTC. Sources of the formats: MySQL, decimal2bin in strings/decimal.cc; my_datetime_packed_to_binary,
+my_time_packed_to_binary in mysys/my_time.cc. Only MySQL has binary JSON (MariaDB's JSON columns are text):
+sql-common/json_binary.h (the grammar), json_dom.cc (the text: ", " between members, ": " after a key, keys in the
+stored order: by length, then by bytes).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from slotkeeper.core.sources.mysql.faults import Damaged, Unsupported
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LEFT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes by the count of a decimal's digits that do not fill a group of nine."""
+"""Bytes by the number of a decimal's digits that do not fill a group of nine."""
 _MOST_KEPT = 100_000
-"""Cached texts of dates and times; there are 86,400 times of day."""
+"""Maximum cached texts of dates and times; there are 86,400 times of day."""
 
 
 MOST_DIGITS, MOST_SCALE = 65, 38
@@ -37,7 +37,7 @@ MOST_DIGITS, MOST_SCALE = 65, 38
 
 
 def decimal_bytes(precision: int, scale: int) -> int:
-    """Bytes of a DECIMAL(precision, scale). Raises Damaged where no server has such a type."""
+    """Return the bytes of a DECIMAL(precision, scale). Raises Damaged if no server has such a type."""
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= min(precision, MOST_SCALE):
         raise Damaged(f"decimal({precision},{scale}) is not a server type")
     whole = precision - scale
@@ -50,7 +50,7 @@ DIGITS = {f"D{count}": tuple(f"{number:0{count}d}" for number in range(10**count
 
 @cache
 def decimal_reader(precision: int, scale: int) -> Callable[[bytes], str]:
-    """Reads a DECIMAL(precision, scale) with all its digits behind the point.
+    """Return a reader of a DECIMAL(precision, scale) that writes all digits after the point.
 
     >>> decimal_reader(4, 2)(bytes([0x8C, 0x22])), decimal_reader(4, 2)(bytes([0x73, 0xDD]))
     ('12.34', '-12.34')
@@ -69,14 +69,14 @@ def decimal_reader(precision: int, scale: int) -> Callable[[bytes], str]:
 
 
 def decimal_inline(precision: int, scale: int) -> str:
-    """The reader of DECIMALs as an expression; a negative number has all its bits inverted."""
+    """Return the reader of DECIMALs as an expression; a negative number has all its bits inverted."""
     top, text = _decimal_text(precision, scale)
     negative = f"f'-{text}' if (x := x ^ {2 * top - 1}) >= 0 else ''"
     return f"f'{text}' if (x := number(RAW, 'big') ^ {top}) < {top} else {negative}"
 
 
 def _decimal_text(precision: int, scale: int) -> tuple[int, str]:
-    """The bit of the sign, and what an f-string holds that writes the number x without it."""
+    """Return the sign bit, and the content of an f-string that writes the number x without its sign."""
     size = decimal_bytes(precision, scale)
     digits = [9] * (scale // 9) + ([scale % 9] if scale % 9 else [])
     whole = [(precision - scale) % 9] * bool((precision - scale) % 9) + [9] * ((precision - scale) // 9)
@@ -95,7 +95,7 @@ def _decimal_text(precision: int, scale: int) -> tuple[int, str]:
 
 
 class _Texts(dict[int, str]):
-    """Texts of packed dates or times, made when first asked for."""
+    """Texts of packed dates or times, created on first use."""
 
     def __init__(self, make: Callable[[int], str]) -> None:
         super().__init__()
@@ -118,13 +118,13 @@ DAYS = _Texts(_packed_day)
 TIMES = _Texts(lambda packed: f"{packed >> 12:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}")
 """Texts of hour, minute, second: the lower 17 bits of a DATETIME."""
 DATES = _Texts(lambda packed: f"{packed >> 9:04d}-{packed >> 5 & 15:02d}-{packed & 31:02d}")
-"""Texts of a DATE's three bytes, zero and partly zero ones too."""
+"""Texts of a DATE's three bytes, including zero and partly zero dates."""
 _UNIX_DAYS = _Texts(lambda days: (_EPOCH + timedelta(days=days)).strftime("%Y-%m-%d"))
 _UNIX_TIMES = _Texts(lambda second: f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}")
 
 
 def fraction_bytes(digits: int) -> int:
-    """Bytes of a fraction of a second."""
+    """Return the bytes of a fraction of a second."""
     return (digits + 1) // 2
 
 
@@ -147,7 +147,7 @@ def datetime_reader(digits: int) -> Callable[[bytes], str]:
 
 
 def datetime_inline(digits: int) -> str:
-    """The reader of DATETIMEs as an expression; "" where it has none."""
+    """Return the reader of DATETIMEs as an expression; "" if there is none."""
     if digits not in (0, 6):
         return ""
     bits = fraction_bytes(digits) * 8
@@ -174,7 +174,7 @@ def timestamp_reader(digits: int) -> Callable[[bytes], str]:
 
 @cache
 def time_reader(digits: int) -> Callable[[bytes], str]:
-    """Reads a TIME: a negative one is the complement of all its bytes, the fraction's too.
+    """Return a reader of a TIME: a negative TIME is the complement of all its bytes, including the fraction.
 
     >>> time_reader(0)(bytes([0x80, 0x10, 0x83])), time_reader(2)(bytes([0x7F, 0xEF, 0x7C, 0xE7]))
     ('01:02:03', '-01:02:03.25')
@@ -196,7 +196,7 @@ _pack_float = struct.Struct("<f").pack
 
 
 def shortest_float(value: float) -> float:
-    """A FLOAT as the shortest decimal number that is the same FLOAT.
+    """Return the shortest decimal number that is the same FLOAT.
 
     >>> shortest_float(1.100000023841858), shortest_float(16777216.0)
     (1.1, 16777216.0)
@@ -213,12 +213,12 @@ def shortest_float(value: float) -> float:
 
 
 def big_endian(raw: bytes) -> int:
-    """A BIT's number."""
+    """Return the number in a BIT."""
     return int.from_bytes(raw, "big")
 
 
 def label_reader(labels: tuple[str, ...]) -> Callable[[int], str]:
-    """Reads an ENUM; 0 is the server's own value for one that was refused: ''."""
+    """Return a reader of an ENUM; 0 is the server's value for a rejected label: ''."""
     texts = ("", *labels)
 
     def read(number: int) -> str:
@@ -230,7 +230,7 @@ def label_reader(labels: tuple[str, ...]) -> Callable[[int], str]:
 
 
 def set_reader(labels: tuple[str, ...]) -> Callable[[bytes], str]:
-    """Reads a SET: its labels in the order in which they are declared, '' where there are none."""
+    """Return a reader of a SET: its labels in the order of their declaration, '' if there are none."""
 
     def make(number: int) -> str:
         if number >> len(labels):
@@ -242,7 +242,7 @@ def set_reader(labels: tuple[str, ...]) -> Callable[[bytes], str]:
 
 
 def padded(size: int) -> Callable[[bytes], bytes]:
-    """Reads a BINARY(size), of which the binlog leaves out the zero bytes at the end."""
+    """Return a reader of a BINARY(size); the binlog omits the zero bytes at its end."""
     return lambda raw: raw.ljust(size, b"\0")
 
 
@@ -251,10 +251,11 @@ _GAPS = tuple(bytes(size) for size in range(8, 0, -1))
 
 
 def inet6(raw: bytes) -> str:
-    """Reads an INET6 as the server writes it (MariaDB, plugin/type_inet/sql_type_inet.cc, Inet6::to_string).
+    """Format an INET6 as the server does (MariaDB, plugin/type_inet/sql_type_inet.cc, Inet6::to_string).
 
-    "::" stands for the longest run of zero groups, the first of equal ones, and for a single group too: RFC 5952 and
-    Python write that one as 0. The last 32 bits are dotted behind six zero groups, and behind five and ffff.
+    "::" replaces the longest run of zero groups, the first of equally long runs, even if it is a single group, which
+    RFC 5952 and Python write as 0. The last 32 bits are dotted after six zero groups, and after five zero groups and
+    ffff.
 
     >>> inet6(bytes.fromhex("20010db8")), inet6(bytes(10) + b"\\xff\\xff\\x01\\x02\\x03\\x04")
     ('2001:db8::', '::ffff:1.2.3.4')
@@ -290,10 +291,10 @@ def uuid(raw: bytes) -> str:
 
 
 def unzipped(raw: bytes) -> bytes:
-    """A value of a COMPRESSED column: as it is behind one byte, or deflated.
+    """Return a value of a COMPRESSED column, which is stored unchanged after one byte, or deflated.
 
-    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. It inflates at most one byte more than the value claims.
-    Raises Unsupported for another method, Damaged where the bytes are no such thing.
+    MariaDB, sql/field.cc: compress_zlib and uncompress_zlib. Inflates at most one byte more than the value claims.
+    Raises Unsupported for another method, Damaged for invalid bytes.
     """
     if not raw:
         return raw
@@ -351,7 +352,7 @@ CODECS = {
     "utf8mb3": "utf_8",
     "utf8mb4": "utf_8",
 }
-"""Python's codec by a server's character set, if both decode every character alike.
+"""Python's codec by a server's character set, if both decode every character identically.
 
 Verified with MariaDB 10.11, every byte and pair of bytes; `_OTHERWISE` has the few exceptions. eucjpms differs in two
 thousand characters; MariaDB lacks gb18030. armscii8, dec8, geostd8, hp8, keybcs2 and swe7 have no codec: the source
@@ -374,9 +375,9 @@ Sets")."""
 
 
 def text_reader(charset: str) -> Callable[[bytes], str] | None:
-    """Reads characters of a set; None where no codec is known to read it as the server does.
+    """Return a reader of a character set; None if no codec is known to decode it as the server does.
 
-    What cannot be read raises UnicodeDecodeError: a server checks what it stores.
+    Invalid bytes raise UnicodeDecodeError: a server checks the text that it stores.
     """
     if charset == "latin1":
         return lambda raw: raw.decode("ascii") if raw.isascii() else codecs.charmap_decode(raw, "strict", _LATIN1)[0]
@@ -395,16 +396,16 @@ _NUMBERS |= {9: struct.Struct("<q"), 10: struct.Struct("<Q")}
 _DOUBLE, _STRING, _OPAQUE = 11, 12, 15
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _DEEPEST = 100
-"""Most levels of a document (MySQL, "The JSON Data Type")."""
+"""Maximum levels of a document (MySQL, "The JSON Data Type")."""
 _NEWDECIMAL, _DATE, _DATETIME, _TIMESTAMP, _TIME = 246, 10, 12, 7, 11
 _PLAIN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPES = str.maketrans({**{chr(code): f"\\u{code:04x}" for code in range(32)}, **_PLAIN})
 
 
 def text_of(raw: bytes) -> str:
-    """The text of a binary document; an empty one is JSON's null (MySQL, Field_json::val_json).
+    """Return the text of a binary JSON document; an empty one is JSON's null (MySQL, Field_json::val_json).
 
-    Raises Damaged where the bytes are no document, Unsupported for an opaque value whose text is not known.
+    Raises Damaged if the bytes are not a document, Unsupported for an opaque value whose text is unknown.
     """
     if not raw:
         return "null"
@@ -415,9 +416,9 @@ def text_of(raw: bytes) -> str:
 
 
 class _Room:
-    """What is left of a document's bytes: no two of its values share one, so all of them have no more than it has.
+    """The remaining byte budget of a document: its values do not overlap, so together they cannot exceed its size.
 
-    Else a few bytes that lead to one another in two ways each would be read for ever.
+    Without this budget, a few bytes that refer to one another, each twice, would be read endlessly.
     """
 
     def __init__(self, size: int) -> None:
@@ -479,7 +480,7 @@ def _container(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
 
 
 def _entry(body: bytes, at: int, entry: int, size: int, stop: int, room: _Room, depth: int) -> str:
-    """A member: its value is in the entry itself where it fits there, else at an offset from the container's begin."""
+    """Return the text of a member: its value is in the entry if it fits, else at an offset from the container."""
     kind = body[entry]
     if kind in (_LITERAL, 5, 6) or (size == 4 and kind in (7, 8)):
         return _value(kind, body, entry + 1, room, depth + 1)
@@ -496,7 +497,7 @@ def _slice(body: bytes, at: int, size: int) -> bytes:
 
 
 def _length(body: bytes, at: int) -> tuple[int, int]:
-    """A length of up to five bytes of seven bits, the lowest first, and where its value begins."""
+    """Return a length of up to five bytes of seven bits, the lowest first, and the offset of its value."""
     size = 0
     for number in range(5):
         size |= (body[at + number] & 0x7F) << 7 * number
@@ -535,11 +536,11 @@ def _time(packed: int) -> str:
 
 _MOMENTS: dict[int, Callable[[int], str]] = {_DATE: _date, _DATETIME: _moment, _TIMESTAMP: _moment, _TIME: _time}
 _BYTES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
-"""VARCHAR, BIT, BLOBs and binary strings: the server writes them as base64 with their type's number."""
+"""VARCHAR, BIT, BLOBs and binary strings: the server writes them as base64 with the number of their type."""
 
 
 def quoted(text: str) -> str:
-    """A JSON string as the server writes it: only what has to be is escaped.
+    """Format a JSON string as the server does: with only the necessary escapes.
 
     >>> quoted('a"b' + chr(1) + chr(10) + "é")
     '"a\\\\"b\\\\u0001\\\\né"'
@@ -548,8 +549,8 @@ def quoted(text: str) -> str:
 
 
 def double_text(value: float) -> str:
-    """A double as the server writes it in JSON: shortest digits, with an exponent outside of 1e-15 to 1e15 (and where
-    all digits are before the point), ".0" behind a whole number (my_gcvt in strings/dtoa.cc).
+    """Format a double as the server does in JSON: shortest digits, an exponent outside 1e-15 to 1e15 (above only if all
+    digits are before the point), ".0" after a whole number (my_gcvt in strings/dtoa.cc).
 
     >>> [double_text(one) for one in (1.5, 2.0, 1e20, 1e-7, -0.0, 123456789012345680.0)]
     ['1.5', '2.0', '1e20', '0.0000001', '-0.0', '1.2345678901234568e17']

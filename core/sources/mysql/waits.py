@@ -1,11 +1,11 @@
 """Waits at MySQL or MariaDB for a metadata lock of a job's session, as far as the login can see them.
 
-MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends, and a
-DDL waits for them, at most for lock_wait_timeout; every later statement of the table waits after the DDL. MySQL, "The
-INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS a login sees only its own sessions. The holder comes from
-performance_schema.metadata_locks, or from MariaDB's plugin METADATA_LOCK_INFO. Without both, it is a transaction of
-the job's login that is older than the wait, unless another login has one as old. While no session waits, the reader
-queries only the list of sessions.
+MySQL, "Metadata Locking": a transaction holds the metadata locks of the tables that it has used until it ends. A DDL
+waits for them, at most for lock_wait_timeout, and every later statement on the table waits after the DDL. MySQL, "The
+INFORMATION_SCHEMA PROCESSLIST Table": without PROCESS, a login sees only its own sessions. The holder comes from
+performance_schema.metadata_locks, or from MariaDB's plugin METADATA_LOCK_INFO. Without both, the holder is a
+transaction of the job's login that is older than the wait, unless another login has a transaction that is as old. While
+no session waits, the reader queries only the list of sessions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from slotkeeper.core.sources.mysql.session import MysqlSession
 from slotkeeper.core.sources.waits import EVERY, said
 
 SECONDS = 2.0
-"""Of each statement."""
-_WAITING = (  # a statement may have megabytes, and names its table first
+"""Time limit in seconds of each statement."""
+_WAITING = (  # a statement can have megabytes, and names its table first
     "SELECT id, user, db, state, time, LEFT(info, 4096) FROM information_schema.processlist"
     " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY time DESC, id"
 )
 _PROCESS = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
-"""MySQL and MariaDB, "INNODB_CMP": its reader needs PROCESS."""
+"""MySQL and MariaDB, "INNODB_CMP": reading it needs PROCESS."""
 _LIMIT = "SELECT @@GLOBAL.lock_wait_timeout"
 _BY_SCHEMA = (
     "SELECT DISTINCT CONCAT(g.object_schema, '.', g.object_name), h.processlist_id, h.processlist_user, a.attr_value,"
@@ -59,18 +59,19 @@ _OURS = (
     " WHERE state LIKE 'Waiting for table%%' AND id <> CONNECTION_ID() ORDER BY id"
 )
 _MILLISECONDS, _SECONDS = "time_ms", "time * 1000"
-"""A MySQL tells whole seconds only."""
+"""MySQL reports only whole seconds."""
 _STARTED = "SELECT UNIX_TIMESTAMP() - variable_value FROM {schema}.global_status WHERE variable_name = 'Uptime'"
 _SCHEMAS = ("performance_schema", "information_schema")
-"""Where a MySQL has its status, and where a MariaDB has."""
+"""The schema of the status variables in MySQL, and in MariaDB."""
 _MAY_KILL = (
     "SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee = %s"
     " AND privilege_type IN ('CONNECTION_ADMIN', 'CONNECTION ADMIN', 'SUPER')"
 )
 _NOT_OURS = ("1095", "1227")
-"""What a KILL answers that a login may not: the right may be of another session, or the thread one of SYSTEM_USER."""
+"""Errors of a KILL that the login is not allowed: the right may be of another session, or the thread of a
+SYSTEM_USER."""
 SAME_START = 2.0
-"""Seconds by which one start of the server may differ from itself: its age is in whole seconds."""
+"""Seconds by which two readings of the same server start may differ: the server's age is in whole seconds."""
 _ROWS_ONLY = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CALL|SET|LOAD)\b", re.IGNORECASE)
 _ENDS = "KILL {}"
 _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schema on MySQL, shows the holder"
@@ -78,17 +79,17 @@ _TELLS = "`INSTALL SONAME 'metadata_lock_info'` on MariaDB, or performance_schem
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A session that waits for a table; `statement` is without comments, "" where it is hidden."""
+    """A session that waits for a table; `statement` has no comments, and is "" if it is hidden."""
 
     session: Blocker
     schema: str
     statement: str
     seconds: float
     folded: str
-    """The statement in one case: a cheap check rules out most of many tables."""
+    """The statement, case-folded: a cheap check rules out most of many tables."""
 
     def waits_at(self, table: str) -> bool:
-        """Whether its statement names a table, by its own schema where the statement names none."""
+        """Whether the statement names a table; a name without a schema is in the session's schema."""
         schema, _, name = table.rpartition(".")
         if name.casefold() not in self.folded:
             return False
@@ -123,11 +124,11 @@ class MysqlWaits:
         return self._before
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
-        """A DDL that waits, and that a session of our login waits after.
+        """Return session `pid` if it is a waiting DDL after which a session of the job's login waits.
 
-        MySQL and MariaDB, "KILL": with CONNECTION_ADMIN (MariaDB: CONNECTION ADMIN), or SUPER, a login ends any
-        session, else its own; KILL takes no condition, so that what is in front is asked right before. A server gives a
-        number to another session only after its restart: its start stands for the session's.
+        MySQL and MariaDB, "KILL": with CONNECTION_ADMIN (MariaDB: CONNECTION ADMIN), or SUPER, a login can end any
+        session, otherwise only its own. KILL takes no condition, so the session is checked right before. A server
+        reuses a session's number only after a restart, so the server's start time replaces the session's.
         """
         unit = _MILLISECONDS if self._session.facts.is_mariadb else _SECONDS
         rows = self._session.rows(_OURS.format(time=unit), (), SECONDS)
@@ -164,12 +165,12 @@ class MysqlWaits:
         return _Waiting(session, str(schema or ""), statement, seconds, statement.casefold())
 
     def _started(self) -> float | None:
-        """When the server started, by its own clock; None where it does not tell."""
+        """Return when the server started, by its own clock; None if the server does not report it."""
         found = (self._answer(_STARTED.format(schema=schema)) for schema in _SCHEMAS)
         return next((float(rows[0][0]) for rows in found if rows), None)
 
     def _answer(self, statement: str) -> list[Any] | None:
-        """The rows; None where the server has no such list, or not for us."""
+        """Return the rows; None if the server has no such list, or this login cannot read it."""
         try:
             return self._session.rows(statement, (), SECONDS)
         except Unreachable:
@@ -207,15 +208,15 @@ class MysqlWaits:
                 )  # fmt: skip
 
     def _owners(self, now: float) -> list[tuple[str, Blocker]]:
-        """(table, session) of sessions with a table's metadata lock; the table is "" if unknown."""
+        """Return (table, session) for sessions with a table's metadata lock; the table is "" if unknown."""
         for statement in (_BY_SCHEMA, _BY_PLUGIN, _BY_TRANSACTION):
             rows = self._answer(statement)
-            if rows or (rows is not None and statement is not _BY_SCHEMA):  # an empty one: its instruments are off
+            if rows or (rows is not None and statement is not _BY_SCHEMA):  # an empty result: the instruments are off
                 return [(str(table), _session(now, *columns)) for table, *columns in rows]
         return []
 
     def _is_own(self, one: Blocker) -> bool:
-        """Whether it is of this login, where the server does not tell its name (MariaDB)."""
+        """Whether a session is of this login, if the server does not report its application name (MariaDB)."""
         return one.application is None and one.user == self._user
 
 

@@ -1,7 +1,7 @@
-"""What the screens of an action share: nothing below them hears a key, texts scroll, and who may change anything.
+"""The base of the action screens: they receive all keys, scroll their lines, and check whether changes are allowed.
 
-An action is a command of the command line, run apart from the console: these screens only collect what it asks for and
-show what became of it.
+An action is a command of the command line that runs separately from the console. These screens only collect its
+confirmations and show its result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ READ_ONLY = "RO: nothing can be applied; `:rw reason` arms for ten minutes"
 
 
 class Sheet(Panel, inherit_bindings=False):
-    """Lines that scroll, as many as there is room for; it has the focus first. Letters of menus are left alone."""
+    """Scrolling lines that fill the available height. It has the focus first, and binds no letters that menus use."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "down", id="act-down", key_display="j"),
@@ -54,14 +54,14 @@ class Sheet(Panel, inherit_bindings=False):
     ]
 
     class Scrolled(Message):
-        """Other lines are shown."""
+        """The scroll position has changed."""
 
     def __init__(self) -> None:
         super().__init__("act-sheet", 1)
         self.can_focus = True
 
     def fill(self, about: object, lines: Iterable[Text]) -> None:
-        """These lines; the focus stays where it is, scrolled or not."""
+        """Show these lines; the focus does not change, whether they scroll or not."""
         super().fill(about, list(lines))
         self.can_focus = True
 
@@ -73,7 +73,7 @@ class Sheet(Panel, inherit_bindings=False):
 
 
 class ActScreen(Frame, ModalScreen[None]):
-    """A screen over the one that the action was asked for on."""
+    """A screen over the one from which the action was requested."""
 
     DEFAULT_CSS = """
     ActScreen { background: $background; }
@@ -90,31 +90,31 @@ class ActScreen(Frame, ModalScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_focus(self.first())  # at once: `focus()` waits its turn, and a field may be there by then
+        self.set_focus(self.first())  # immediately: `focus()` is deferred, and a field may exist by then
 
     def first(self) -> Widget:
-        """What has the keys first: the lines."""
+        """Return the widget that has the focus first: the lines."""
         return self.sheet
 
     @property
     def runs(self) -> Runner:
-        """What sets commands going."""
+        """The runner that starts commands."""
         return self.console.services.runs
 
     @property
     def origin(self) -> Origin:
-        """The configuration and the folder that the commands are to use."""
+        """The configuration and the state folder that the commands use."""
         services = self.console.services
         config = str(services.loaded.path.absolute()) if services.loaded else ""
         return Origin(config, str(Path(services.folder).resolve()))
 
     @property
     def sheet(self) -> Sheet:
-        """The lines that scroll."""
+        """The scrolling lines."""
         return self.query_one(Sheet)
 
     def set_going(self, order: Order) -> str | None:
-        """Begin a command; says why where it was refused."""
+        """Start a command and return its id; if it is refused, show the reason."""
         try:
             return self.runs.start(order)
         except SlotkeeperError as error:
@@ -122,19 +122,19 @@ class ActScreen(Frame, ModalScreen[None]):
             return None
 
     def may_change(self) -> bool:
-        """Whether this console is armed; says so where it is not."""
+        """Return whether this console is armed; show a message if it is not."""
         if self.console.armed is None:
             self.console.say(READ_ONLY, Level.WARNING)
             return False
         return True
 
     def copied(self, words: Sequence[str]) -> None:
-        """Copy a command; it names the configuration where another than the default one is meant."""
+        """Copy a command; it names the configuration if that is not the default one."""
         shared = () if self.console.services.config else self.origin.shared
         self.console.copy_to_clipboard(shell_text(words[len(shared) :] if tuple(words[:1]) == shared else words))
 
     def panes(self) -> list[Widget]:
-        """Lines, fields in the order of typing, then what they are typed for and Cancel; Cancel first without any."""
+        """Return the lines, the fields in typing order, Apply and Cancel; without fields, Cancel before Apply."""
         fields, buttons = list(self.query(Input)), list(self.query(".act-press"))
         return [*self.query(Sheet), *fields, *(reversed(buttons) if fields else buttons)]
 
@@ -142,9 +142,9 @@ class ActScreen(Frame, ModalScreen[None]):
         self.say("keys", self._keys())
 
     def headline(self, words: str, step: int = 0) -> int:
-        """The title in a rule; of a screen of several its step among them, and then the title is wrapped, never cut.
+        """Draw the title in a rule; on a screen with steps, wrapped, never truncated, and with the step.
 
-        Returns how many rows it takes.
+        Returns the number of rows.
         """
         if not step:
             self.say("act-title", self.rule(words))
@@ -160,7 +160,7 @@ class ActScreen(Frame, ModalScreen[None]):
         return len(above) + 1 + (room < 1)
 
     def say_lines(self, id: str, lines: Sequence[Text]) -> None:
-        """Put lines into a line of this screen, which has no row without any."""
+        """Show lines in a widget of this screen, which takes no row if there are none."""
         self.query_one(f"#{id}").display = bool(lines)
         self.say(id, Text("\n", no_wrap=True, end="").join(lines), layout=True)
 
@@ -179,7 +179,7 @@ class Press(Static, can_focus=True):
     KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
 
     class Pressed(Message):
-        """It was pressed; `ahead`: by a key that was typed before there was anything to read."""
+        """The button was pressed; `ahead`: by a key typed before its screen showed anything to read."""
 
         def __init__(self, id: str, ahead: bool) -> None:
             super().__init__()
@@ -194,13 +194,13 @@ class Press(Static, can_focus=True):
 
 
 class Typing(Input):
-    """A field for one thing that is asked for."""
+    """A field for one confirmation."""
 
     KEYS_IN_TURN = ("enter", "escape", "tab", "shift+tab")
-    """Keys that the app acts on before it gives the next one to whatever has the focus then."""
+    """Keys that the app completes before it sends the next key to the widget that then has the focus."""
 
     class Refused(Message):
-        """Something was pasted."""
+        """Text was pasted."""
 
     def __init__(self, want: Want, value: str) -> None:
         about = "" if want.answer else want.about
@@ -210,9 +210,10 @@ class Typing(Input):
         self.cursor_blink = False
 
     async def action_submit(self) -> None:
-        """Enter leads to the next field, from the last one to Apply; it does nothing else.
+        """Move the focus to the next field, from the last one to Apply. Enter has no other effect.
 
-        At once: what is typed next, or came over a slow line in one piece with it, belongs there.
+        This is immediate: text that follows Enter, for example in one packet over a slow connection, belongs to the
+        next field.
         """
         stops: list[Widget] = [*self.screen.query(Typing), self.screen.query_one("#act-apply", Press)]
         self.screen.set_focus(stops[stops.index(self) + 1])
@@ -231,7 +232,7 @@ class Typing(Input):
 
 
 class Fields(Vertical):
-    """What is asked for, in the order of typing, then Cancel and Apply; a name stands below its field, in full."""
+    """The fields in the order of typing, then Cancel and Apply. A required name is shown in full below its field."""
 
     DEFAULT_CSS = """
     Fields { height: auto; width: 100%; }
@@ -267,16 +268,16 @@ class Fields(Vertical):
 
     @property
     def typed(self) -> dict[Part, str]:
-        """What stands in the fields."""
+        """The contents of the fields."""
         return {one.want.part: one.value for one in self.query(Typing)}
 
     def enable(self, on: bool) -> None:
-        """Show whether Apply would do anything."""
+        """Show whether Apply is available."""
         self.query_one("#act-apply").set_class(not on, "act-off")
 
 
 class FieldsScreen(ActScreen):
-    """A screen with fields: the first empty one has the keys, and what is to be read scrolls beside it."""
+    """A screen with fields: the first empty field has the focus, and the text to read scrolls above the fields."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown", "lines(1)", "its lines", id="act-lines-down", key_display="PgDn", tooltip="from a field"),
@@ -288,13 +289,13 @@ class FieldsScreen(ActScreen):
         "pane-before": "before it",
         "act-lines-down": "",
     }
-    """The keys to show while something is typed, with their words."""
+    """The keys to show while a field has the focus, with their labels."""
 
     def keys_now(self) -> Mapping[str, str]:
         return self.TYPING if isinstance(self.focused, Typing) else super().keys_now()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The lines have these keys themselves while they have the focus."""
+        """While the lines have the focus, they handle these keys themselves."""
         if action == "lines":
             return isinstance(self.focused, Typing)
         return super().check_action(action, parameters)
@@ -306,9 +307,9 @@ class FieldsScreen(ActScreen):
             self.console.say(ALL_SEEN)
 
     def draw_fields(self, wants: Sequence[Want], hint: str = "") -> int:
-        """Below each field what has to be typed into it, wrapped and never cut; all in a frame where there is room.
+        """Show below each field the text to type, wrapped and never truncated; draw a frame if there is room.
 
-        Returns how many rows that takes.
+        Returns the number of rows.
         """
         has_frame = self.framed and bool(wants)
         taken = len(wants) + 1 + 2 * has_frame
@@ -325,7 +326,7 @@ class FieldsScreen(ActScreen):
         return taken
 
     def to_type(self) -> Typing | None:
-        """The first field in which nothing stands; the last one where each has something; None without any."""
+        """Return the first empty field; the last one if all are filled; None if there are no fields."""
         fields = list(self.query(Typing))
         return next((one for one in fields if not one.value), fields[-1] if fields else None)
 
@@ -334,18 +335,18 @@ class FieldsScreen(ActScreen):
         self.console.say(CANCELLED)
 
     def enable(self) -> None:
-        """Show whether Apply would do anything."""
+        """Show whether Apply is available."""
         raise NotImplementedError
 
     def apply(self) -> None:
-        """The button was pressed."""
+        """Apply: the button was pressed."""
         raise NotImplementedError
 
     def on_input_changed(self) -> None:
         self.enable()
 
     def on_key(self, event: events.Key) -> None:
-        """A letter that means nothing here is said to have landed nowhere: somebody types a name."""
+        """Report a letter that has no effect here: the user may be typing a name."""
         if event.is_printable and self.query(Typing) and not isinstance(self.focused, Typing):
             self.console.say(LETTERS, Level.WARNING)
 
@@ -353,7 +354,7 @@ class FieldsScreen(ActScreen):
         self.console.say(NO_PASTE, Level.WARNING)
 
     async def on_press_pressed(self, event: Press.Pressed) -> None:
-        """What was typed before the button was pressed is in its field first."""
+        """Wait until the fields have received all keys typed before the button was pressed."""
         while any(one.message_queue_size for one in self.query(Typing)):
             await asyncio.sleep(0)
         if event.ahead:

@@ -1,6 +1,6 @@
-"""The last question before something is done: one key, or what must be typed.
+"""The confirmation of an action: one key, or text to type.
 
-`y` is not a letter of a menu, and Enter cancels.
+`y` is not a key of any menu, and Enter cancels.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.text import few, safe
 
 FREEZES = "keys    p pauses or resumes a job; f freezes the picture, which p did before"
-"""Said for one release."""
+"""Shown for one release."""
 
 
 class Confirm(FieldsScreen):
-    """What would be done, and what is asked for; the things are those of the key press."""
+    """The effect of an action and its confirmations. Its objects are those selected at the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "do", "do it", id="act-do"),
@@ -51,28 +51,28 @@ class Confirm(FieldsScreen):
     APART = "it runs apart from this console: leaving or losing the line changes nothing"
 
     def __init__(self, wants: Sequence[Want], verb: str, what: str, does: str) -> None:
-        """`verb` is the word of the command line, `what` follows it in the title; `does` is on the button."""
+        """`verb` is the command line's word, `what` follows it in the title, `does` is the label of the button."""
         super().__init__()
         self.wants = tuple(wants)
         self.verb = verb
         self._what = what
         self._does = does
 
-    # What a question of this kind says
+    # Overridden by each confirmation
 
     def lines(self) -> Lines:
-        """What it means."""
+        """Return lines that explain the action."""
         raise NotImplementedError
 
     def begin(self, typed: dict[Part, str]) -> None:
-        """Do it."""
+        """Start the action."""
         raise NotImplementedError
 
     def command(self, typed: dict[Part, str]) -> tuple[str, ...]:
-        """The words to copy."""
+        """Return the command to copy."""
         raise NotImplementedError
 
-    # How it is drawn
+    # Drawing
 
     def body(self) -> Iterator[Widget]:
         armed = self.console.armed
@@ -102,7 +102,7 @@ class Confirm(FieldsScreen):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """`y` does it only where nothing is to be typed; letters never act from a field."""
+        """`y` is active only if nothing must be typed; letters never act while a field has the focus."""
         if action == "do":
             return not self.wants
         if action == "copy":
@@ -125,7 +125,7 @@ class Confirm(FieldsScreen):
         self.copied(self.command(self.why() | with_placeholders(self.wants, self.query_one(Fields).typed)))
 
     def why(self) -> dict[Part, str]:
-        """Why this console is armed is why it is done, unless something else is typed."""
+        """The default reason of the action is the reason for which this console is armed."""
         armed = self.console.armed
         return {Part.REASON: armed.reason} if armed is not None else {}
 
@@ -141,10 +141,10 @@ class Confirm(FieldsScreen):
 
 
 class JobConfirm(Confirm):
-    """The last question before jobs are acted upon; the names are those of the key press.
+    """The confirmation of an action on jobs; they are those selected at the key press.
 
-    One key for one job; for several their number is typed, for the final one its name, and so for one whose copy would
-    replace rows (`unconsented`).
+    One job needs one key. Several jobs need their number. The final action needs the job's name, and so does a job
+    whose copy would replace rows (`unconsented`).
     """
 
     def __init__(self, verb: JobVerb, names: Sequence[str], unconsented: Sequence[Consent] = ()) -> None:
@@ -189,7 +189,7 @@ class JobConfirm(Confirm):
 
 
 class EntryConfirm(Confirm):
-    """The last question before rows in quarantine are acted upon; they are those of the key press."""
+    """The confirmation of an action on quarantined rows; they are those selected at the key press."""
 
     def __init__(self, verb: EntryVerb, job: str, ids: Sequence[int], number: int | None) -> None:
         entries = entries_in_words(number)
@@ -217,5 +217,5 @@ class EntryConfirm(Confirm):
 
 
 def entries_named(ids: Sequence[int]) -> str:
-    """The first of them by their numbers."""
+    """Return the first entries by number."""
     return few([f"#{id}" for id in ids], 5)

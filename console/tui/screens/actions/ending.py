@@ -1,4 +1,4 @@
-"""The last question before a session in front of a job's is ended: its pid and a reason are typed."""
+"""The confirmation of ending a session that blocks a job's: its pid and a reason must be typed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from slotkeeper.core.domain.text import safe
 
 
 class SessionProgress(Progress):
-    """A session that was to be ended."""
+    """The progress of ending a session."""
 
     def lines(self) -> outcome.Lines:
         return self.gathered(outcome.outcome_lines)
 
 
 class SessionConfirm(Confirm):
-    """One session: that of the key press, by its pid and the moment at which it began."""
+    """One session, selected at the key press and identified by its pid and start time."""
 
     def __init__(self, name: str, wait: AnyWait, one: Blocker) -> None:
         self._server = ("sink" if isinstance(wait, LockWait) else "source", name)

@@ -1,6 +1,6 @@
-"""The menus of actions: what can be done to jobs, to a slot or to rows in quarantine, and where a slot is reset to.
+"""The menus of actions on jobs, a slot or quarantined rows, and of the destinations of a reset.
 
-A letter each, and why not where it cannot be now; a letter acts here only.
+Each action has a letter, and a reason if it is not available now. A letter acts only here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OTHERS = "Esc  the other targets, each with its letter: a place, a backup, a sn
 
 
 class Value(Input):
-    """Where a reset goes, where that has a value; what is typed next waits until this was taken."""
+    """The value of a reset's destination. Keys typed after Enter wait until the value was taken."""
 
     KEYS_IN_TURN = ("enter", "escape")
 
@@ -54,11 +54,11 @@ class Value(Input):
         form = self.screen
         assert isinstance(form, TargetForm)
         form.taking = True
-        self.call_later(form.take)  # behind the letters that are on their way to this field
+        self.call_later(form.take)  # after the letters that are still on their way to this field
 
 
 class TargetForm(ActScreen):
-    """A reset, and where to."""
+    """The destination of a reset."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(one.key, f"choose('{one.what}')", one.what, id=f"act-to-{one.what}")
@@ -73,7 +73,7 @@ class TargetForm(ActScreen):
         self.place = place
         self.wanted = wanted
         self._lost = lost
-        """Whether the job has ended by SLOT LOST: then only a copy, or a backup, is of any use."""
+        """Whether the job has ended with SLOT LOST: then only a copy or a backup helps."""
         self.taking = False
 
     @property
@@ -94,14 +94,14 @@ class TargetForm(ActScreen):
         return self.query_one(Value) if self.wanted else self.sheet
 
     def entries(self) -> Sequence[Entry]:
-        """Where to, the recommended one first."""
+        """Return the destinations, the recommended one first."""
         return reset_targets(self._lost, self.console.shown.job(self.place.job) if self.place.job else None)
 
     def draw(self) -> None:
         self.say("act-title", self.paragraph([(Level.FINE, f"RESET SLOT {safe(self.place.text, 300)} to")], 4), True)
         lines: list[Text] = [self.text("")]
         for one in self.entries():
-            if one.what == self.wanted:  # a value is typed: no letter acts, so none is listed
+            if one.what == self.wanted:  # while a value is typed, letters do not choose, so none is listed
                 lines += self.wrapped([(Level.FINE, f"> {one.label}"), (Level.REST, f"  {_OTHERS}")])
             elif not self.wanted:
                 mark = "-" if one.why_not else ">" if one.best else " "
@@ -112,7 +112,7 @@ class TargetForm(ActScreen):
         self.say("act-head", self.text(f" {_ASKS.get(self.wanted, '')}"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Letters choose while no value is being typed."""
+        """Letters choose only while no value is being typed."""
         if action == "choose":
             return not isinstance(self.focused, Input)
         return super().check_action(action, parameters)
@@ -127,10 +127,10 @@ class TargetForm(ActScreen):
             self._plan(Target(one.what))
 
     def take(self) -> None:
-        """What stands in the field is where to; without any the field stays."""
+        """Plan the reset to the typed value; if it is empty, the field stays."""
         self.taking = False
         value = self.query_one(Value).value.strip()
-        if value and self.wanted and self.is_current:  # it may have been left meanwhile
+        if value and self.wanted and self.is_current:  # the user may have left the screen
             self._plan(Target(self.wanted, value))
         self.console.release_keys()
 
@@ -153,7 +153,7 @@ class TargetForm(ActScreen):
 
 
 class Menu(ActScreen):
-    """A list of letters."""
+    """A list of actions with their letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately")
@@ -162,15 +162,15 @@ class Menu(ActScreen):
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-recent")
 
     def entries(self) -> Sequence[Entry]:
-        """What can be done."""
+        """Return the actions."""
         raise NotImplementedError
 
     def named(self) -> str:
-        """To what."""
+        """Return the name of the object of the actions."""
         raise NotImplementedError
 
     def taken(self, entry: Entry) -> None:
-        """An entry that can be had was chosen."""
+        """Handle the choice of an available entry."""
         raise NotImplementedError
 
     def draw(self) -> None:
@@ -205,7 +205,7 @@ def letters(*given: tuple[str, str]) -> list[BindingType]:
 
 
 class JobMenu(Menu):
-    """What can be done to a job, or to several that are marked; the names are those of the key press."""
+    """The actions on a job, or on several marked ones; they are those selected at the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
         *((verb.does.key, verb.does.bound or verb.value) for verb in JobVerb if verb is not JobVerb.RESUME)
@@ -216,7 +216,7 @@ class JobMenu(Menu):
         self.names = tuple(names)
 
     def jobs(self) -> list[JobFacts]:
-        """The jobs as they are now."""
+        """Return the jobs in their current state."""
         return [job for name in self.names if (job := self.console.shown.job(name)) is not None]
 
     def entries(self) -> Sequence[Entry]:
@@ -231,7 +231,7 @@ class JobMenu(Menu):
         return f"job {safe(self.names[0], 60)}   {state}" if self.names else "no job"
 
     def taken(self, entry: Entry) -> None:
-        """A confirmation; draining and comparing change nothing and begin at once."""
+        """Open the confirmation. Draining and comparing change nothing and start at once."""
         verb = JobVerb(entry.what)
         if verb.does.means:
             asked: list[Consent] = []
@@ -247,7 +247,7 @@ class JobMenu(Menu):
 
 
 class SlotMenu(Menu):
-    """What can be done to a slot; its key is that of the key press."""
+    """The actions on a slot, selected at the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
         ("s", "stop its job"),
@@ -293,7 +293,7 @@ class SlotMenu(Menu):
 
 
 class EntryMenu(Menu):
-    """What can be done to rows in quarantine; they are those of the key press."""
+    """The actions on quarantined rows, selected at the key press."""
 
     BINDINGS: ClassVar[list[BindingType]] = letters(
         ("r", "replay"), ("d", "discard"), ("R", "replay all"), ("D", "discard all")

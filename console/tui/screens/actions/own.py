@@ -1,4 +1,4 @@
-"""The last question before an own command runs, and what it writes while it runs."""
+"""The confirmation of an own command, and its output while it runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.domain.ttl import in_words
 
 MOST_SHOWN = 200
-"""The last lines of the output on this screen; `:actions` and Enter show more."""
+"""The number of last output lines on this screen; `:actions` and Enter show more."""
 
 
 class OwnProgress(Progress):
-    """An own command on its way."""
+    """The progress of an own command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", "end it", id="act-end-own", tooltip="SIGTERM, and after 5 s SIGKILL; again: at once")
@@ -59,7 +59,7 @@ class OwnProgress(Progress):
 
 
 class OwnConfirm(Confirm):
-    """What would run, with what is known of the row; both are those of the key press."""
+    """The command to run with the values of the row; both are those of the key press."""
 
     APART = "it runs apart from this console, without a shell; `:actions` shows it later, too"
 
@@ -83,7 +83,7 @@ class OwnConfirm(Confirm):
             self.app.switch_screen(OwnProgress([id]))
 
     def action_copy(self) -> None:
-        """What is pasted into a shell must not end the paste: a name with control characters is not copied."""
+        """Copy the command, unless a value has control characters, which could end the paste in a shell."""
         if not all(value.isprintable() for value in self._row.values()):
             self.console.say("a name of this row has control characters: not copied", Level.WARNING)
             return

@@ -1,7 +1,7 @@
-"""A slot command in three screens: its plan, on which letters act; what must be typed for it; then its result.
+"""The three screens of a slot command: its plan, with letters for actions on it; its confirmations; its result.
 
-The plan is a dry run of the command line, and what is carried out is that plan by its id. Keys that are typed before
-the plan is there are kept for it; none of them carries it out.
+The plan is a dry run of the command line, and exactly that plan is executed, by its id. Keys typed before the plan
+is shown wait for it, but none of them executes it.
 """
 
 from __future__ import annotations
@@ -55,48 +55,48 @@ from slotkeeper.core.domain.ttl import in_words
 
 NOTHING_TO_UNDO = "this slot has no finished reset that could be undone"
 _AROUND = 3
-"""The rows of identity, place and keys."""
+"""The rows of the identity, the crumb and the keys."""
 _LEAST_LANES, _MOST_CHECKS = 2, 3
-"""Of lanes, twice as many where there is room for frames."""
+"""The minimum number of lanes, doubled if there is room for frames."""
 
 
 class OfSlot(ActScreen):
-    """One of the screens of a slot command; boxes are text, and what does not fit into theirs is behind a key."""
+    """One of the screens of a slot command. Boxes are drawn as text; a key shows the lines that do not fit."""
 
     doing: Doing
     titled = 1
-    """The rows of its title."""
+    """The number of rows of its title."""
 
     @property
     def room(self) -> int:
-        """The rows below the title."""
+        """The number of rows below the title."""
         return self.app.size.height - _AROUND - self.titled
 
     @property
     def key(self) -> str:
-        """What its actions are filed under."""
+        """The key under which its actions are recorded."""
         place = self.doing.place
         return f"{place.source} {place.table} slot {place.slot}"
 
     def edge(self, box: Box, above: bool) -> list[Text]:
-        """The upper or the lower edge of a box as wide as the screen; nothing where frames do not fit."""
+        """Return the upper or lower edge of a box as wide as the screen; nothing if frames do not fit."""
         drawn = upper if above else lower
         return [drawn([box], [self.app.size.width], self.style, self.console.ascii_only)] if self.framed else []
 
     def inside(self, box: Box) -> list[Text]:
-        """Its lines between its sides."""
+        """Return the lines of a box between its sides."""
         if not self.framed:
             return list(box.lines)
         return between([box], [self.app.size.width], self.style, self.console.ascii_only)
 
     def boxed(self, box: Box) -> list[Text]:
-        """A whole box; where frames do not fit, its lines under a rule."""
+        """Return a whole box; if frames do not fit, its lines under a rule."""
         if not self.framed:
             return [self.rule(box.title, box.hint), *box.lines]
         return [*self.edge(box, True), *self.inside(box), *self.edge(box, False)]
 
     def said_in(self, section: Section, most: int) -> list[Text]:
-        """The lines of a section, wrapped; where there are more than fit, how many are behind `v`."""
+        """Return the wrapped lines of a section; if they do not fit, the last line counts those that `v` shows."""
         rows = self.wrapped([(level, labelled(label, text)) for level, label, text in section.lines], boxed=True)
         if len(rows) <= most:
             return rows
@@ -105,7 +105,7 @@ class OfSlot(ActScreen):
 
 
 class SlotPlan(OfSlot):
-    """A plan; the slot is that of the key press."""
+    """A plan. The slot is the one selected at the key press."""
 
     DEFAULT_CSS = "SlotPlan #act-tail { height: 1fr; }"
 
@@ -169,7 +169,7 @@ class SlotPlan(OfSlot):
 
     def _poll(self) -> None:
         if not self._asked:
-            return  # answered: a tick that was on its way
+            return  # already answered: this tick was pending
         found, said = self.runs.find(self._asked), self.runs.said(self._asked)
         if found is None or not (found.over or preview_from(said.out) is not None):
             words = in_words(took(found, self.console.now_real())) if found else "?"
@@ -217,7 +217,7 @@ class SlotPlan(OfSlot):
         self.console.release_keys()
 
     def _refuse_keys(self, unless: str = "") -> None:
-        """What was typed for a plan that can be carried out is not for this one, unless it makes it another plan."""
+        """Discard keys typed ahead for an executable plan, unless the first one is `unless`, which changes the plan."""
         number = self.console.drop_keys(unless)
         if number:
             self.console.say(f"{many(number, 'key')} typed ahead dropped: there is nothing to confirm", Level.WARNING)
@@ -249,7 +249,7 @@ class SlotPlan(OfSlot):
             self.say_lines("act-head", self._above(self.plan))
 
     def _all(self, plan: Preview) -> list[Text]:
-        """Everything in full, under the names of its sections."""
+        """Return all sections in full, under their headings."""
         found: list[Text] = []
         for section in plan.sections(full=True):
             found += [self.text(f" {section.name}   {section.hint}".rstrip(), Level.REST)]
@@ -257,7 +257,7 @@ class SlotPlan(OfSlot):
         return found
 
     def _lanes(self, plan: Preview) -> list[Text]:
-        """A row per lane, those that lose changes first."""
+        """Return one row per lane, those that lose changes first."""
         rows = []
         for one in plan.lanes:
             level = Level.WARNING if one.lost else Level.FINE
@@ -268,7 +268,7 @@ class SlotPlan(OfSlot):
         return self.inside(Box("", rows))
 
     def _row(self, cells: Sequence[str]) -> str:
-        """The cells of one lane, or the heads, in columns; from 80 columns on the oldest change, too."""
+        """Return the cells of one lane, or the headers, in columns; with 80 columns or more also the oldest change."""
         width = self.app.size.width
         wide = 4 if width >= 100 else 0
         rooms = (10 + wide, 17 + wide, 13 + wide, 18 + wide, 12) if width >= 80 else (9, 13, 13, 15)
@@ -276,7 +276,7 @@ class SlotPlan(OfSlot):
         return " ".join([f"{dn:<{rooms[0]}}", *(f"{one:>{room}}" for one, room in zip(others, rooms[1:], strict=True))])
 
     def _above(self, plan: Preview) -> list[Text]:
-        """What stands above the lanes, or above all of it."""
+        """Return the lines above the lanes, or above the full text."""
         seen = f"lines {self.sheet.where.removesuffix(' Tab')}, j k" if self.sheet.too_long else ""
         if self._full:
             return [self.text(f" {self._owner(plan)}   {seen}".rstrip())]
@@ -284,7 +284,7 @@ class SlotPlan(OfSlot):
         return [*self.edge(Box(f"Positions   {seen}".rstrip()), True), *self.inside(Box("", [heads]))]
 
     def _below(self, plan: Preview) -> list[Text]:
-        """What stands below the lanes: what happens and the checks, in boxes that leave the lanes their least."""
+        """Return the lines below the lanes: effects and checks, in boxes that leave the minimum number of lanes."""
         if self._full:
             return []
         number = many(len(plan.lanes), "lane") if plan.lanes else "no lane is listed"
@@ -298,7 +298,7 @@ class SlotPlan(OfSlot):
         return [*found, *self.boxed(Box(first.name, self.said_in(first, max(1, room)), left, role)), *checks]
 
     def _checked(self, plan: Preview) -> list[Text]:
-        """The names of the checks side by side, what is unknown first; their sentences are behind `v`."""
+        """Return the names of the checks side by side, unknown results first; `v` shows their findings."""
         rows, row, room = list[Text](), "", self.inner
         for one in sorted(plan.checks, key=lambda one: one.ok is not None):
             said = f"{sign(OK, self.console.ascii_only) if one.ok else '?'} {one.name}"
@@ -322,7 +322,7 @@ class SlotPlan(OfSlot):
         self._draw_head()
 
     def panel_moved(self) -> None:
-        """The same, after a key."""
+        """Update the scroll position after a key."""
         self._draw_head()
 
     def crumb(self) -> str:
@@ -340,7 +340,7 @@ class SlotPlan(OfSlot):
         return super().check_action(action, parameters)
 
     def on_key(self, event: events.Key) -> None:
-        """A letter that means nothing here is said to have landed nowhere: somebody types a name."""
+        """Report a letter that has no effect here: the user may be typing a name."""
         if event.key == "enter":
             self.console.say(self._why_not(), Level.WARNING)
         elif event.is_printable:
@@ -366,7 +366,7 @@ class SlotPlan(OfSlot):
         self.app.switch_screen(SlotPlan(replace(self.doing, target=target), self._typed))
 
     def action_stop(self) -> None:
-        """The step before: the job that has the slot is stopped; then it is planned again."""
+        """Stop the job that uses the slot; then plan again."""
         job, loaded = self._holder(), self.console.services.loaded
         why = why_not(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job here has this slot"
         if job is None or why:
@@ -376,7 +376,7 @@ class SlotPlan(OfSlot):
         self.app.push_screen(JobConfirm(JobVerb.STOP, [job.name]))
 
     def on_screen_resume(self) -> None:
-        """Back from stopping the job: what was planned before is not what there is now."""
+        """After the job was stopped, replace the outdated plan."""
         super().on_screen_resume()
         if self._stopping:
             self.action_again()
@@ -406,7 +406,7 @@ class SlotPlan(OfSlot):
 
 
 class SlotConfirm(OfSlot, FieldsScreen):
-    """What must be typed to have a plan carried out; Esc leads back to it."""
+    """The confirmations to execute a plan; Esc returns to it."""
 
     DEFAULT_CSS = "SlotConfirm Fields { height: 1fr; }"
     keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
@@ -438,7 +438,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
         self.enable()
 
     def first(self) -> Widget:
-        """The first empty field; the button where everything is there already."""
+        """Return the first empty field, or the button if all fields are correct."""
         field = self.to_type()
         if self.plan.wants and not missing(self.plan.wants, self._in_fields()):
             return self.query_one("#act-apply", Press)
@@ -470,7 +470,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
         return self._why_not() or "all is typed: Enter on the button does it"
 
     def action_back(self) -> None:
-        """To the plan as it was shown."""
+        """Return to the plan as it was shown."""
         if self.is_current:
             self.app.switch_screen(SlotPlan(self.doing, self._kept(), self.plan))
 
@@ -478,7 +478,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
         return self.query_one(Fields).typed
 
     def _kept(self) -> dict[Part, str]:
-        """What was typed and stays true of another plan: the numbers are to be read again."""
+        """Return the typed text that is also valid for another plan: all but the number of rows."""
         return {part: text for part, text in self._in_fields().items() if part is not Part.ROWS}
 
     def _why_not(self) -> str:

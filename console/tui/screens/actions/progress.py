@@ -1,7 +1,7 @@
-"""What became of an action: requested and observed, until it has ended and after; never just "success".
+"""The progress of an action: requested and observed state, until it has ended and afterwards; never just "success".
 
-Leaving does not end it: it runs apart from the console. Below stands what was set going from this state folder lately,
-by whichever console.
+Leaving the screen does not end the action, which runs separately from the console. Also lists the recent actions of
+this state folder, from every console.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from slotkeeper.core.domain.ttl import in_words
 
 POLL_SECONDS = 0.1
 MOST_LINES = 2_000
-"""Of each stream of an action's output on its screen."""
+"""The number of lines shown of each output stream of an action."""
 UNREAD = "no record of it can be read"
 CONTINUES = "it continues without this screen; `:actions` shows it"
 
 
 class Progress(ActScreen):
-    """Actions on their way; looked at a few times a second until all are over."""
+    """Running actions, polled every 0.1 s until all of them have ended."""
 
     keys_shown: ClassVar[tuple[str, ...]] = ("back",)
 
@@ -57,11 +57,11 @@ class Progress(ActScreen):
         self._timer: Timer | None = None
 
     def lines(self) -> outcome.Lines:
-        """The lines."""
+        """Return the lines to show."""
         raise NotImplementedError
 
     def gathered(self, of: Callable[[Action, Said, datetime], outcome.Lines]) -> outcome.Lines:
-        """The lines of all actions, one after the other."""
+        """Return the lines of all actions, one after the other."""
         now = self.console.now_real()
         lines = [line for one in self.actions for line in of(one, self.runs.said(one.record.id), now)]
         return lines or [(Level.UNKNOWN, UNREAD)]
@@ -73,7 +73,7 @@ class Progress(ActScreen):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of any of them."""
+        """Whether all actions have ended."""
         return len(self.actions) == len(self.ids) and all(one.over for one in self.actions)
 
     def draw(self) -> None:
@@ -93,7 +93,7 @@ class Progress(ActScreen):
         self._refresh()
         if self.over and self._timer is not None:
             self._timer.stop()
-            self.console.action_renew()  # the jobs and slots are others now
+            self.console.action_renew()  # jobs and slots have changed
         self.redraw()
 
     def action_back(self) -> None:
@@ -104,7 +104,7 @@ class Progress(ActScreen):
 
 
 class Cancelled(Progress):
-    """Actions that change nothing, so that they may be broken off at any time."""
+    """Actions that change nothing, so that they can be cancelled at any time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing")
@@ -112,11 +112,11 @@ class Cancelled(Progress):
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this")
 
     def changes_nothing(self) -> bool:
-        """Whether this one may be broken off."""
+        """Return whether this action can be cancelled."""
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While it runs, and where nothing can be left half done."""
+        """Cancelling is available only while an action runs that changes nothing."""
         if action == "cancel":
             return self.changes_nothing() and not self.over
         return super().check_action(action, parameters)
@@ -127,7 +127,7 @@ class Cancelled(Progress):
 
 
 class JobProgress(Cancelled):
-    """Jobs that were asked to do something."""
+    """The progress of an action on jobs."""
 
     def __init__(self, verb: JobVerb, ids: Sequence[str]) -> None:
         super().__init__(ids)
@@ -137,7 +137,7 @@ class JobProgress(Cancelled):
         return not self.verb.does.means
 
     def lines(self) -> outcome.Lines:
-        """Requested and observed, job by job, with a bar where it takes its time."""
+        """Return the requested and observed state of each job, with a progress bar for a long action."""
         now, lines = self.console.now_real(), []
         for one in self.actions:
             said, job = self.runs.said(one.record.id), self.console.shown.job(one.record.key)
@@ -151,7 +151,7 @@ class JobProgress(Cancelled):
 
 
 class EntryProgress(Progress):
-    """Rows in quarantine that were to be replayed or discarded."""
+    """The progress of a replay or discard of quarantined rows."""
 
     def lines(self) -> outcome.Lines:
 
@@ -163,7 +163,7 @@ class EntryProgress(Progress):
 
 
 class SlotProgress(Cancelled):
-    """A slot command."""
+    """The progress of a slot command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "again", "plan again", id="act-again"),
@@ -182,7 +182,7 @@ class SlotProgress(Cancelled):
         self.doing = doing
         self._plan = plan
         self._typed = dict(typed or {})
-        """What stays true of the way back, and of another plan: it was typed for this slot just now."""
+        """The typed text that is also valid for the undo and for another plan of this slot."""
 
     def changes_nothing(self) -> bool:
         return self.doing.verb is SlotVerb.PREFLIGHT
@@ -194,7 +194,7 @@ class SlotProgress(Cancelled):
             self.headline(self._plan.title if self._plan else f"{verb} SLOT {slot}", 3)
 
     def lines(self) -> outcome.Lines:
-        """What became of it; then the next step, where it is still to be taken; then lane by lane."""
+        """Return the result, then the next step if it is still pending, then the lanes."""
         ended, *lanes = self.gathered(slot_lines)
         if not self._reset:
             return [ended, *lanes]
@@ -207,13 +207,13 @@ class SlotProgress(Cancelled):
         return [ended, *following, (Level.FINE, labelled("Undo", undo)), *lanes]
 
     def _start(self) -> tuple[str, ...]:
-        """The command that starts the job, or the one table of a job that runs."""
+        """Return the command that starts the job, or the one table of a running job."""
         job, table = self.doing.place.job, self.doing.place.table
         alone = {Part.ONE_TABLE: table} if outcome.starts_alone(self.runs.said(self.ids[0])) else {}
         return job_words(self.origin, JobVerb.START, job, alone)
 
     def action_start(self) -> None:
-        """Without another question: the name was typed a moment ago, beside the plan of this very copy."""
+        """Start the job without another confirmation: its name was just typed, next to the plan of this copy."""
         job = self.doing.place.job
         if self.may_change():
             id = self.set_going(Order(self._start(), f"start job {job}", job))
@@ -232,12 +232,12 @@ class SlotProgress(Cancelled):
 
     @property
     def _reset(self) -> str:
-        """The reset that was done, by its backup; "" where there is none to undo."""
+        """The backup of the completed reset; "" if there is none to undo."""
         return outcome.way_back(self.runs.said(self.ids[0])) if self.over else ""
 
     @property
     def _rests(self) -> bool:
-        """Whether what was reset has not been started since, as far as is known here."""
+        """Whether the reset job or table has not been started since, as far as this host knows."""
         job = self.console.shown.job(self.doing.place.job)
         alone = outcome.starts_alone(self.runs.said(self.ids[0]))
         return alone or job is None or job.state is None or not (job.state.is_open or job.alive)
@@ -262,7 +262,7 @@ COLUMNS = (
 
 
 class ActionsScreen(TableScreen):
-    """The actions, the newest first."""
+    """The recent actions, newest first."""
 
     its_place = "Actions   they run apart from this console"
     its_name = "Actions"
@@ -305,7 +305,7 @@ class ActionsScreen(TableScreen):
 
 
 class OutputScreen(ActScreen):
-    """What an action wrote: all of it, or the last lines of very much."""
+    """The output of an action: all of it, or its last lines if it is long."""
 
     its_place = "Actions > output"
 
@@ -334,7 +334,7 @@ class OutputScreen(ActScreen):
         self.sheet.fill(self.key, self.wrapped(lines))
 
     def _written(self, name: str, text: str, limit: int) -> Lines:
-        """The last lines of a stream: hundreds of thousands of short ones would take seconds at each drawing."""
+        """Return the last lines of a stream: hundreds of thousands of short lines take seconds to draw."""
         lines = text.splitlines()
         if len(lines) > MOST_LINES:
             kept = self.console.services.folder / KIND / f"{self.key}.{name}"

@@ -1,6 +1,6 @@
-"""Whether a target can hold the source: pure rules over facts read from the sink's catalogs.
+"""Decide whether a target can store the source: pure rules over facts read from the sink's catalogs.
 
-Each objection names the thing and the statement that cures it.
+Each objection names the object and the statement that fixes it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TargetColumn:
 class TargetKey:
     """A unique index; `plain`: over all rows and columns only; `constraint`: empty for a bare index.
 
-    One that is not `valid` is not complete, as that of a partitioned table before each partition has its own.
+    A key that is not `valid` is incomplete, like that of a partitioned table before each partition has its own.
     """
 
     index: str
@@ -61,12 +61,12 @@ class TargetKey:
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """A target's facts from the catalogs; `foreign`: (name, table that has it, whether that is the target).
+    """A target's facts from the catalogs; `foreign`: (name, table with the constraint, whether it is the target).
 
-    `folding` are columns under whose collation different texts are equal. `functions` holds (constraint, index or
-    column, function, its schema as SQL) of those whose bodies look names up by their caller's search_path. `casts`
-    are implicit ones, as (column, function). `inheritors` are tables that inherit from one that is not partitioned,
-    `sharers` are (target, job) of what jobs write to that is above this table or below it.
+    `folding`: columns whose collation treats different texts as equal. `functions`: (constraint, index or column,
+    function, its schema as SQL) for functions whose bodies resolve names by their caller's search_path. `casts`:
+    implicit casts, as (column, function). `inheritors`: tables that inherit from a table that is not partitioned.
+    `sharers`: (target, job) for jobs that write to a table above or below this one.
     """
 
     kind: str
@@ -88,9 +88,9 @@ class TargetFacts:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition on any level: its own facts, of its columns only those that are stricter than the target's.
+    """A partition on any level: its own facts; of its columns, only those that are stricter than the target's.
 
-    What it has by its table is not among them: a copied trigger, a key, a part of an index.
+    The facts exclude what it has only through its table: a copied trigger, a key, a part of an index.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Partition:
 
 
 def exists(session: SinkSession, name: str) -> bool:
-    """Whether `schema.table`, which is taken as it is written, is there."""
+    """Whether `schema.table`, taken literally, exists."""
     return bool(session.fetched("oid", _named(name), _SQL))
 
 
@@ -116,7 +116,7 @@ def columns(session: SinkSession, name: str) -> dict[str, TargetColumn]:
 
 
 def operators(session: SinkSession, name: str, key: Sequence[str]) -> Operators:
-    """How the key of `schema.table` is compared: by the first unique index over just these columns."""
+    """Return the operators that compare the key of `schema.table`, by the first unique index over exactly that key."""
     with session.transaction() as cursor:
         found = _rows(cursor, session, "oid", _named(name))
         rows = _rows(cursor, session, "operators", {"oid": found[0][0]}) if found else []
@@ -164,7 +164,7 @@ def read(session: SinkSession, name: str, wanted: Sequence[UserType] = ()) -> Ta
 
 
 def _own_facts(cursor: pg.Cursor, session: SinkSession, place: dict[str, Any]) -> dict[int, TargetFacts]:
-    """Return the facts of the target and each of its partitions, by oid, in as many statements as for one table."""
+    """Return the facts of the target and its partitions, by oid, in as many statements as for one table."""
 
     def of(name: str) -> dict[int, list[tuple[Any, ...]]]:
         found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
@@ -209,7 +209,7 @@ def _named(name: str) -> dict[str, Any]:
 def objections(
     target: TargetTable, identity: TableIdentity, facts: TargetFacts | None, options: SinkOptions
 ) -> Iterator[Objection]:
-    """Objections to this target for this source; `identity`: the source as the channel maps it."""
+    """Yield objections to this target for this source; `identity`: the source as the channel maps it."""
     if facts is None:
         yield _objection(target, "does not exist", "create it, or set create_target = true")
         return
@@ -227,14 +227,14 @@ def objections(
             what = f"has key column {name!r} whose type has an implicit cast, which runs {function} as the job's login"
             yield _objection(target, what, "drop the cast (DROP CAST), or recreate it AS ASSIGNMENT")
     for column in identity.columns if options.quarantines else ():
-        # a row in quarantine is found again by its key's text, so equal keys must have one text
+        # a quarantined row is found again by its key's text, so equal keys must have one text
         if column.name in target.key and not form(column.type, identity):
             what = f"stores key column {column.name!r} as {column.type}, whose equal values have several texts"
             yield _objection(target, f"{what}: the job cannot quarantine its rows", 'set on_bad_row = "stop"')
 
 
 def form(spelled: str, identity: TableIdentity) -> str:
-    """Return how equal values of a key column of this type become one text; empty if unknown."""
+    """Return how equal values of a key column of this type are converted to one text; empty if unknown."""
     plain = identity.plain(spelled)
     own = identity.user_type(plain)
     return pg_types.form_of(plain, own.kind if own and own.name == plain else "")
@@ -243,7 +243,7 @@ def form(spelled: str, identity: TableIdentity) -> str:
 def _other_objections(
     target: TargetTable, columns: Mapping[str, TargetColumn], options: SinkOptions, part: str = ""
 ) -> Iterator[Objection]:
-    """Columns that only the target has, against what the options make of them."""
+    """Yield objections to columns that only the target has, depending on the options."""
     for name, it in columns.items():
         if name in target.columns or not it.needed or it.computed:
             continue
@@ -260,7 +260,7 @@ def _other_objections(
 def _partition_objections(
     target: TargetTable, part: Partition, facts: TargetFacts, options: SinkOptions
 ) -> Iterator[Objection]:
-    """Objections to one partition; a row's defaults are those of the table in the statement, the target's."""
+    """Yield objections to one partition; a row's defaults are those of the table in the statement, the target."""
     filled = {
         name: replace(it, filled=facts.columns[name].filled)
         for name, it in part.facts.columns.items()
@@ -275,9 +275,9 @@ def _partition_objections(
 
 
 def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) -> Iterator[Objection]:
-    """Objections to this table, or a partition of it, as any job's target.
+    """Yield objections to this table, or a partition of it, as the target of any job.
 
-    The default of a `mapped` column never runs: each row has a value of it.
+    The default of a `mapped` column never applies: each row has a value for it.
     """
     if facts.kind in _KINDS:
         yield Objection(
@@ -308,7 +308,7 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
 
 
 def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Objection]:
-    """Objections to one table's triggers, rules and the like, for the target or a partition of it."""
+    """Yield objections to one table's triggers, rules and similar, for the target or a partition of it."""
     spelled = dotted(name)
     if facts.persistence != "p":
         what = f"{subject} is not a logged table: a crash would empty it, but not its progress"
@@ -333,7 +333,7 @@ def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objecti
 
 
 def made_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
-    """Objections before the sink creates the target `name`: its names, and types that the sink lacks.
+    """Return objections to creating the target `name`: to its names, and to types that the sink lacks.
 
     For DWS only user-defined types are checked: PostgreSQL has its built-in ones.
     """
@@ -358,7 +358,7 @@ def made_objections(name: str, identity: TableIdentity, session: SinkSession) ->
 
 
 def name_objections(target: str, columns: Sequence[str], longest: int, system: Collection[str]) -> Iterator[Objection]:
-    """The names that a table of the sink cannot have: the server cuts longer ones, and has columns of its own.
+    """Yield objections to a table's names: too long for the sink, which cuts them, or names of its system columns.
 
     PostgreSQL, "Identifiers and Key Words" (NAMEDATALEN) and "System Columns".
 
@@ -381,7 +381,7 @@ def name_objections(target: str, columns: Sequence[str], longest: int, system: C
 
 
 def made_type(spelled: str, identity: TableIdentity, dialect: SinkDialect) -> str:
-    """The type of a new column: a domain's base, whose text is the same, else the source's own as the sink has it."""
+    """Return a new column's type: a domain's base, whose text is the same, else the source's, by its sink name."""
     return dialect.spelled(identity.plain(spelled))
 
 
@@ -436,7 +436,7 @@ def _user_type_objections(
     identity: TableIdentity,
     facts: TargetFacts,
 ) -> Iterator[Objection]:
-    """Objections to a column of a user-defined type: the sink needs the same one; `spelled`: both, without domains."""
+    """Yield objections to a column of a user-defined type that the sink needs; `spelled`: both, without domains."""
     alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
     wanted, has = spelled
     if has != wanted:

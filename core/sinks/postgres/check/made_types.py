@@ -1,6 +1,6 @@
-"""The statements that make a source's own types at the sink, spelled so that what is pasted makes the very same.
+"""Statements that create a source's user-defined types at the sink, written so that pasting creates the same types.
 
-Pure: `eligibility.py` asks the sink which types it lacks, `slotkeeper.core.sources.dws.identity` reads them at the
+Pure: `eligibility.py` queries the sink for missing types, `slotkeeper.core.sources.dws.identity` reads the types at the
 source.
 """
 
@@ -17,23 +17,23 @@ from slotkeeper.core.drivers import pg_types
 from slotkeeper.core.sqltext import quoted
 
 MANUAL = "create it there (CREATE TYPE or CREATE EXTENSION), or create the target yourself, with a text column"
-"""The hint without a known statement, for base types, which have their own functions."""
+"""The hint if no statement is known, for base types, which have their own functions."""
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'" + r'|"(?:[^"]|"")*"')
 
 
 def cure(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]) -> str:
-    """The statements that make a type and what it needs, the innermost first; `lacks` asks the sink by name."""
+    """Return the statements that create a type and the types it needs, innermost first; `lacks` queries the sink."""
     needed = list(dict.fromkeys(_needed(one, identity, lacks)))
     made = [_statement(each, identity) for each in needed if each.kind != "m"]
     return pasteable("; ".join(made)) if all(made) else MANUAL
 
 
 def same(source: UserType, known: UserType, identity: TableIdentity, there: Iterable[UserType]) -> bool:
-    """Whether the sink's type of this name holds every value of the source's; labels of an enum are asked elsewhere."""
+    """Whether the sink's type of this name holds every value of the source's; enum labels are checked elsewhere."""
     if source.kind != known.kind:
         return False
-    if source.kind == "m":  # its range says what it holds
+    if source.kind == "m":  # its range determines its values
         return True
 
     def plain(spelled: str) -> str:
@@ -42,20 +42,20 @@ def same(source: UserType, known: UserType, identity: TableIdentity, there: Iter
     if source.kind == "c":
         ours = [_attribute(one, identity.plain) for one in source.parts]
         return ours == [_attribute(one, plain) for one in known.parts]
-    # a base type has none, and a text for comparison only is not SQL
+    # a base type has no base, and a text that is only compared need not be SQL
     return pg_types.at_postgres(identity.plain(source.base)) == pg_types.at_postgres(plain(known.base))
 
 
 def literal(text: str) -> str:
-    """A text as SQL, for `pasteable`."""
+    """Quote a text as SQL, for `pasteable`."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def pasteable(statement: str) -> str:
-    r"""The statement with Unicode escapes for what no terminal shows as it is; pasted, it means the same.
+    r"""Return the statement with Unicode escapes for characters that no terminal shows; pasted, it means the same.
 
-    A text with a backslash is escaped too: a session in which a backslash escapes takes no U& (PostgreSQL, "String
-    Constants with Unicode Escapes"), so that no text ends earlier there.
+    A text with a backslash is escaped, too: a session in which a backslash is an escape character rejects U&
+    (PostgreSQL, "String Constants with Unicode Escapes"), so that no text ends earlier there.
 
     >>> pasteable("SELECT 'a\x1b', 'o''k'"), pasteable("SELECT 'plain'")
     ("SELECT U&'a\\001b', 'o''k'", "SELECT 'plain'")
@@ -83,7 +83,7 @@ def _escape(one: str) -> str:
 
 
 def _needed(one: UserType, identity: TableIdentity, lacks: Callable[[str], bool]) -> Iterator[UserType]:
-    """The type and those within it that the sink lacks, the innermost first."""
+    """Yield the type and the types within it that the sink lacks, innermost first."""
     if not lacks(one.name):
         return
     within = [type_name.attribute(part)[1].text for part in one.parts] if one.kind == "c" else [one.base]
@@ -102,7 +102,7 @@ def _statement(one: UserType, identity: TableIdentity) -> str:
         parts = [_attribute(part, identity.plain) for part in one.parts]
         if not one.table:
             return f"CREATE TYPE {one.name} AS ({', '.join(parts)})"
-        # a type of this name would stand in the way of the table's own mirror
+        # a type of this name would block the mirror of the table itself
         key = [f"PRIMARY KEY ({', '.join(map(quoted, one.key))})"] if one.key else []
         return f"CREATE TABLE {one.name} ({', '.join([*parts, *key])})"
     if one.kind == "r":
@@ -112,7 +112,7 @@ def _statement(one: UserType, identity: TableIdentity) -> str:
 
 
 def _attribute(part: str, plain: Callable[[str], str]) -> str:
-    """A composite's attribute with its type as a made target would have it."""
+    """Return a composite's attribute with the type that a created target would have."""
     name, own = type_name.attribute(part)
     return f"{name} {_plain(own.text, plain)}"
 

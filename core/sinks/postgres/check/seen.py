@@ -1,6 +1,6 @@
-"""The readings and records of a target check: all targets of a sink in one statement, over one session.
+"""Read and record the states of targets: all targets of a sink in one statement, over one session.
 
-`seen.sql` holds the statement; `slotkeeper.core.domain.target_seen` says what a reading proves.
+`seen.sql` has the statement; `slotkeeper.core.domain.target_seen` defines what a reading proves.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from slotkeeper.core.sqltext import statements
 SQL_BOOK: Book = ("slotkeeper.core.sinks.postgres.check", "seen.sql")
 SQL, Identifier, Literal = pg.sql.SQL, pg.sql.Identifier, pg.sql.Literal
 LIMIT_MS, LOCK_MS, LOCKED_MS = 10_000, 500, 50
-"""Milliseconds of a check's statement and its lock wait: a lock on a target holds up its steps as well. The check asks
-about a target that was locked last time on its own, and waits less for it."""
+"""Milliseconds of a check's statement, of its lock wait, and of the lock wait for a target that was locked at the last
+check: a lock on a target delays the target's steps as well. The check queries such a target on its own."""
 _GONE = ("42P01", "3F000")
 """SQLSTATEs of a missing table and a missing schema."""
 _IS_LOCKED = "55P03"
@@ -67,12 +67,12 @@ class PostgresTargets:
             if error.code in _GONE:
                 found = dict.fromkeys(found, TargetSeen(0, 0, "", _ABSENT, "", 0, 0, ""))
             elif error.code in _UNSEEN:
-                with suppress(SlotkeeperError):  # what spells an index or a default waits for the same lock
+                with suppress(SlotkeeperError):  # the formatting of an index or a default waits for the same lock
                     found |= self._exchanged(asked, LOCKED_MS)
             return found
 
     def _exchanged(self, asked: Sequence[Asked], lock_ms: int) -> dict[str, TargetSeen]:
-        """Those that are another table than the recorded one: catalogs tell it also where rows cannot be read."""
+        """Return the targets that are another table than recorded: catalogs show it even if rows cannot be read."""
         with self._session.transaction() as cursor:
             _limit(cursor, lock_ms)
             found = read(self._session, cursor, asked, blind=True)
@@ -100,9 +100,9 @@ def _limit(cursor: pg.Cursor, lock_ms: int) -> None:
 def read(
     session: SinkSession, cursor: pg.Cursor, asked: Sequence[Asked], blind: bool = False
 ) -> list[tuple[str, TargetSeen]]:
-    """(source table, reading) of each target, in the open transaction; an absent one is an error of the server.
+    """Return (source table, reading) of each target, in the open transaction; a missing target raises an error.
 
-    `blind`: catalogs alone, and nothing of rows.
+    `blind`: read only catalogs, and no rows.
     """
     if not asked:
         return []
@@ -128,25 +128,25 @@ def read(
 
 
 def _sure(session: SinkSession, cursor: pg.Cursor, one: Asked, now: TargetSeen) -> bool:
-    """Whether an older row is one for certain, where the storage is new and the statistics know of no row."""
+    """Whether the presence of an older row is certain, if the storage is new and the statistics count no row."""
     since = one.since
     if since is None or not since.snapshot or now.counted or since.files == now.files:
         return True
     if since.members != now.members:
-        return True  # a partition came or went: that alone makes the files others
+        return True  # a partition was added or removed: that alone changes the files
     table = Identifier(*one.job.channel.target.split(".", 1))
     asked = {"snapshot": since.snapshot, "own": since.own, "oid": since.oid}
     return bool(session.run(cursor, "sure", asked, SQL_BOOK, table=table).fetchall()[0][0])
 
 
 def _parted(session: SinkSession, cursor: pg.Cursor, gone: set[int]) -> bool:
-    """Whether rows may have gone with members of a tree: one was dropped, or holds rows."""
+    """Whether rows may have been lost with members of a tree: a member was dropped, or contains rows."""
     still = session.run(cursor, "still", {"members": list(gone)}, SQL_BOOK).fetchall()
     if len(still) < len(gone):
         return True
     any_row = SQL(statements(*SQL_BOOK)["any_row"])
     for name in still:
-        cursor.execute(any_row.format(table=Identifier(*name)))  # no parameters: a name may hold a percent sign
+        cursor.execute(any_row.format(table=Identifier(*name)))  # without parameters: a name can contain a percent sign
         if cursor.fetchall()[0][0]:
             return True
     return False
@@ -194,9 +194,10 @@ def _seen(row: tuple[object, ...], mirrored: Sequence[str]) -> TargetSeen:
 
 
 def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[TargetSeen | None, bool]:
-    """The newest record that the lanes of a slot's table keep, and whether a copy is due, which asks for none.
+    """Return the newest record in the lanes of a slot's table, and whether a copy is due, which needs no record.
 
-    Where no copy is under way, one that was undone is: its record then tells what streaming on would meet.
+    If no copy is in progress but the record has one, that copy was undone: the record then shows the state that
+    continued streaming would find.
     """
     found = session.run(cursor, "recorded", asdict(lane), SQL_BOOK).fetchall()
     states = {LaneState(state) for _, state in found}
@@ -207,17 +208,17 @@ def recorded(session: SinkSession, cursor: pg.Cursor, lane: LaneKey) -> tuple[Ta
 
 
 def written_down(session: SinkSession, cursor: pg.Cursor, place: Mapping[str, str]) -> str:
-    """Return the recorded reason that no start accepts the target of a slot's table; "" without one."""
+    """Return the recorded reason why no start accepts the target of a slot's table; "" if there is none."""
     if not session.has(cursor, "kept", SQL_BOOK):
-        return ""  # a reset may come before the first start of this version
+        return ""  # a reset can come before the first start of this version
     record = newest(text for text, _ in session.run(cursor, "recorded", place, SQL_BOOK).fetchall())
     return record.why if record else ""
 
 
 def renew(session: SinkSession, cursor: pg.Cursor, job: JobSpec, columns: Sequence[str], copying: str = "") -> None:
-    """Record the target as it is in the open transaction, which has changed it or its rows, or begins a copy.
+    """Record the target's state in the open transaction, which has changed it or its rows, or starts a copy.
 
-    A copy that begins writes down what would be wrong if it were undone; its end forgets that.
+    A copy that starts records what would be wrong if it were undone; its end removes that.
     """
     key, earlier = job.lane_key(), None
     if copying:

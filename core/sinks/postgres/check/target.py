@@ -1,12 +1,12 @@
-"""The target table: creation, checks, the exchange around a copy, and altering it after the source's columns changed.
+"""The target table: creation, checks, the exchange after a copy, and alterations when the source's columns change.
 
-PostgreSQL, ALTER TABLE: a type changes automatically with an implicit or assignment cast, else by USING. Without a
-known cast, as from a text, the column is emptied: the copy brings its values. A new column is added without NOT NULL
-for any source: existing rows have no value for it until the copy writes them again, and the source sends no row without
-one.
+PostgreSQL, ALTER TABLE: a type changes automatically through an implicit or assignment cast, otherwise through USING.
+Without a known cast, for example from text, the column is emptied and the copy writes its values. A new column is added
+without NOT NULL for any source: existing rows have no value for it until the copy writes them again, and the source
+sends no row without a value.
 DWS, ALTER TABLE (column-store tables, and so HStore tables): supports ADD COLUMN, ALTER TYPE, DROP COLUMN and DROP NOT
-NULL; USING takes constants and the column itself, and ADD COLUMN needs its own statement. GAUSS-00781, GAUSS-00836: a
-distribution column's type cannot be altered, nor the column dropped; own targets are distributed by their key.
+NULL; USING accepts constants and the column itself, and ADD COLUMN needs its own statement. GAUSS-00781, GAUSS-00836: a
+distribution column cannot be dropped, and its type cannot be altered; created targets are distributed by their key.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 
 
 def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
-    """The target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
+    """Return the target of a one-to-one channel: the source's columns by the channel's mapping, or all by name."""
     image = image_of(channel, identity)
     keys = {column.name: column.type for column in image.columns if column.name in image.key}
     loose = tuple(name for name, type_ in keys.items() if not pg_types.exact(type_))
@@ -45,7 +45,7 @@ def target_of(channel: ChannelSpec, identity: TableIdentity) -> TargetTable:
 
 
 def seen(session: SinkSession, target: TargetTable) -> TargetTable:
-    """The target with what only the server knows: its kind, the columns' types, and columns that only it has.
+    """Return the target with the facts that only the server knows: its kind, its columns' types, and its own columns.
 
     Columns that the server computes from the mirrored ones do not count as its own.
     """
@@ -58,11 +58,11 @@ def seen(session: SinkSession, target: TargetTable) -> TargetTable:
     made = any("." in base_of[name] for name in target.key if name in there)
     found = eligibility.operators(session, target.name, target.key) if made else {}
     signs = tuple(found.get(name, {}).get("=", "=") for name in target.key)
-    named = zip(target.key, target.forms, strict=False)  # a rig's target has none
+    named = zip(target.key, target.forms, strict=False)  # the target of a test rig has no forms
     forms = tuple(pg_types.form_at(base_of.get(name, ""), form) for name, form in named)
     strict = all(there[name].needed for name in target.key if name in there)
     known = replace(target, loose=loose, others=others, types=spelled, bases=bases, strict_key=strict)
-    # DWS tables have no children (DWS, CREATE TABLE: no INHERITS), and its MERGE takes no ONLY
+    # DWS tables have no children (DWS, CREATE TABLE: no INHERITS), and its MERGE does not accept ONLY
     only = not session.dialect.plain and not eligibility.is_partitioned(session, target.name)
     return replace(known, dialect=session.dialect, signs=signs, forms=forms, only=only)
 
@@ -80,7 +80,7 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
         key = SQL("PRIMARY KEY ({})").format(SQL(", ").join(map(Identifier, identity.key)))
         schema, dot, _ = name.partition(".")
         if dot:
-            # IF NOT EXISTS asks for the right to create schemas even where the schema is there
+            # IF NOT EXISTS requires the right to create schemas even if the schema exists
             cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
             if not cursor.fetchone():
                 cursor.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
@@ -91,11 +91,11 @@ def create(session: SinkSession, name: str, identity: TableIdentity) -> bool:
 
 
 def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdentity) -> list[pg.sql.Composable]:
-    """Name, type, collation where the sink knows it, and NOT NULL.
+    """Return the column definitions: name, type, collation if the sink has it, and NOT NULL.
 
-    NOT NULL holds under every filter, mapping and write mode: what is written is always a whole row of the source, and
-    old images, which hold the key alone, only end rows. DWS, CREATE TABLE: COLLATE stands behind a type, and of
-    column constraints a column-store table takes NULL, NOT NULL and DEFAULT.
+    NOT NULL holds under every filter, mapping and write mode: each write contains a whole row of the source, and old
+    images, which contain only the key, only delete rows. DWS, CREATE TABLE: COLLATE follows the type, and the column
+    constraints of a column-store table are NULL, NOT NULL and DEFAULT.
     """
     wanted = [column.collation for column in identity.columns if column.collation]
     known = eligibility.collations(cursor, session, wanted)
@@ -109,7 +109,7 @@ def _made_columns(cursor: pg.Cursor, session: SinkSession, identity: TableIdenti
 
 
 def check(session: SinkSession, target: TargetTable, identity: TableIdentity, options: SinkOptions) -> None:
-    """Raise Refused for a target that cannot hold the source; `identity`: the source's image (`image_of`)."""
+    """Raise Refused if the target cannot hold the source's rows; `identity`: the source's image (`image_of`)."""
     if options.write_mode == "copy_merge" and session.ready().server_version < session.dialect.merges_since:
         what = 'write_mode = "copy_merge" needs PostgreSQL 15 or later at the sink'
         raise Refused(what, 'set write_mode = "auto", which does the same', where="sink")
@@ -118,7 +118,7 @@ def check(session: SinkSession, target: TargetTable, identity: TableIdentity, op
 
 
 def is_empty(session: SinkSession, target: TargetTable) -> bool:
-    """Whether the target holds no row."""
+    """Return whether the target holds no row."""
     with session.transaction() as cursor:
         cursor.execute(SQL("SELECT NOT EXISTS (SELECT 1 FROM {})").format(target.rows))
         found = cursor.fetchone()
@@ -126,7 +126,7 @@ def is_empty(session: SinkSession, target: TargetTable) -> bool:
 
 
 def count_rows(session: SinkSession, target: TargetTable) -> RowCount:
-    """Count the target's rows; unknown if this login cannot read them. The session, and its lease, survive."""
+    """Count the target's rows; unknown if this login cannot read them. The session and its lease survive an error."""
     with session.transaction() as cursor:
 
         def ask(most: int | None, limit_ms: int) -> int | None:
@@ -158,9 +158,9 @@ def drop_shadow(cursor: pg.Cursor, target: TargetTable) -> None:
 
 
 def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
-    """An empty table beside the target for a replacing copy.
+    """Create an empty table beside the target for a replacing copy.
 
-    `checked` with the target's checks: then a row that it would not hold is found in its chunk, not at the exchange.
+    `checked`: with the target's checks, so that a row that violates one is found in its chunk, not at the exchange.
     """
     checks = SQL(" INCLUDING CONSTRAINTS" if checked else "")
     made = SQL("CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS{})")
@@ -168,7 +168,7 @@ def make_shadow(cursor: pg.Cursor, target: TargetTable, checked: bool) -> None:
 
 
 def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions) -> None:
-    """Replace the target's rows by the shadow's; the target keeps its grants, views and indexes."""
+    """Replace the target's rows with the shadow's; the target keeps its grants, views and indexes."""
     nulled = nulled_columns(target, options)
     into = SQL(", ").join(map(Identifier, (*target.columns, *nulled)))
     values = SQL(", ").join([*map(Identifier, target.columns), *[SQL("NULL")] * len(nulled)])
@@ -181,8 +181,8 @@ def exchange_shadow(cursor: pg.Cursor, target: TargetTable, options: SinkOptions
 def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
     """Raise Refused if a column's type has changed since the shadow table was created like it.
 
-    PostgreSQL would silently round and cut the copied values (CREATE CAST, "assignment"). After its TRUNCATE no other
-    session can alter the target.
+    PostgreSQL would silently round and truncate the copied values (CREATE CAST, "assignment"). After the TRUNCATE, no
+    other session can alter the target.
     """
     names = [dotted(target.name), dotted(".".join(shadow(target).strings))]
     cursor.execute(
@@ -198,16 +198,16 @@ def _refuse_altered(cursor: pg.Cursor, target: TargetTable) -> None:
 
 
 def has_shadow(session: SinkSession, target: TargetTable) -> bool:
-    """Whether a replacing copy's shadow is there."""
+    """Return whether the shadow table of a replacing copy exists."""
     return exists(session, ".".join(shadow(target).strings))
 
 
 _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "eligibility.sql")
 _AUTOMATIC = ("i", "a")
-"""pg_cast.castcontext of implicit and of assignment casts."""
+"""pg_cast.castcontext of implicit and assignment casts."""
 _EMPTIED = " USING NULL"
 _TEXTS = "S"
-"""pg_type.typcategory of texts: a value written into one is cast automatically."""
+"""pg_type.typcategory of string types: a value assigned to a column of such a type is cast automatically."""
 
 
 def reshape(
@@ -217,13 +217,13 @@ def reshape(
     old: Sequence[Column] | None,
     options: SinkOptions,
 ) -> Reshape:
-    """Return how to alter the channel's target so that it fits the source; creates and alters nothing.
+    """Return how to alter the channel's target so that it fits the source; create and alter nothing.
 
-    `old`: the source's columns when the target last matched, None if unknown: then columns that the source dropped look
-    like the target's own, and stay.
+    `old`: the source's columns when the target last matched, or None if unknown. With None, columns that the source
+    dropped look like the target's own columns and are not dropped.
     """
     image = image_of(channel, identity)
-    # domains as their base types, as a made target has them
+    # domains as their base types, as in a created target
     image = replace(image, columns=tuple(replace(column, type=image.plain(column.type)) for column in image.columns))
     target = target_of(channel, identity)
     found = changes(old, identity.columns) if old is not None else ()
@@ -234,7 +234,7 @@ def reshape(
 
 
 class _Reshaping:
-    """One target and what it is to become."""
+    """One target and the changes that it needs."""
 
     def __init__(
         self, session: SinkSession, target: TargetTable, image: TableIdentity, facts: TargetFacts, options: SinkOptions
@@ -245,7 +245,7 @@ class _Reshaping:
         self._lacking: set[str] = set()
 
     def plan(self, found: Sequence[ColumnChange], mapped: bool) -> Reshape:
-        """Everything about it."""
+        """Return the statements, and the objections before and after they run."""
         columns = {name: (self._base(it), it.needed) for name, it in self._facts.columns.items()}
         made = needs(found, mapped, self._image.columns, TargetShape(columns, self._image.key, self._fits))
         before = self._types_lacking(made)
@@ -274,7 +274,7 @@ class _Reshaping:
         return pg_types.fits(there, wanted)
 
     def _stuck(self, made: Sequence[Need]) -> list[Objection]:
-        """Why a target cannot be altered at all: DWS cannot alter a distribution column."""
+        """Return why the target cannot be altered at all: DWS cannot alter a distribution column."""
         name, key = self._target.name, {one for key in self._facts.keys for one in key.columns}
         fixed = [one.column for one in made if one.act in (Act.TYPE, Act.DROP) and one.column in key]
         if not fixed or not self._session.dialect.spreads:
@@ -283,7 +283,7 @@ class _Reshaping:
         return [Objection(f"{what} recreates it", f"DROP TABLE {dotted(name)}")]
 
     def _types_lacking(self, made: Sequence[Need]) -> list[Objection]:
-        """User-defined types of the source that the sink lacks."""
+        """Return objections for the source's user-defined types that the sink lacks."""
         found = []
         for one in (need for need in made if need.act in (Act.TYPE, Act.ADD)):
             alone = replace(self._image, columns=(Column(one.column, one.to),), key=())
@@ -293,7 +293,7 @@ class _Reshaping:
         return found
 
     def _emptied(self, made: Sequence[Need]) -> list[Objection]:
-        """With another key, or without a cast of its values, the rows have to be removed: a copy brings them again."""
+        """Return the objection if rows must be removed (another key, or no cast of the key); a copy rewrites them."""
         key = self._image.key
         casts = any(one.act is Act.TYPE and one.column in key and not self._automatic(one, made) for one in made)
         same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
@@ -303,7 +303,7 @@ class _Reshaping:
         return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
 
     def _projected(self, made: Sequence[Need]) -> TargetFacts:
-        """The target as the statements leave it."""
+        """Return the target's facts after the statements have run."""
         columns, keys = dict(self._facts.columns), list(self._facts.keys)
         for one in made:
             if one.act is Act.DROP:
@@ -337,10 +337,10 @@ class _Reshaping:
             elif one.act is Act.NULLABLE:
                 yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
             elif one.act is Act.ADD:
-                # an act can be typed twice; DWS, ALTER TABLE has IF EXISTS with DROP, and nothing with ADD COLUMN
+                # a user can run a statement twice; DWS, ALTER TABLE: DROP has IF EXISTS, ADD COLUMN has no such clause
                 unless = "" if self._session.dialect.plain else " IF NOT EXISTS"
                 yield f"{alter} ADD COLUMN{unless} {name} {self._spelled(one, known)}"
-            else:  # USING NULL where old values may not become ones of the new type: none outlives the copy
+            else:  # USING NULL if old values may not convert to the new type: the copy replaces all of them
                 using = self._using(one, made, blanks)
                 if using == _EMPTIED and one.column not in self._image.key and self._there(one, made).needed:
                     yield f"{alter} ALTER COLUMN {name} DROP NOT NULL"
@@ -355,15 +355,15 @@ class _Reshaping:
         return _EMPTIED if emptied else f" USING {quoted(one.column)}::{type_name.sql(self._made(one.to))}"
 
     def _loses(self, one: Need, made: Sequence[Need]) -> bool:
-        """Whether old values may not outlive a column's new type: it is emptied, or has no room for each of them.
+        """Return whether a column's new type can lose old values: the column is emptied, or the type is too small.
 
-        PostgreSQL, CREATE CAST: a cast that is made by itself may round or cut, as from a timestamp to a date.
+        PostgreSQL, CREATE CAST: an automatic cast can round or truncate, for example from a timestamp to a date.
         """
         there = self._base(self._there(one, made))
         return self._using(one, made, False) == _EMPTIED or not pg_types.fits(self._made(one.to), there)
 
     def _there(self, need: Need, made: Sequence[Need]) -> TargetColumn:
-        """The column as it is now, under the name that it has now."""
+        """Return the column as it is now, found by its present name."""
         before = {one.to: one.column for one in made if one.act is Act.RENAME}
         return self._facts.columns[before.get(need.column, need.column)]
 
@@ -377,7 +377,7 @@ class _Reshaping:
         return same or context in _AUTOMATIC or category == _TEXTS
 
     def _cast(self, need: Need, made: Sequence[Need]) -> tuple[bool, str, str]:
-        """Whether both are one type of another length, the cast's context or none, and the new type's category."""
+        """Return whether only the type's length differs, the cast's context or "", and the new type's category."""
         if need.column in self._lacking:
             return False, "", ""
         names = {"there": self._base(self._there(need, made)), "wanted": self._made(need.to)}

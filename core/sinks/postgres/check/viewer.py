@@ -1,7 +1,7 @@
 """Reads a PostgreSQL sink for commands and screens: version, clock, rights, and which session waits for a lock.
 
 Nothing here creates or locks anything. A job's wait continues between two attempts as long as the blocking transaction
-holds that lock; DWS does not report that, and there a wait ends with its attempt.
+holds that lock. DWS does not report this, so a wait on DWS ends with its attempt.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from slotkeeper.core.ports.driver import LaneSeen
 from slotkeeper.core.sinks.postgres.session import SinkSession
 
 LIMIT_MS = 5_000
-"""Milliseconds of a reading for a screen; a step has ten minutes."""
+"""Timeout of a read for a screen, in milliseconds; the limit of a step is ten minutes."""
 _SQL: Book = ("slotkeeper.core.sinks.postgres.check", "viewer.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """The answering server; `clock`: its time in seconds since 1970.
+    """The server that answers; `clock`: its time in seconds since 1970.
 
-    `temporary` is the right that staging needs, `creates` the one to make schemas.
+    `temporary`: the right to create temporary tables, which staging needs; `creates`: the right to create schemas.
     """
 
     version: str
@@ -49,7 +49,7 @@ TABLE_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The login's rights in a schema, or on a table, by the server's names."""
+    """The login's rights in a schema or on a table, with the server's names."""
 
     granted: frozenset[str]
 
@@ -63,22 +63,22 @@ class Rights:
 
 
 class PostgresViewer:
-    """One session that only reads."""
+    """Reads the server over one session."""
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
         self.close = session.close
 
     def server(self) -> ServerSeen:
-        """Return the answering server."""
+        """Return the version, login, clock and rights of the server that answers."""
         version, user, clock, superuser, temporary, creates = self._rows("server", {})[0]
         return ServerSeen(str(version), str(user), float(clock), bool(superuser), bool(temporary), bool(creates))
 
     def objections(self) -> list[Objection]:
-        """Return the objections to this server as any job's sink, by its own settings.
+        """Return the objections to this server's settings that apply to every job with this sink.
 
-        DWS, "Syntax Compatibility Differences Among Oracle, Teradata, and MySQL" (dws_04_0042): with ORA, which is the
-        default of CREATE DATABASE, an empty text is NULL.
+        DWS, "Syntax Compatibility Differences Among Oracle, Teradata, and MySQL" (dws_04_0042): with ORA, the default
+        of CREATE DATABASE, an empty string is NULL.
         """
         rows = self._rows("mode", {}) if self.session.dialect.has_modes else []
         if not rows or str(rows[0][0]).upper() != "ORA":
@@ -87,7 +87,7 @@ class PostgresViewer:
         return [Objection(what, "name a database that was created with DBCOMPATIBILITY 'TD' or 'MySQL'")]
 
     def open_schemas(self, user: str) -> list[str]:
-        """Schemas on the login's own search_path in which PUBLIC can create."""
+        """Return the schemas on the login's own search_path in which PUBLIC can create objects."""
         path = self._rows("own_path", {})
         names = names_of_path(str(path[0][0]), user) if path else []
         return [str(name) for (name,) in self._rows("open_schemas", {"names": names})]
@@ -102,22 +102,22 @@ class PostgresViewer:
         return _rights(TABLE_RIGHTS, self._rows("table", {"schema": schema, "name": name}))
 
     def alters(self, schema: str, name: str) -> list[str] | None:
-        """Return how this login can change a table or its rows, as texts; None if the table does not exist."""
+        """Return the rights by which this login can change a table or its rows; None if the table does not exist."""
         rows = self._rows("alters", {"schema": schema, "name": name})
         return [word for word, can in zip(_ALTERS, rows[0], strict=True) if can] if rows else None
 
     def lanes(self, schema: str, source: str, table: str, slot: str) -> list[LaneSeen]:
-        """Return the lanes of a slot; none without a progress table."""
+        """Return the lanes of a slot; empty without a progress table."""
         place = {"source": source, "source_table": table, "slot": slot}
         return [LaneSeen(*row) for row in self._progress(schema, "lanes", place)]
 
     def followed(self, schema: str) -> list[tuple[str, str, str, str]]:
-        """Return (job, source, source table, slot) of all progress rows; none without a progress table."""
+        """Return (job, source, source table, slot) of all progress rows; empty without a progress table."""
         found = self._progress(schema, "followed", {})
         return [(str(job), str(source), str(table), str(slot)) for job, source, table, slot in found]
 
     def queried(self, schema: str) -> list[tuple[str, str, str]]:
-        """Return (source, source table, slot) of DataFrame queries' progress rows; none without the table."""
+        """Return (source, source table, slot) of DataFrame queries' progress rows; empty without the table."""
         found = self._progress(schema, "queried", {"target": f".{QUERY_TARGET}"})
         return [(str(source), str(table), str(slot)) for source, table, slot in found]
 
@@ -138,21 +138,21 @@ def _rights(names: tuple[str, ...], rows: Rows) -> Rights | None:
 
 
 WAITS_LIMIT_MS = 2_000
-"""Milliseconds of each statement: a later answer does not help a screen's reader."""
+"""Timeout of each statement, in milliseconds: a later answer does not help a screen's reader."""
 DEEPEST = 5
-"""Most sessions followed in a lock queue; at the end of a longer queue only the wait is shown."""
+"""Maximum number of sessions followed in a lock queue; the last session of a longer queue is shown as waiting."""
 MOST, ASKED = 20, 100
-"""Most blocking sessions shown for one, and asked about in one answer; the others are counted."""
+"""Maximum number of blocking sessions shown per wait, and queried per reading; all others are only counted."""
 _WAITS: Book = ("slotkeeper.core.sinks.postgres.check", "lock_waits.sql")
 _ENDING: Book = ("slotkeeper.core.sinks.postgres.check", "ending.sql")
 _CONCEALED = "<insufficient privilege>"
 _PREPARED = 0
-"""pg_blocking_pids' number for a prepared transaction."""
+"""The pid that pg_blocking_pids reports for a prepared transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A wait with what the server calls its lock, and the pids and transactions directly in front."""
+    """A wait with the server's tag of its lock, and the pids and transactions that block it directly."""
 
     wait: LockWait
     tag: str
@@ -207,7 +207,7 @@ class PostgresLockWaits:
         return list(found.values())
 
     def _still_there(self, cursor: pg.Cursor, waited_for: set[str]) -> list[_Seen]:
-        """Waits of the last answer whose sessions do not wait now while their blockers still hold the lock."""
+        """Return waits of the previous reading whose sessions no longer wait but whose blockers still hold the lock."""
         gone = [one for one in self._before if one.wait.thing not in waited_for]
         pairs = [(one.tag, each) for one in gone for each in one.transactions]
         if not pairs:
@@ -242,7 +242,7 @@ class PostgresLockWaits:
     def _sessions(
         self, cursor: pg.Cursor, now: float, pids: set[int]
     ) -> tuple[dict[int, Blocker], dict[int, tuple[int, ...]]]:
-        """Return these sessions and their blockers, and the direct blockers of each."""
+        """Return these sessions and their blockers, and the direct blockers of each session."""
         sessions: dict[int, Blocker] = {}
         front: dict[int, tuple[int, ...]] = {}
         asked = pids - {_PREPARED}
@@ -268,7 +268,7 @@ class PostgresLockWaits:
 class DwsLockWaits:
     """The lock waits of DWS, as far as it reports them; implements `slotkeeper.core.ports.sink.LockReader`.
 
-    DWS names the pids of nodes, and a session ends at the coordinator that has it: none can be ended from here.
+    DWS reports pids of its nodes, and a session can be ended only at its own coordinator: no session can be ended here.
     """
 
     def __init__(self, session: SinkSession, prefix: str) -> None:
@@ -294,7 +294,7 @@ class DwsLockWaits:
 
 @dataclass(frozen=True, slots=True)
 class _Conflict:
-    """A row of PGXC_LOCK_CONFLICTS with its session's name and state, where this coordinator lists them."""
+    """A row of PGXC_LOCK_CONFLICTS with its session's name and state, if this coordinator lists the session."""
 
     node: str
     pid: int
@@ -317,7 +317,7 @@ class _Conflict:
 
     @property
     def thing(self) -> tuple[object, ...]:
-        """The lock's unique identity."""
+        """The values that identify the lock."""
         return (self.node, self.kind, self.schema, self.relation, self.partition, self.page, self.row, self.transaction)
 
 
@@ -342,7 +342,7 @@ def _wait(one: _Conflict, rows: Iterable[_Conflict], now: float) -> LockWait:
 
 
 def _behind_each_other(pids: Iterable[int], front: dict[int, tuple[int, ...]]) -> set[int]:
-    """These sessions and all sessions that block them."""
+    """Return these sessions and all sessions that block them."""
     found: set[int] = set()
     waiting = [pid for pid in pids if pid != _PREPARED]
     while waiting:

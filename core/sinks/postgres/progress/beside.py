@@ -1,7 +1,7 @@
-"""The store of a sink beside it: which range the sink gets next, what is settled, and the quarantine of its rows.
+"""The store beside a sink: the next range for the sink, the settled position, and the quarantine of the sink's rows.
 
-Repeats are counted before they are written. Entries of the quarantine are written with the plan, marked with its label:
-a plan that is withdrawn takes them back, one that is settled leaves them (ADR 50). Replays are plans without width.
+Repeats are counted before they are written. Quarantine entries are written with the plan and marked with its label:
+withdrawing the plan removes them, settling it retains them (ADR 50). Replays are plans without width.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _replayed(label: str) -> str:
 
 
 def write(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, left_out: LeftOut) -> None:
-    """End the entries that a range touches, and keep its rows that were left out; QUARANTINE FULL with too many."""
+    """Supersede the entries that a range touches and store its left-out rows; raises QUARANTINE FULL over the limit."""
     place = key_of(key)
     entries.open(cursor, key)
     if left_out.touched:
@@ -73,12 +73,12 @@ def _values_of(left: RowLeftOut) -> dict[str, Any]:
 
 
 def _spelled(text: str) -> str:
-    """A text as PostgreSQL can keep it."""
+    """Escape NUL, which PostgreSQL cannot store in a text."""
     return text.replace(_NUL, "\\x00")
 
 
 def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str) -> None:
-    """Withdraw a plan: remove its entries and restore those that it ended; a replay's entry stays."""
+    """Withdraw a plan: remove its entries and restore those that it superseded; the entry of a replay stays."""
     values = {**key_of(key), "mark": _planned(label)}
     session.run(cursor, "plan_withdrawn", values, SQL)
     session.run(cursor, "plan_revived", values, SQL)
@@ -86,7 +86,7 @@ def withdrawn(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str)
 
 
 def settled(session: SinkSession, cursor: pg.Cursor, key: LaneKey, label: str, by: str) -> None:
-    """A plan is carried out: its marks go; of a replay the entry is over."""
+    """Settle a plan that was carried out: remove its marks, and close the entry that it replayed."""
     values = {**key_of(key), "mark": _planned(label), "by": f"{key.shard} {by}"}
     session.run(cursor, "plan_settled", values, SQL)
     session.run(cursor, "replay_applied", {**values, "mark": _replayed(label)}, SQL)
@@ -107,7 +107,7 @@ class BesideReplays:
     def arm(self, id: int, load: tuple[str, str], by: str, reason: str) -> bool:
         label, number = load
         with self._session.transaction() as cursor:
-            # where the entry may lie; lanes are locked before it, as a step locks
+            # find the entry's shard: lanes are locked before the entry, in the same order as in a step
             found = entries.run(self._session, cursor, "shard_of", {**self._place, "id": id}).fetchone()
             shard = found[0] if found else EVERYWHERE
             place = {**self._place, "shard": shard, "every": shard == EVERYWHERE}
@@ -144,7 +144,7 @@ class BesideReplays:
 
 
 class PostgresDecisions(LaneRows):
-    """Implements `slotkeeper.core.ports.driver.Decisions`; each move is one statement in a transaction of its own."""
+    """Implements `slotkeeper.core.ports.driver.Decisions`; each change is one statement in its own transaction."""
 
     def __init__(self, session: SinkSession, positions: Positions, quarantines: bool = False) -> None:
         super().__init__(session, positions)
@@ -191,7 +191,7 @@ class PostgresDecisions(LaneRows):
         self.session.go_by(session)
 
     def _swapped(self, name: str, values: dict[str, Any], then: Callable[[pg.Cursor], None] | None = None) -> bool:
-        """Whether the compare-and-swap hit its row; `then` runs in its transaction."""
+        """Return whether the compare-and-swap changed its row; `then` runs in the same transaction."""
         with self.session.transaction() as cursor:
             if self.session.run(cursor, name, values, DECISIONS).rowcount != 1:
                 return False

@@ -1,7 +1,7 @@
-"""Slotkeeper's advisory locks at a sink: their numbers, taking one, and its holders.
+"""Slotkeeper's advisory locks at a sink: their numbers, taking a lock, and its holders.
 
-Any login may take a lock of any number (PostgreSQL, "Advisory Lock Functions": no right is asked for), so none of them
-is a fence.
+Any login can take a lock with any number (PostgreSQL, "Advisory Lock Functions": no right is required), so none of
+these locks is a fence.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _CONCEALED = "<insufficient privilege>"
 
 
 def lock_number(text: str) -> int:
-    """A 63-bit number for an advisory lock."""
+    """Return a 63-bit number for an advisory lock."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def lease_lock(key: LaneKey) -> int:
-    """The lease of a slot's job."""
+    """Return the number of the lease of a slot's job."""
     return lock_number(_place(key))
 
 
 def rows_lock(schema: str, key: LaneKey) -> int:
-    """Had beside a target's lock: it says whose progress rows fence the steps of who has it."""
+    """Return the number of the lock that a target's holder takes to name the progress rows that fence its steps."""
     return lock_number(f"slotkeeper rows/{schema}/{_place(key)}")
 
 
 def target_lock(target: str) -> int:
-    """`schema.table` is taken as it is written, so it has one spelling; the lock is one of the database."""
+    """Return the number of a target's lock in one database; `schema.table` has one spelling: as it is written."""
     return lock_number(f"slotkeeper target/{target}")
 
 
@@ -42,17 +42,17 @@ def _place(key: LaneKey) -> str:
 
 
 def try_lock(cursor: pg.Cursor, number: int) -> bool:
-    """Take the lock for the session if it is free."""
+    """Take the lock for this session if it is free; return whether it was taken."""
     cursor.execute("SELECT pg_try_advisory_lock(%s)", (number,))
     found = cursor.fetchone()
     return bool(found and found[0])
 
 
 def unlock(cursor: pg.Cursor, number: int) -> None:
-    """Release the lock, however often this session took it; does nothing if it is not held.
+    """Release the lock, however often this session took it; do nothing if it is not held.
 
-    PostgreSQL, "Advisory Locks": a session has to unlock as often as it has locked; what it does not hold is warned of,
-    so pg_locks is asked first (objid and classid are the halves of a 64-bit key, objsubid is 1).
+    PostgreSQL, "Advisory Locks": a session has to unlock as often as it has locked. Unlocking a lock that is not held
+    causes a warning, so pg_locks is queried first (objid and classid are the halves of a 64-bit key, objsubid is 1).
     """
     own = (
         "SELECT pg_advisory_unlock(%(number)s) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
@@ -64,7 +64,7 @@ def unlock(cursor: pg.Cursor, number: int) -> None:
 
 
 def owners(session: SinkSession, cursor: pg.Cursor, lock: int, rows: int) -> list[LockOwner]:
-    """The other sessions that have `lock`, those of our progress rows (lock `rows`) first; none where none is shown."""
+    """Return other sessions that hold `lock`, those of these progress rows (lock `rows`) first; empty if none show."""
     found = session.run(cursor, "lock_owners", {"lock": lock, "rows": rows}).fetchall()
     return [_owner(*row) for row in found]
 

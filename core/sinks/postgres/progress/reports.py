@@ -1,4 +1,4 @@
-"""Tables that only inform: the audit's copy, and what DataFrame queries report of themselves."""
+"""Tables that only inform: the audit copy, and the reports of DataFrame queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AUDIT: Book = ("slotkeeper.core.sinks.postgres.progress", "audit.sql")
 
 
 class SinkAudit:
-    """Appends audit lines over a borrowed session."""
+    """Appends audit lines over the caller's session."""
 
     def __init__(self, session: SinkSession) -> None:
         self._session = session
@@ -32,7 +32,7 @@ class SinkAudit:
             "who": line.actor.text,
             "chain": chain,
             "head": head,
-            "line": json.dumps(values).replace("\\u0000", "\\ufffd"),  # PostgreSQL's json takes no NUL
+            "line": json.dumps(values).replace("\\u0000", "\\ufffd"),  # PostgreSQL's json does not accept NUL
         }
         with self._session.transaction() as cursor:
             own_tables.prepare(self._session, cursor, "audit")
@@ -48,7 +48,7 @@ class SinkAudit:
 
 _ACCOUNTS: Book = ("slotkeeper.core.sinks.postgres.progress", "accounts.sql")
 LIMIT_MS = 2_000
-"""Milliseconds of one transaction: reports only inform, and are not worth a longer wait."""
+"""Timeout of one transaction, in milliseconds: reports only inform and do not justify a longer wait."""
 
 
 class PostgresAccounts:
@@ -66,7 +66,7 @@ class PostgresAccounts:
             values = {**self._slot, "epoch": epoch}
             newest = self.session.run(cursor, "newest", self._slot, _ACCOUNTS).fetchone()
             if newest != (epoch,):
-                return  # it was superseded while it began: the account is the newer one's
+                return  # a newer query took over during the start: the report belongs to the newer query
             self.session.run(cursor, "end", {**values, "fresh": fresh}, _ACCOUNTS)
             self.session.run(cursor, "go_on", values, _ACCOUNTS)
             self.session.run(cursor, "begin", values, _ACCOUNTS)
@@ -100,8 +100,8 @@ def _report(found: tuple[Any, ...]) -> QueryReport:
     epoch, query, name, batch, checkpoint, newest, age = found
     try:
         places = json.loads(newest) if newest else {}
-    except (ValueError, RecursionError):  # others may have written it
+    except (ValueError, RecursionError):  # another program may have written the value
         places = {}
     kept = {str(dn): str(place) for dn, place in places.items()} if isinstance(places, Mapping) else {}
-    known = age is not None and math.isfinite(age)  # a timestamp may be infinity
+    known = age is not None and math.isfinite(age)  # a timestamp can be infinity
     return QueryReport(epoch, query, name, batch, checkpoint, kept, age if known else None)

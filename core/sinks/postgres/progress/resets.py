@@ -1,4 +1,4 @@
-"""The sink's side of a slot's reset: `slotkeeper_resets` beside the progress rows, which it rewrites under an epoch."""
+"""A slot's resets at the sink: `slotkeeper_resets`, and the progress rows, which a reset rewrites under an epoch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PostgresResets(PostgresProgress):
     """Progress rows and resets of one slot over one session, which holds the lease."""
 
     def lease_id(self) -> str:
-        """The run that holds the lease by its rows; empty if none ever did."""
+        """Return the run that holds the lease according to its rows; "" if no run has held it."""
         found = self.session.fetched("lease_id", self._all, _SQL)
         return str(found[0][0]) if found else ""
 
@@ -38,19 +38,19 @@ class PostgresResets(PostgresProgress):
         return bool(self.session.fetched("writable", {"table": name}, _SQL)[0][0])
 
     def make_table(self) -> None:
-        """Make or migrate `slotkeeper_resets`."""
+        """Create or migrate `slotkeeper_resets`."""
         with self.session.transaction() as cursor:
-            # a reset may come before the first start of this version
+            # a reset can run before the first start of this version
             own_tables.prepare(self.session, cursor, "progress")
             own_tables.prepare(self.session, cursor, "resets")
 
     def insert_reset(self, entry: ResetEntry) -> None:
-        """The reset with its backup."""
+        """Store the reset with its backup."""
         values = {name: getattr(entry, name) for name in ResetEntry.__dataclass_fields__}
         self.session.changed("insert", values, _SQL)
 
     def step(self, reset: str, step: str, outcome: str = "") -> None:
-        """Record the reset's step."""
+        """Record a step of the reset."""
         with self.session.transaction() as cursor:
             _step(self.session, cursor, reset, step, outcome)
 
@@ -61,11 +61,11 @@ class PostgresResets(PostgresProgress):
     def write(
         self, reset: str, step: str, swap: Swap, epoch: int, by: str = "", undone: str = "", outcome: str = ""
     ) -> list[str]:
-        """Write rows under the epoch by compare-and-swap, and the reset's step, in one transaction; return changes.
+        """Write rows by compare-and-swap under the epoch, and the reset's step, in one transaction; return moved rows.
 
-        Where something moved, nothing is written, or `partly` the other rows. Superseded where an epoch is newer,
-        PROGRESS LOST where a row is gone. Entries in quarantine beyond them are archived as `by` (the reset itself),
-        those that `undone` had archived come back.
+        If a row has moved, nothing is written, or with `partly` only the other rows. Raises Superseded if a row has
+        another epoch, PROGRESS LOST if a row is missing. Quarantine entries beyond the rows are archived as `by` (the
+        reset itself by default); entries that `undone` archived are restored.
         """
         with self.session.transaction() as cursor:
             moved: dict[str, str] = {}
@@ -90,7 +90,7 @@ class PostgresResets(PostgresProgress):
         return list(moved.values())
 
     def _moved(self, cursor: pg.Cursor, was: ProgressRow, epoch: int, partly: bool) -> str:
-        """Lock a row; return its unexpected values as text."""
+        """Lock a row; return its unexpected values as text, "" if there are none."""
         try:
             found = self.session.run(cursor, "lock", key_of(was.key)).fetchone()
             if found is None:
@@ -105,17 +105,17 @@ class PostgresResets(PostgresProgress):
         return moved_from(was, now)
 
     def reset(self, reset: str) -> ResetEntry | None:
-        """One reset by its id."""
+        """Return a reset by its id."""
         found = self._entries("reset", {"id": reset})
         return found[0] if found else None
 
     def open_entry(self) -> ResetEntry | None:
-        """Return the slot's unfinished reset after a crash."""
+        """Return the slot's reset that a crash left unfinished."""
         found = self._entries("unfinished", self._all)
         return found[0] if found else None
 
     def history(self, limit: int = 100) -> list[ResetEntry]:
-        """The slot's resets, the newest first."""
+        """Return the slot's resets, the newest first."""
         return self._entries("history", {**self._all, "limit": limit})
 
     def note_epoch(self, reset: str, epoch: int) -> None:

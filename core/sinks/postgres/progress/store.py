@@ -1,6 +1,6 @@
 """The driver's side of the sink: progress rows, epochs, the lease, chunks, and the lock of a registration.
 
-Beside the rows it retains the columns that a source table had, by fingerprint: a changed table is compared with them.
+It also stores the columns of each source table by fingerprint, so that a changed table can be compared with them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COLUMNS: Book = ("slotkeeper.core.sinks.postgres.progress", "columns.sql")
 def note_columns(
     session: SinkSession, cursor: pg.Cursor, lane: Mapping[str, str], fingerprint: str, columns: Sequence[Column]
 ) -> None:
-    """Store the columns of a fingerprint of the slot's rows."""
+    """Store the columns that belong to a fingerprint in the slot's rows."""
     values = {**lane, "fingerprint": fingerprint, "columns": columns_text(columns)}
     session.run(cursor, "forget", values, COLUMNS)
     session.run(cursor, "note", values, COLUMNS)
@@ -56,18 +56,18 @@ def read_columns(
 
 
 DECISIONS: Book = ("slotkeeper.core.sinks.postgres.progress", "decisions.sql")
-"""The statements for a sink beside the store; `beside.py` has a worker's."""
+"""The statements for a sink beside the store; `beside.py` has a worker's statements."""
 
 STREAMS: Book = ("slotkeeper.core.sinks.postgres.progress", "stream.sql")
 """The statements on the tables of Spark queries."""
 
 
 def _nothing(cursor: pg.Cursor) -> None:
-    """What a copy into a sink beside does in the store's transaction."""
+    """Do nothing in the store's transaction: the copy goes to a sink beside the store."""
 
 
 class LaneRows:
-    """The progress row of one lane, as a driver and a worker both ask for it."""
+    """The progress row of one lane, as read by both a driver and a worker."""
 
     def __init__(self, session: SinkSession, positions: Positions) -> None:
         self.session = session
@@ -86,7 +86,7 @@ class LaneRows:
 class PostgresProgress(LaneRows):
     """Implements `slotkeeper.core.ports.driver.Store` for one source table's slot; not shared between threads.
 
-    `lane` is any key of the slot: its `shard` is not looked at where a call is about all lanes.
+    `lane` is any key of the slot: calls about all lanes ignore its `shard`.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class PostgresProgress(LaneRows):
         self._lease = locks.lease_lock(lane)
         self._rows_lock = locks.rows_lock(session.schema.string, lane)
         self._leased_in, self._guarded_in = 0, 0
-        """The connections that hold the lease and the target's lock."""
+        """The connections that hold the lease and the target's lock, by generation."""
         self._passed = False
 
     def create_tables(self) -> None:
-        """Make or migrate the tables of the progress rows, and a quarantine that is there or wanted.
+        """Create or migrate the tables of the progress rows, and the quarantine if it exists or the job uses it.
 
-        Refused by name where the server would not keep in them what is written.
+        Raises Refused if the server would not store the written values unchanged.
         """
         refuse(PostgresViewer(self.session).objections(), "sink")
         with self.session.transaction() as cursor:
@@ -115,7 +115,7 @@ class PostgresProgress(LaneRows):
             entries.prepare(self.session, cursor, self._all, self._quarantines)
 
     def take_lease(self) -> bool:
-        """Try for the advisory lock that is held as long as this session lives; a courtesy, not the safety."""
+        """Try to take the advisory lock held until this session ends; it avoids conflicts but is not the fence."""
         with self.session.transaction() as cursor:
             taken = locks.try_lock(cursor, self._lease)
         self._leased_in = self.session.generation if taken else 0
@@ -134,9 +134,9 @@ class PostgresProgress(LaneRows):
             return locks.owners(self.session, cursor, self._lease, self._rows_lock)
 
     def take_target(self, target: str) -> bool:
-        """Try for the lock on `schema.table` itself, of this session too: jobs of other progress schemas see it.
+        """Try to lock `schema.table` itself, also for this session: jobs of other progress schemas see this lock.
 
-        DWS, "Advisory Lock Functions": the lock is the session's; that other CNs see it is not said.
+        DWS, "Advisory Lock Functions": the session holds the lock; whether other CNs see it is not documented.
         """
         with self.session.transaction() as cursor:
             taken = locks.try_lock(cursor, locks.target_lock(target))
@@ -153,9 +153,9 @@ class PostgresProgress(LaneRows):
         self._passed = False
 
     def leased(self, asks: bool = True) -> bool:
-        """Whether this session still holds lease and target; `asks`: query the server.
+        """Return whether this session still holds lease and target; `asks`: query the server.
 
-        A passed lease is tried again: its holder can have released it.
+        If the lease was passed, try to take it again: its holder can have released it.
         """
         if self._passed:
             self.take_lease()
@@ -181,7 +181,7 @@ class PostgresProgress(LaneRows):
         return explain_writer(found[0], other_schema=not ours)
 
     def holder(self) -> str:
-        """Describe who runs the slot's job by its rows; empty if none ever ran."""
+        """Describe the last run of the slot's job according to its rows; empty if the job never ran."""
         found = self.session.fetched("holder", self._all)
         if not found:
             return ""
@@ -190,7 +190,7 @@ class PostgresProgress(LaneRows):
         return f"job {job} run {run} by {user}@{host} pid {pid}, last report {heard}"
 
     def open_reset(self) -> str:
-        """Return the id of the slot's unfinished reset after a crash, or ""."""
+        """Return the id of the slot's reset that a crash left unfinished, or ""."""
         with self.session.transaction() as cursor:
             if not self.session.has(cursor, "resets_exist"):
                 return ""
@@ -198,19 +198,19 @@ class PostgresProgress(LaneRows):
         return str(found[0]) if found else ""
 
     def end_others(self) -> None:
-        """End the job's other sessions at the sink, the lease's among them, as far as the server allows it."""
+        """End the job's other sessions at the sink, including the lease's, as far as the server allows it."""
         job = self.session.application_name.rpartition("/")[0]
         self.session.end_sessions(f"{job}/", begins=True)
 
     def rows(self) -> list[ProgressRow]:
-        """All rows of the source table's slot, by DN name."""
+        """Return all rows of the source table's slot, by DN name."""
         return [self._row(one) for one in self.session.fetched("rows", self._all)]
 
     def _rows(self, cursor: pg.Cursor) -> list[ProgressRow]:
         return [self._row(one) for one in self.session.run(cursor, "rows", self._all).fetchall()]
 
     def insert(self, rows: Iterable[ProgressRow]) -> None:
-        """Insert rows, of this or of other channels of the job, in one transaction; Refused where a target is taken."""
+        """Insert rows, also of the job's other channels, in one transaction; raises Refused if a target is taken."""
         by_table: dict[str, list[ProgressRow]] = {}
         for row in rows:
             by_table.setdefault(row.key.source_table, []).append(row)
@@ -233,19 +233,19 @@ class PostgresProgress(LaneRows):
             self.session.run(cursor, "order", {**self._all, "epoch": epoch, "ordered": ordered.text})
 
     def known_dns(self) -> int | None:
-        """Return the number of the slot's lanes by all its rows; None if a row lacks it or they differ."""
+        """Return the number of the slot's lanes recorded in all its rows; None if a row lacks it or they differ."""
         found = self.session.fetched("known_dns", self._all)
         return int(found[0][0]) if len(found) == 1 and found[0][0] is not None else None
 
     def adopt(self, renamed: Mapping[str, str], come: Iterable[ProgressRow], epoch: int, dns: int) -> None:
-        """Give rows the new names of their DNs and insert those of new DNs, in one transaction under the epoch."""
+        """Rename the DNs of rows and insert the rows of new DNs, in one transaction under the epoch."""
         with self.session.transaction() as cursor:
             come = list(come)
             if self.session.run(cursor, "set_dns", {**self._all, "epoch": epoch, "dns": dns}).rowcount != dns - len(
                 come
             ):
                 raise Superseded(f"epoch {epoch} is no longer the newest")
-            between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs may have changed their names
+            between = {old: f"slotkeeper renames {old}" for old in renamed}  # two DNs can have exchanged their names
             for old, new in (*between.items(), *((between[old], new) for old, new in renamed.items())):
                 names = {**self._all, "epoch": epoch, "shard": old, "new": new}
                 self.session.run(cursor, "rename", names)
@@ -277,13 +277,13 @@ class PostgresProgress(LaneRows):
             note_columns(self.session, cursor, self._all, fingerprint, known)
 
     def forget_creating(self, epoch: int) -> None:
-        """Take back the rows of a start that turned out to be none."""
+        """Remove the rows of a start that did not take place."""
         self.session.changed("delete_creating", {**self._all, "epoch": epoch})
 
     def raise_epoch(self, tables: Sequence[str] = ()) -> int:
-        """Raise the epoch of all rows and chunks in one transaction and write who runs the job; returns it.
+        """Raise the epoch of all rows and chunks and record who runs the job, in one transaction; return the epoch.
 
-        `tables` are the source tables of the job's channels, which get one epoch; none given: this one alone.
+        `tables` are the source tables of the job's channels, which get the same epoch; by default only this table.
         """
         places = [{**self._all, "source_table": table} for table in tables] or [self._all]
         with self.session.transaction() as cursor:
@@ -305,7 +305,7 @@ class PostgresProgress(LaneRows):
         return int(epochs[0][0])
 
     def set_state(self, turn: Turn, noted_end: Mapping[str, Position] | None = None) -> None:
-        """Turn all lanes and note the points to pass, in one transaction; raises what a missed turn means."""
+        """Set all lanes' state and note the points to pass, in one transaction; raises an error if a lane is missed."""
         with self.session.transaction() as cursor:
             self._turn(cursor, turn, noted_end)
 
@@ -313,7 +313,7 @@ class PostgresProgress(LaneRows):
         place = {**self._all, "epoch": turn.epoch}
         states = {"state": turn.to.value, "came_from": [state.value for state in turn.came_from]}
         if turn.to is LaneState.RUNNING and noted_end is None:
-            # the sink may have fallen back since the driver saw the rows beyond the places noted for them
+            # the sink may have been restored to an older state since the driver saw the rows pass the noted points
             locked = [self._row(found) for found in self.session.run(cursor, "lock_rows", self._all).fetchall()]
             if not_passed(locked, turn):
                 raise explain_turn(locked, turn)
@@ -325,7 +325,7 @@ class PostgresProgress(LaneRows):
     def begin_copy(
         self, turn: Turn, chunks: Sequence[Chunk], copying: str, prepare: Callable[[pg.Cursor], None] = _nothing
     ) -> None:
-        """Record the plan and the way in which chunks go in, and turn to copying, in one transaction with `prepare`."""
+        """Record the plan and the mode of the copy, and turn to copying, in one transaction with `prepare`."""
         with self.session.transaction() as cursor:
             self._turn(cursor, turn)
             prepare(cursor)
@@ -340,9 +340,9 @@ class PostgresProgress(LaneRows):
     def end_copy(
         self, turn: Turn, noted_end: Mapping[str, Position], finish: Callable[[pg.Cursor], None] = _nothing
     ) -> None:
-        """Turn away from copying and note the points to pass, in one transaction with what `finish` does to the target.
+        """Leave copying and note the points to pass, in one transaction with `finish`, which changes the target.
 
-        First every chunk has to be done. The rows come last, so that they are not locked while `finish` takes its time.
+        Every chunk has to be done before. The rows are updated last, so that they are not locked during `finish`.
         """
         with self.session.transaction() as cursor:
             self._refuse_undone(cursor, turn)
@@ -361,7 +361,7 @@ class PostgresProgress(LaneRows):
         raise explain_chunks(counts.done, counts.total, planned)
 
     def way_of_copy(self) -> str:
-        """Return the mode of the last started copy; empty if its rows lack it."""
+        """Return the mode of the last started copy; empty if its rows do not record it."""
         found = self.session.fetched("copy_record", self._all)
         return str(found[0][0]) if len(found) == 1 and None not in found[0] else ""
 
@@ -369,22 +369,22 @@ class PostgresProgress(LaneRows):
         return Ordered.of(str(text) for (text,) in self.session.fetched("ordered", self._all))
 
     def chunks_left(self) -> list[Chunk]:
-        """Chunks that are planned and not done."""
+        """Return the chunks that are planned and not done."""
         found = self.session.fetched("chunks_left", self._all)
         return [Chunk(number, tuple(lo), tuple(hi)) for number, lo, hi in found]
 
     def repeats(self) -> Repeats:
-        """Return the rows that a sink beside this store may have received twice."""
+        """Return the numbers of rows that a sink beside this store may have received twice."""
         ((ranges, chunks),) = self.session.fetched("repeats", self._all, DECISIONS)
         return Repeats(ranges, chunks)
 
     def registered_age(self) -> float | None:
-        """Seconds since the lane that was registered longest ago was, by the sink's clock."""
+        """Return the seconds since the oldest registration among the lanes, by the sink's clock."""
         found = self.session.fetched("registered_age", self._all)
         return found[0][0] if found else None
 
     def chunk_counts(self) -> ChunkCounts:
-        """Return the copy's progress."""
+        """Return the chunk counts of the copy."""
         with self.session.transaction() as cursor:
             return self._counts(cursor)
 
@@ -457,7 +457,7 @@ class PostgresProgress(LaneRows):
 
 
 key_of = asdict
-"""A lane's key as parameters of a statement."""
+"""Return a lane's key as parameters of a statement."""
 
 
 def row_of(key: LaneKey, found: tuple[Any, ...], positions: Positions) -> ProgressRow:
@@ -481,7 +481,7 @@ _AS_THEY_ARE = ("node_id", "target", "epoch", "changes", "channel", "fingerprint
 
 
 def parameters_of(row: ProgressRow) -> dict[str, Any]:
-    """A row as parameters of the statement `insert`, without who runs it."""
+    """Return a row as parameters of the statement `insert`, without the runner's columns."""
     return {
         **key_of(row.key),
         **{name: getattr(row, name) for name in _AS_THEY_ARE},

@@ -1,8 +1,8 @@
 """The quarantine of a sink: its table, pages of entries, one full entry, counts, and the effect of a reset.
 
-A reset moves entries in the transaction that moves the progress row. Back: what lies beyond the new position is
-archived, because it will be read again. Forward to a backup: what the undone reset archived comes back, as far as it
-was not read again.
+A reset moves entries in the transaction that moves the progress row. If it moves back, entries beyond the new position
+are archived, because their rows will be read again. If it moves forward to a backup, entries that the undone reset
+archived are restored, except those whose rows were read again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIELDS = [name for name in QuarantineEntry.__dataclass_fields__ if name != "val
 
 
 class QuarantineRows:
-    """The quarantine of one sink over a session; a sink that has none holds nothing."""
+    """The quarantine of one sink over a session; a sink without a quarantine table has no entries."""
 
     def __init__(self, session: SinkSession) -> None:
         self.session = session
@@ -55,34 +55,34 @@ class QuarantineRows:
 
 
 def exists(session: SinkSession, cursor: pg.Cursor) -> bool:
-    """Whether the sink has a quarantine."""
+    """Return whether the sink has a quarantine."""
     return session.has(cursor, "exists", SQL)
 
 
 def open(cursor: pg.Cursor, key: LaneKey) -> None:
-    """Let no other session hold rows of this table until the transaction ends: one at a time counts the limit."""
+    """Lock this table's quarantine until the transaction ends, so that only one session at a time counts the limit."""
     name = "/".join(("slotkeeper quarantine", key.source, key.source_table, key.slot))
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (lock_number(name),))
 
 
 def refuse_copying(states: Iterable[str]) -> None:
-    """Raise Refused if a lane of these states is not copied yet: no replay runs there."""
+    """Raise Refused if one of these lane states is an unfinished copy: no replay runs during a copy."""
     if {LaneState.CREATING.value, LaneState.COPYING.value}.intersection(states):
         raise Refused("the copy is unfinished", "replay once the job is CATCHING UP or RUNNING", where="sink")
 
 
 def full(key: LaneKey, limit: int, last: str) -> Trouble:
-    """QUARANTINE FULL; `last` is the SQLSTATE and the sentence of the last row."""
+    """Return QUARANTINE FULL; `last` is the SQLSTATE and the message of the last row."""
     what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit}"
     hint, code = SAFE[TroubleName.QUARANTINE_FULL], last.partition(" ")[0]
     return Trouble(f"{what}; the last one: {last}", hint, code, "sink", name=TroubleName.QUARANTINE_FULL)
 
 
 def copied(session: SinkSession, cursor: pg.Cursor, key: LaneKey) -> tuple[str, str, int]:
-    """Where a copied row belongs: the lane whose progress row names the run, the DN or "*", and the stream's start.
+    """Return a copied row's lane (whose progress row names the run), its DN or "*", and the start of the stream.
 
-    The DN is the only one that there is; of several none is named. The start is the number of a noted point, as the
-    column keeps it.
+    The DN is given only if the slot has exactly one. The start is the lowest number of the noted points, in the format
+    of the quarantine's column.
     """
     lanes = run(session, cursor, "lanes", asdict(key)).fetchall()
     if not lanes:
@@ -99,9 +99,9 @@ def run(
 
 
 def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], wanted: bool) -> None:
-    """Make the table where a job wants it; refuse a job that does not and has rows in it.
+    """Create the table if a job wants it; raise Refused if a job does not want it but has rows in it.
 
-    Without it a later change would not end an entry, and a replay of that would put an old row over a new one.
+    Such a job's changes would not end the entries, and replaying an entry would then overwrite a newer row.
     """
     there = exists(session, cursor)
     if wanted or there:
@@ -116,26 +116,26 @@ def prepare(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], want
 
 
 def rename(session: SinkSession, cursor: pg.Cursor, names: dict[str, Any]) -> None:
-    """Give the entries of a DN its new name."""
+    """Rename a DN in its entries."""
     if exists(session, cursor):
         run(session, cursor, "renamed", names)
 
 
 def archive(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any]) -> None:
-    """End what is held of a slot's table and of its target: a copy begins, which reads every row again."""
+    """End the entries of a slot's table and of its target: a copy starts, which reads every row again."""
     if exists(session, cursor):
         run(session, cursor, "archive", place)
 
 
 def quarantine_of(row: tuple[Any, ...]) -> QuarantineEntry:
-    """An entry of the statements `page` and `entry`."""
+    """Parse a row of the statements `page` and `entry`."""
     given: dict[str, Any] = dict(zip(_FIELDS, row, strict=False))
     given |= {"key": tuple(given["key"]), "state": EntryState(given["state"])}
     return QuarantineEntry(**given, values=tuple(zip(*row[len(_FIELDS) :], strict=True)) if row[len(_FIELDS) :] else ())
 
 
 def beyond(session: SinkSession, cursor: pg.Cursor, place: dict[str, Any], rows: Iterable[ProgressRow]) -> int:
-    """How many held entries lie beyond these positions; a row without one counts none: its copy archives all."""
+    """Return how many entries are beyond these positions; 0 for a row without one, whose copy archives all entries."""
     if not exists(session, cursor):
         return 0
     found = 0
@@ -155,7 +155,7 @@ def before_move(
     by: str,
     undone: str,
 ) -> None:
-    """Before the rows are moved to `rows`: archive as `by`, and bring back what `undone` archived."""
+    """Archive entries as `by` and restore those that `undone` archived, before the rows are moved to `rows`."""
     if not exists(session, cursor):
         return
     found = run(session, cursor, "positions", place)

@@ -1,6 +1,6 @@
-"""Ends quarantine entries on command: applies a held row to the target, or discards it.
+"""Ends quarantine entries on command: applies a quarantined row to the target, or discards it.
 
-A replay locks the lane's progress row first, as every step does, so that no step runs between its read of the entry and
+A replay first locks the lane's progress row, as every step does, so that no step runs between its read of the entry and
 its commit; the row's position and epoch do not change.
 """
 
@@ -30,7 +30,7 @@ _UNIT = ("id", "state", "shard", "pair", "damaged", "names")
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A quarantined entry, with the other half of its changed key if that is quarantined too."""
+    """A quarantined entry, with the other half of its changed key if that half is quarantined too."""
 
     ids: tuple[int, ...]
     state: EntryState
@@ -40,14 +40,14 @@ class _Unit:
 
 
 class Replays:
-    """The entries of one slot's table over a session of its own; `key` names the table, its shard is not looked at."""
+    """The entries of one slot's table over its own session; `key` names the table, its shard is ignored."""
 
     def __init__(self, session: SinkSession, key: LaneKey) -> None:
         self._session = session
         self._place = {name: value for name, value in key_of(key).items() if name != "shard"}
 
     def quarantined(self) -> list[int]:
-        """The ids of all that is held, in the order in which it was read."""
+        """Return the ids of all quarantined entries, in the order in which their rows were read."""
         with self._session.transaction() as cursor:
             if not entries.exists(self._session, cursor):
                 return []
@@ -72,7 +72,7 @@ class Replays:
             )
 
     def discard(self, id: int, by: str, reason: str) -> Replayed:
-        """Give an entry up: the target stays as it is. Both halves of a changed key together."""
+        """Discard an entry and leave the target unchanged; both halves of a changed key are discarded together."""
         with self._session.transaction() as cursor:
             unit = self._unit(cursor, id)
             if unit.state is not EntryState.QUARANTINED:
@@ -81,7 +81,7 @@ class Replays:
             return Replayed(id, EntryState.DISCARDED, unit.ids)
 
     def _locked(self, cursor: pg.Cursor, id: int, table: TargetTable) -> _Unit:
-        """The unit, with its lane's progress row locked before it: the order in which a step locks."""
+        """Lock the lane's progress row, then return the unit: a step locks in the same order."""
         seen = next((one for one in entries.run(self._session, cursor, "shard_of", {**self._place, "id": id})), None)
         shard = seen[0] if seen else EVERYWHERE
         lanes = self._lanes(cursor, shard, every=shard == EVERYWHERE) or self._lanes(cursor, shard, every=True)
@@ -89,7 +89,7 @@ class Replays:
             what = f"{self._place['source_table']} slot {self._place['slot']} has no progress row"
             raise Refused(what, "start the job first: a replay writes to its target", where="sink")
         entries.refuse_copying(state for _, state, _ in lanes)
-        if any(target.partition(".")[2] != table.name for *_, target in lanes):  # it begins with the database's name
+        if any(target.partition(".")[2] != table.name for *_, target in lanes):  # it starts with the database's name
             raise Refused(f"its job writes to {lanes[0][2]}, not {table.name}", "start the job first", where="sink")
         return self._unit(cursor, id)
 

@@ -1,25 +1,25 @@
-"""The optimistic step: a large step whose inserts go straight into the target, exact because four checks say so.
+"""The optimistic step: a large step whose inserts go directly into the target. Four checks prove it exact.
 
-Most large steps change each row once. Then nothing has to be sorted: I rows are copied into the target, U rows update,
-d rows delete. That is the net effect, whatever the order of the events was, where
+Most large steps change each row once. Then no sorting is needed: I rows are copied into the target, U rows update, d
+rows delete. That is the net effect in any order of the events, provided that
 
-a. each B has its own U (or x) of one key behind it, so that no key changes;
-b. as many rows as there are U are either changed by the UPDATE, none of them written by this step, or inserted because
-   there was none of their key: the keys of the U differ from each other and from those of the I;
-c. the COPY of the I rows breaks no unique index: their keys differ from each other and from all that are there, those
-   of the U and d rows among them;
-d. no row that the DELETE ends was written by this step: no d is of a key with an I or a U.
+a. each B is followed by its own U (or x) of the same key, so that no key changes;
+b. there are as many U rows as rows that the UPDATE changed (none of them written by this step) or that were inserted
+   for lack of a row with their key: the keys of the U differ from each other and from those of the I;
+c. the COPY of the I rows violates no unique index: their keys differ from each other and from all existing keys,
+   including those of the U and d rows;
+d. no row that the DELETE ends was written by this step: no d has the key of an I or a U.
 
-So each key has one event besides its B, or only ends. Where a check fails all that was written, the fence with it, is
-rolled back to a savepoint that lies behind the staging, and the step goes the general way (`statements.py`); nothing is
-assumed of the target. What this step wrote has the xmin of the subtransaction under that savepoint: that of the
-progress row, which was written in it first.
+So each key has one event besides its B, or only ends. If a check fails, everything written so far, including the fence,
+is rolled back to a savepoint set after the staging, and the step takes the general path (`statements.py`); nothing is
+assumed about the target. Rows written by this step have the xmin of the subtransaction under that savepoint, which is
+the xmin of the progress row, written in it first.
 
-What was written for a step that misses is lost, so what can be known before anything is written comes first: whether
-a key has two events, which is seen while the step is read (`routing.py`) and proves nothing; then a. What misses of the
-rest is nearly always c, so the COPY is the first that writes.
+A step that misses loses its writes, so checks that need no write run first: whether a key has two events, which is seen
+while the step is read (`routing.py`) and proves nothing; then a. Among the other checks, it is nearly always c
+that fails, so the COPY is the first write.
 
-A Spark query's batch goes the same way, its inserts staged too.
+A Spark query's batch takes the same path, with its inserts staged too.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ SQL, Identifier = pg.sql.SQL, pg.sql.Identifier
 Composable = pg.sql.Composable
 
 LONGEST = 64
-"""Most steps that a lane takes the general way before the next try."""
+"""Maximum number of steps that a lane takes the general path before the next attempt."""
 _MISSES = ("22", "23")
-"""SQLSTATE classes of a row's error (data exception, integrity constraint violation): the general way finds the row,
+"""SQLSTATE classes of a row's error (data exception, integrity constraint violation): the general path finds the row,
 if there is one."""
 _COUNTED = """
 SELECT count(*) FILTER (WHERE kind = 'U'), count(*) FILTER (WHERE kind = 'B'),
@@ -66,14 +66,14 @@ SELECT count(*) FROM slotkeeper_gone WHERE by = {writer}
 _ANOTHERS = "s.kind = 'U' AND t.xmin <> {}"
 _XMIN = SQL("{}::text::xid")
 _OWN = SQL("(SELECT (txid_current() % 4294967296)::text::xid)")
-"""The xmin of rows that a transaction without a savepoint writes."""
+"""The xmin of rows that a transaction writes without a savepoint."""
 
 
 def fits(table: TargetTable, options: SinkOptions) -> bool:
-    """Whether steps of a target can take the optimistic way; decided once per target, from constant facts.
+    """Return whether steps of a target can take the optimistic path; decided once per target, from constant facts.
 
-    An explicit write mode excludes it. It needs PostgreSQL, plain inserts, updates and deletes, and keys with one text
-    per value and without NULL. (The start rejects a target with triggers, rules or foreign keys:
+    An explicit write mode excludes it. It requires PostgreSQL, plain inserts, updates and deletes, and keys without
+    NULL whose values each have one text. (The start rejects a target with triggers, rules or foreign keys:
     `check/eligibility.py`.)
     """
     return (
@@ -90,7 +90,7 @@ def fits(table: TargetTable, options: SinkOptions) -> bool:
 
 @dataclass(slots=True)
 class Lane:
-    """How a lane fared: after a miss it goes the general way for 1, 2, 4 ... `LONGEST` steps, then it is tried again.
+    """A lane's attempts: after a miss the lane takes the general path for 1, 2, 4 ... `LONGEST` steps, then retries.
 
     >>> lane = Lane()
     >>> lane.missed(), lane.missed(), [lane.may_try() for _ in range(4)]
@@ -102,29 +102,29 @@ class Lane:
 
     @property
     def waits(self) -> bool:
-        """Whether the next step is not tried."""
+        """Whether the next step takes the general path without an attempt."""
         return self.pause > 0
 
     def may_try(self) -> bool:
-        """Whether this step is tried; one that is not counts down."""
+        """Return whether to try this step; each step that is not tried counts down."""
         if self.pause:
             self.pause -= 1
             return False
         return True
 
     def missed(self) -> None:
-        """A check failed."""
+        """Record that a check failed."""
         self.wait = min(LONGEST, self.wait * 2 or 1)
         self.pause = self.wait
 
     def hit(self) -> None:
-        """All checks held."""
+        """Record that all checks passed."""
         self.wait = 0
 
 
 @dataclass(slots=True)
 class Taken:
-    """How a sink's steps with changes went, counted; a missed one is counted as a general one, too."""
+    """Counts of a sink's steps with changes, by the way they took; a missed step also counts as general."""
 
     optimistic: int = 0
     general: int = 0
@@ -132,17 +132,17 @@ class Taken:
 
 
 def apply(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, routed: Routed, writer: int) -> bool:
-    """The step's effect behind its fence; False where a check fails, and what it did is to be rolled back.
+    """Apply the step after its fence; return False if a check fails and the caller has to roll back.
 
-    `writer` is the xmin of what is written now. Raises Unreachable where the server took another number of inserts than
-    were read.
+    `writer` is the xmin of the rows written now. Raises Unreachable if the server received a different number of
+    inserts than were read.
     """
     by = _XMIN.format(pg.sql.Literal(writer))
     return _written(cursor, table, options, by, lambda: _inserted(cursor, table, routed))
 
 
 def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) -> bool:
-    """As `apply`, for inserts that are staged with the rest, without a savepoint; they are copied by the server."""
+    """Do the same as `apply`, without a savepoint, for inserts staged with the rest, which the server copies."""
     columns = SQL(", ").join(map(Identifier, table.columns))
     insert = SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE kind = 'I'").format(
         table.identifier, columns, all_staged(table), Identifier(table.staging)
@@ -153,7 +153,7 @@ def apply_staged(cursor: pg.Cursor, table: TargetTable, options: SinkOptions) ->
 def _written(
     cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, insert: Callable[[], object]
 ) -> bool:
-    """What is asked first, then what is written: all inserts before the first update."""
+    """Run check a, which needs no write, then write: all inserts before the first update."""
     try:
         updates, olds, pairs = _counted(cursor, table)
         if not no_key_changes(olds, pairs):
@@ -172,9 +172,9 @@ def _written(
 
 
 def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
-    """The numbers of U, of B, and of the B whose U or x has the same key.
+    """Return the numbers of U, of B, and of the B whose U or x has the same key.
 
-    The planner has no statistics of a temporary table and would pair some thousand rows by nested loops.
+    The planner has no statistics of a temporary table and would join some thousand rows by nested loops.
     """
     cursor.execute("SET LOCAL enable_nestloop = off")
     cursor.execute(SQL(_COUNTED).format(stage=Identifier(table.staging), same=same_key(table, "u", "b")))
@@ -184,7 +184,7 @@ def _counted(cursor: pg.Cursor, table: TargetTable) -> tuple[int, int, int]:
 
 
 def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer: Composable, updates: int) -> int:
-    """Update the rows of U events, none of which this step had written; insert a missing row."""
+    """Update the rows of U events that this step did not write; insert missing rows."""
     stage = Identifier(table.staging)
     cursor.execute(update_of(table, options, SQL("{} s").format(stage), SQL(_ANOTHERS).format(writer)))
     changed = int(cursor.rowcount)
@@ -197,7 +197,7 @@ def _updated(cursor: pg.Cursor, table: TargetTable, options: SinkOptions, writer
 
 
 def _inserted(cursor: pg.Cursor, table: TargetTable, routed: Routed) -> None:
-    """The COPY, which is check c."""
+    """Copy the inserts into the target, which is check c."""
     if routed.inserts:
         routed.compare(pg.copy_in(cursor, fill_target(table), routed.bodies()))
 

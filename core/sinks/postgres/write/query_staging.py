@@ -1,8 +1,8 @@
-"""The table in which the tasks of a query stage their rows, and how a batch's are read from it, as SQL.
+"""The table in which the tasks of a query stage their rows, and the SQL that reads a batch's rows from it.
 
-It is an unlogged table of the target's columns, one for each target and shape. Each attempt of a task copies its rows
-under a token of its own; a batch's transaction reads those of the tokens that its query names. So the statements of a
-step serve as they are: what they know as the session's staging table is a view of these rows.
+It is an unlogged table with the target's columns, one for each target and shape. Each attempt of a task copies its rows
+under its own token; a batch's transaction reads the rows of the tokens that its query names. So a step's statements
+work unchanged: a view of these rows replaces the session's staging table.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def prefix(table: TargetTable) -> str:
 
 
 def place(table: TargetTable) -> str:
-    """The name of the staging table of a target in this shape."""
+    """Return the name of the staging table of a target in this shape."""
     return prefix(table) + _digest(table.columns, table.key, table.types)
 
 
 def create(table: TargetTable, schema: Composable) -> Composable:
-    """Unlogged: what a crash empties is missed by the count of a batch's rows, and the batch is staged again.
+    """Return CREATE UNLOGGED TABLE: if a crash empties it, the row count detects this, and the batch is staged again.
 
-    PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. No column of it is
-    NOT NULL, because old images hold the key alone.
+    PostgreSQL, CREATE TABLE: an unlogged table is truncated after a crash and is not replicated. None of its columns is
+    NOT NULL, because old images contain only the key.
     """
     made = 'CREATE UNLOGGED TABLE {}.{} (token bigint, point bigint, sequence bigint, kind "char", {}){}{}'
     parts = (compose.typed(table), SQL(table.dialect.own_rows), compose.spread(table))
@@ -43,7 +43,7 @@ def create(table: TargetTable, schema: Composable) -> Composable:
 
 
 def fill(schema: Composable, name: str, columns: int) -> Composable:
-    """COPY of CSV lines: a token, then what a step stages."""
+    """Return COPY of CSV lines: a token, then the columns that a step stages."""
     own = SQL(", ").join(map(Identifier, _OWN))
     return SQL("COPY {}.{} ({}, {}) FROM STDIN WITH (FORMAT csv)").format(
         schema, Identifier(name), own, compose.staged(range(1, columns + 1))
@@ -51,7 +51,7 @@ def fill(schema: Composable, name: str, columns: int) -> Composable:
 
 
 def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Composable:
-    """The rows of these tokens under the name of the session's staging table."""
+    """Return a view of these tokens' rows with the name of the session's staging table."""
     own = SQL(", ").join(map(Identifier, _OWN[1:]))
     return SQL("CREATE TEMP VIEW {} AS SELECT {}, {} FROM {}.{} WHERE token IN ({})").format(
         Identifier(table.staging),
@@ -64,21 +64,21 @@ def show(table: TargetTable, schema: Composable, tokens: Sequence[int]) -> Compo
 
 
 def counted(table: TargetTable) -> Composable:
-    """(rows staged, one of them has no value in a column of the key, how many are inserts)."""
+    """Return a query for (staged rows, whether a row lacks a value in a key column, inserts)."""
     return SQL("SELECT count(*), coalesce(bool_or({}), false), count(CASE WHEN kind = 'I' THEN 1 END) FROM {}").format(
         compose.no_key(table), Identifier(table.staging)
     )
 
 
 def twice(table: TargetTable) -> Composable:
-    """A row where two rows of one key have one place in the order."""
+    """Return a query with a row if two rows of one key have the same position."""
     return SQL("SELECT 1 FROM {} GROUP BY {}, point, sequence HAVING count(*) > 1 LIMIT 1").format(
         Identifier(table.staging), compose.staged(table.places)
     )
 
 
 def repeated(table: TargetTable) -> Composable:
-    """A row where a key has several events besides old images: an optimistic step would miss."""
+    """Return a query with a row if a key has several events besides old images: an optimistic step would miss."""
     return SQL("SELECT 1 FROM {} WHERE kind <> 'B' GROUP BY {} HAVING count(*) > 1 LIMIT 1").format(
         Identifier(table.staging), compose.staged(table.places)
     )
@@ -87,8 +87,8 @@ def repeated(table: TargetTable) -> Composable:
 def clear(schema: Composable, name: str) -> tuple[Composable, Composable]:
     """Truncate the staged rows unless another session uses the table.
 
-    A transaction that has counted its rows locks the table until it ends, so its rows stay; one that has not counted
-    yet finds fewer rows than it was given.
+    A transaction that has counted its rows locks the table until it ends, so its rows stay; a transaction that has not
+    counted yet finds fewer rows than expected.
     """
     named = SQL("{}.{}").format(schema, Identifier(name))
     return SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(named), SQL("TRUNCATE {}").format(named)

@@ -1,7 +1,7 @@
-"""Keeps the inserts of a large step apart on their way to the staging table: bytes in, bytes out, no server.
+"""Separates the inserts of a large step on their way to the staging table: bytes in, bytes out, no server.
 
-It watches the keys that go by, too: where one has two events, the step could only miss, and the rest of it is staged
-as it comes.
+It also watches the keys: if a key has two events, the optimistic step would miss, so the rest of the step is staged
+unchanged.
 
 A line of a step is `point TAB sequence TAB kind TAB c1 TAB ... cn LF` (COPY text, in which a line end inside a value is
 written as an escape).
@@ -20,35 +20,35 @@ from typing import BinaryIO, cast
 from slotkeeper.core.errors import Unreachable
 
 LEAST = 2_000
-"""Least events of a tried step: with fewer, its statements cost more than they save."""
+"""Minimum number of events in an optimistic attempt: with fewer, its statements cost more than they save."""
 SHARE = 4
-"""Most events per insert in a tried step: the savings come from inserts."""
+"""Maximum number of events per insert in an optimistic attempt: the savings come from inserts."""
 BLOCK = 262_144
-"""Bytes read at a time; a step within the first block and below `LEAST` lines is not routed."""
+"""Bytes per read; a step that fits into the first block and has fewer than `LEAST` lines is not routed."""
 TOGETHER = 2_048
 """Rows sent at a time."""
 SORTED = 4_194_304
 """Bytes of inserts sorted by key at a time."""
 SPOOL = 16_777_216
-"""Bytes of inserts in memory; the rest goes to a file."""
+"""Maximum bytes of inserts in memory; the rest goes to a file."""
 WATCHED = 25_000
-"""Events whose keys the router watches, about 3 MiB: a lane with repeated keys repeats them early, and the target finds
-later repeats. With a step of 112,500 events this saves a third of the routing's time."""
+"""Number of events whose keys the router watches, about 3 MiB: a lane with repeated keys repeats them early, and the
+target finds later repeats. For a step of 112,500 events this saves a third of the routing time."""
 Key = bytes | tuple[bytes, ...]
 """The texts of a row's key; empty for a line without a key."""
 
 
 def whole(begin: bytes, reader: BinaryIO) -> BinaryIO:
-    """A step's text of which `begin` was read already, as it came."""
+    """Return a step's unchanged text, of which `begin` was already read."""
     return _Blocks(chain((begin,), iter(partial(reader.read, BLOCK), b"")))
 
 
 class Routed:
-    """One step's text, read once, of which `begin` was read already; `inserts` is the number of lines kept apart.
+    """One step's text, read once, of which `begin` was already read; `inserts` is the number of separated lines.
 
-    `places` are the key's among the columns, from 1. `first` and `second` are the highest point among the inserts and
-    the highest sequence at that point, None where there are none. `repeated` says that two events were seen of one key,
-    by its text; a B does not count, nor that an x ends once more what an x has ended.
+    `places` are the positions of the key's columns, from 1. `first` and `second` are the highest point among the
+    inserts and the highest sequence at that point, None without inserts. `repeated`: two events with the same key text
+    were seen; B events do not count, and neither does an x that repeats the end of another x.
     """
 
     def __init__(self, reader: BinaryIO, places: tuple[int, ...], begin: bytes = b"") -> None:
@@ -64,35 +64,35 @@ class Routed:
         self.second: int | None = None
 
     def rest(self) -> BinaryIO:
-        """What is staged while it is read: every line that is not an insert, and all from the first repetition on."""
+        """Return the text to stage while it is read: all lines except inserts, and every line after a repetition."""
         blocks = _whole_lines(self._reader, self._begin)
         return _Blocks(filter(None, (block if self.repeated else self._apart(block) for block in blocks)))
 
     def lines(self) -> BinaryIO:
-        """The inserts as they came."""
+        """Return the inserts as received."""
         self._lines.seek(0)
         return cast(BinaryIO, self._lines)
 
     def bodies(self) -> BinaryIO:
-        """The inserts as rows of the target, c1..cn, by their keys' texts.
+        """Return the inserts as rows of the target, c1..cn, sorted by their keys' texts.
 
-        Neighbours in the index are then written one after another: a fifth of the server's CPU of a step, for a
-        twentieth of it here. The order says nothing: each key is there once.
+        Neighbors in the index are then written one after another: this saves a fifth of the server's CPU time per step
+        and costs a twentieth of it here. The order has no meaning: each key occurs once.
         """
         blocks = _whole_lines(self.lines(), b"", SORTED)
         return _Blocks(chain.from_iterable(_bodies(block, self._places) for block in blocks))
 
     def compare(self, rows: int) -> None:
-        """Raise Unreachable where the server took another number of inserts than were read: it accepts a cut text."""
+        """Raise Unreachable if the server received another number of inserts than were read: it accepts a cut text."""
         if rows != self.inserts:
             raise Unreachable(f"read {self.inserts} inserts, the sink got {rows}: the connection was cut", where="sink")
 
     def close(self) -> None:
-        """Give up what is spooled; safe to call twice."""
+        """Release the spooled inserts; safe to call twice."""
         self._lines.close()
 
     def _apart(self, block: bytes) -> bytes:
-        """Keep the inserts of some lines; return the other lines.
+        """Separate the inserts from a block of lines; return the other lines.
 
         A malformed line does not count as an insert: the server reports its error. One pass of `split` takes a third of
         the time of regular expressions, which search each line for its head and its end.
@@ -147,7 +147,7 @@ def _joined(lines: list[bytes]) -> bytes:
 
 
 def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
-    """Finds the key's texts in each of a step's lines: of a key that comes first as one text, of others one by one."""
+    """Return a pattern for the key's texts in each line: a leading key as one text, any other column by column."""
     value, leads = rb"[^\t\n]*+", set(places) == set(range(1, len(places) + 1))
     columns = [b"(%b)" % value if n in places and not leads else value for n in range(1, max(places) + 1)]
     key, head = rb"\t".join(columns), (value + rb"\t") * 3
@@ -156,13 +156,13 @@ def _keys(places: tuple[int, ...]) -> re.Pattern[bytes]:
 
 def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
     def key(row: bytes) -> list[list[bytes]]:
-        """A row's key; of one that has too few columns what is there: the server says what is wrong with it."""
+        """Return a row's key, or the part that a row with too few columns has: the server reports that error."""
         values = row.split(b"\t", max(places))
         return [values[n - 1 : n] for n in places]
 
     rows = [line.split(b"\t", 3)[3] for line in block.split(b"\n")[:-1]]
     if places == tuple(range(1, len(places) + 1)):
-        rows.sort()  # the key comes first, as nearly always
+        rows.sort()  # the key's columns nearly always come first
     else:
         rows.sort(key=key)
     for first in range(0, len(rows), TOGETHER):
@@ -170,8 +170,8 @@ def _bodies(block: bytes, places: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterator[bytes]:
-    """Blocks that end with a line; a last line without its end comes as it is, for the server to refuse."""
-    left = [begin]  # a row may be longer than many blocks: they are joined once
+    """Yield blocks that end with a line; an unfinished last line is passed on for the server to reject."""
+    left = [begin]  # a row can be longer than many blocks: they are joined once
     while block := reader.read(size or BLOCK):
         end = block.rfind(b"\n") + 1
         if end:
@@ -183,7 +183,7 @@ def _whole_lines(reader: BinaryIO, begin: bytes = b"", size: int = 0) -> Iterato
 
 
 class _Blocks(io.RawIOBase, BinaryIO):
-    """Blocks of any size as a file that psycopg2 reads: what it gets may be longer than what it asks for."""
+    """Blocks of any size as a file that psycopg2 reads: a read can return more than the requested size."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         super().__init__()

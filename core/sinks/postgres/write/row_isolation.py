@@ -1,8 +1,8 @@
-"""A step or a chunk that has a bad row, taken in pieces: what the target takes is applied, the rest quarantined.
+"""Applies a step or a chunk that has a bad row in pieces: accepted rows are applied, the others quarantined.
 
-Everything happens in the one transaction that the fence began, so that nothing is lost or doubled (design 4.7): entries
-are held and superseded in it, too. Units are applied in blocks; a block that fails is halved, each half under a
-savepoint, down to the unit that is bad: about log2(BLOCK) tries for each bad row.
+Everything happens in the transaction that the fence started, so that no row is lost or doubled (design 4.7); entries
+are added and superseded in it, too. Units are applied in blocks. A block that fails is halved, each half under a
+savepoint, down to the bad unit: about log2(BLOCK) attempts for each bad row.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Bad:
 
     @property
     def values(self) -> dict[str, Any]:
-        """As parameters of a statement."""
+        """The fields as parameters of a statement."""
         return {part: getattr(self, part) for part in ("sqlstate", "column", "constraint", "message")}
 
 
 class Quarantine:
-    """The entries of one slot's table, over an open transaction; `quarantined` counts what this transaction holds."""
+    """The entries of one slot's table over an open transaction; `quarantined` counts the entries it has added."""
 
     def __init__(
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
@@ -58,7 +58,7 @@ class Quarantine:
         self.quarantined = 0
 
     def supersede(self, keys: Composable, by: str) -> list[int]:
-        """End the entries whose key is among `keys`; returns the old halves that take effect now, ended too."""
+        """End the entries whose key is among `keys`; end and return the old halves that take effect now."""
         by = f"{self._key.shard} {by}"
         if not self._run("supersede", {"by": by}, keys=keys).rowcount:
             return []
@@ -68,9 +68,9 @@ class Quarantine:
         return ids
 
     def add(self, unit: int, bad: Bad, alone: bool = True, copied: tuple[str, str, int] | None = None) -> None:
-        """Hold a unit; raises QUARANTINE FULL where the limit is passed, and then nothing of the step stays.
+        """Quarantine a unit; raises QUARANTINE FULL over the limit, and then the whole step is rolled back.
 
-        `alone` leaves out the old half of a changed key, because there is none. `copied` is where a copied row belongs.
+        `alone` leaves out the old half of a changed key, because there is none. `copied`: its lane, DN, point.
         """
         if not self.quarantined:
             (self._before,) = self._run("quarantined").fetchone() or (0,)
@@ -86,7 +86,7 @@ class Quarantine:
             raise Defect(f"unit {unit} was not quarantined: its lane has no progress row")
 
     def just_quarantined(self) -> Composable:
-        """(point, sequence, key) of what this transaction holds, as SELECT."""
+        """Return a SELECT of (point, sequence, key) of the entries that this transaction has added."""
         place = [SQL("{} = {}").format(Identifier(name), Literal(value)) for name, value in self._place.items()]
         return SQL("SELECT {} FROM {}.slotkeeper_quarantine WHERE {} AND {}").format(
             SQL("point, sequence, key"),
@@ -96,11 +96,11 @@ class Quarantine:
         )
 
     def one(self, id: int) -> Composable:
-        """One entry, as what stands after FROM."""
+        """Return one entry as the text after FROM."""
         return SQL("{}.slotkeeper_quarantine WHERE id = {}").format(self._session.schema, Literal(id))
 
     def _texts(self) -> Composable:
-        """The columns of a unit; of an old half its key alone."""
+        """Return the columns of a unit; for an old half only its key."""
         columns = []
         for n in range(1, len(self._table.columns) + 1):
             column = SQL("u.{}").format(Identifier(f"c{n}"))
@@ -113,13 +113,13 @@ class Quarantine:
 
 
 class FirstBadRow(Quarantine):
-    """In its place where a job stops at a bad row: names the row."""
+    """Replaces the quarantine if a job stops at a bad row: names the row."""
 
     def supersede(self, keys: Composable, by: str) -> list[int]:
         return []
 
     def add(self, unit: int, bad: Bad, alone: bool = True, copied: tuple[str, str, int] | None = None) -> None:
-        """Raises RowRefused with the key of the unit, of a changed key the new one."""
+        """Raise RowRefused with the key of the unit; for a changed key, the new key."""
         key = SQL("SELECT key FROM {} WHERE unit = {} ORDER BY kind = 'B'").format(
             Identifier(self._table.units), Literal(unit)
         )
@@ -130,15 +130,15 @@ class FirstBadRow(Quarantine):
 
 
 BLOCK = 1_000
-"""Units tried together at first: larger groups are halved more often, smaller ones need more statements."""
+"""Number of units first tried together: larger groups are halved more often, smaller ones need more statements."""
 SPOOL = 8_388_608
-"""Bytes of a piece in memory on its way; the rest goes to a file."""
+"""Maximum bytes of a piece in memory during its transfer; the rest goes to a file."""
 _PLACE = re.compile(r", line \d+, column (.*)", re.DOTALL)
 
 LONGEST = 8.0
-"""Most seconds of an isolating step: a longer task would be abandoned. The next try is half as wide."""
+"""Maximum seconds of an isolating step: a longer task would be abandoned. The next attempt is half as wide."""
 STALE = 2_000
-"""Most dead rows in the staging tables before a truncation: deleting few is faster, scanning past many is not."""
+"""Maximum number of dead staging rows before a truncation: deleting few rows is faster, scanning many is slower."""
 
 Attempt = Callable[[int, int], Bad | None]
 Single = Callable[[int, Bad], None]
@@ -153,7 +153,7 @@ class Into:
 
 
 class RowIsolation:
-    """One isolating step or chunk over an open transaction whose fence was hit."""
+    """One isolating step or chunk over an open transaction whose fence succeeded."""
 
     def __init__(
         self, session: SinkSession, cursor: pg.Cursor, table: TargetTable, options: SinkOptions, key: LaneKey
@@ -167,7 +167,7 @@ class RowIsolation:
         self._into = Into(staging, lambda rows: compose.plan(table, options, rows))
 
     def step(self, by: str) -> None:
-        """Apply the staged events, or hold them; `by` is the lane's new position, for what they supersede."""
+        """Apply or quarantine the staged events; `by` is the lane's new position, recorded in superseded entries."""
         entries.open(self._cursor, self._key)
         self._end = self._session.seconds() + LONGEST
         self._cursor.execute(text_staging.units(self._table, self._options))
@@ -180,7 +180,7 @@ class RowIsolation:
             self._walk(self._attempt, self._before)
 
     def chunk(self, into: Into) -> None:
-        """Copy the staged rows, or hold them."""
+        """Copy or quarantine the staged rows."""
         entries.open(self._cursor, self._key)
         copied = entries.copied(self._session, self._cursor, self._key)
         self._cursor.execute(text_staging.chunk_units(self._table))
@@ -194,7 +194,7 @@ class RowIsolation:
         self._walk(attempt, single)
 
     def _walk(self, attempt: Attempt, single: Single) -> None:
-        """Try all units in blocks; `single` is given each that fails alone, and why."""
+        """Try all units in blocks; call `single` with each unit that fails alone, and the error."""
         if self._table.dialect.analyzes:
             self._cursor.execute(SQL("ANALYZE {}").format(Identifier(self._table.units)))
         total, self._damaged = self._sizes()
@@ -205,7 +205,7 @@ class RowIsolation:
                 self._halve(first, last, bad, attempt, single)
 
     def _halve(self, first: int, last: int, known: Bad | None, attempt: Attempt, single: Single) -> None:
-        """Some unit among these is bad: where the first half is good, it is in the second, which is not tried then."""
+        """Find the bad units in a range that failed: if the first half is good, the second is bad and not tried."""
         if first == last:
             bad = known or attempt(first, first)
             if bad:
@@ -220,7 +220,7 @@ class RowIsolation:
             self._halve(middle + 1, last, right, attempt, single)
 
     def _sizes(self) -> tuple[int, set[int]]:
-        """(the number of units, those whose text the sink cannot keep)."""
+        """Return (the number of units, those whose text the sink cannot store)."""
         units = Identifier(self._table.units)
         self._cursor.execute(SQL("SELECT coalesce(max(unit), 0) FROM {}").format(units))
         (total,) = self._cursor.fetchone() or (0,)
@@ -235,10 +235,10 @@ class RowIsolation:
         return DAMAGED if any(first <= unit <= last for unit in self._damaged) else None
 
     def _single(self, unit: int, bad: Bad | None) -> None:
-        """Apply the valid part of a bad unit; hold its last event if the target rejects it.
+        """Apply the valid part of a bad unit; quarantine its last event if the target rejects it.
 
-        An end whose key the target cannot hold has no effect: the row does not exist. So an old half with such a key is
-        dropped, and the new half applied alone.
+        An end whose key the target cannot store has no effect: the row does not exist. So an old half with such a key
+        is dropped, and the new half is applied alone.
         """
         found = SQL("SELECT kind::text FROM {} WHERE unit = {}")
         self._cursor.execute(found.format(Identifier(self._table.units), Literal(unit)))
@@ -255,11 +255,11 @@ class RowIsolation:
         self._kept.add(unit, bad, alone)
 
     def _before(self, unit: int, bad: Bad) -> None:
-        """The event before one that is held: where it is bad too, only the end of its key is left of it."""
+        """Apply the event before a quarantined one; if that event is bad too, apply only the end of its key."""
         self._try(text_staging.ends(self._table, unit), self._into)
 
     def _try(self, out: Composable, into: Into, keep: bool = True) -> Bad | None:
-        """Apply a piece under a savepoint; what was bad about it, with everything of it undone, or None."""
+        """Apply a piece under a savepoint; on a bad row, undo the piece and return the error, otherwise None."""
         if self._session.seconds() > self._end:
             what = f"an isolating step of {self._table.name} took longer than {LONGEST:.0f} s: it has too many bad rows"
             raise TooLarge(what, where="sink")
@@ -299,7 +299,7 @@ DAMAGED = Bad("22021", "", "", "text that the sink's encoding cannot hold; store
 
 
 def move(cursor: pg.Cursor, out: Composable, into: Composable) -> int:
-    """COPY rows out of the session's own tables and in again; returns how many."""
+    """COPY rows out of one of the session's own tables and into a table; return their number."""
     with tempfile.SpooledTemporaryFile(max_size=SPOOL) as spool:
         there: IO[bytes] = spool
         cursor.copy_expert(out.as_string(cursor), there)
@@ -315,7 +315,7 @@ def bad_of(error: pg.DriverError, table: TargetTable) -> Bad:
 
 
 def _column(context: str, table: TargetTable) -> str:
-    """The column in which a COPY stood: by its number in our staging table, or by its name in the target."""
+    """Return the column in which a COPY failed: by its number in the staging table, or by its name in the target."""
     place = _PLACE.search(context)
     if place is None:
         return ""

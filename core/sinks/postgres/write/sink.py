@@ -1,8 +1,7 @@
 """A worker's side of the sink: one step is one transaction, fenced by the progress row.
 
-The order inside a transaction is the protocol's (design 4.2): staging first, the caller's recheck, then the fence, then
-the net effect, then COMMIT, so that no shared lock is held while the source is waited for. `PostgresBatches` writes
-without a progress row.
+The order inside a transaction follows the protocol (design 4.2): staging, the caller's recheck, the fence, the net
+effect, COMMIT. So no shared lock is held during waits for the source. `PostgresBatches` writes without a progress row.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
 ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
-"""Events that a step cannot apply, by the number of `statements.staged_top`."""
+"""Events that a step cannot apply, by the number that `statements.staged_top` returns."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class PostgresSink:
     """Implements `slotkeeper.core.ports.sink.StepSink` for one target; not shared between threads.
 
-    `copying` says where chunks go: "direct" into the empty target, "shadow" beside it, "merge" through staging;
-    `read_timeout` is full_sync_binlog_read_timeout (ms), which a chunk's statements get, too.
+    `copying` is the destination of chunks: "direct" into the empty target, "shadow" beside it, "merge" through staging;
+    `read_timeout` is full_sync_binlog_read_timeout (ms), which also limits a chunk's statements.
     """
 
     encoding = Encoding.COPY_TEXT
@@ -66,10 +65,10 @@ class PostgresSink:
         self._nulls = bool(compose.nulled_columns(target, options))
         self._prepared_in = 0
         self._isolating, self._quarantines = False, False
-        """Whether the open step isolates rows; whether the slot's table holds rows, as far as known."""
+        """Whether the open step isolates rows; whether the slot's table has quarantined rows, as far as known."""
         self._texts_in = 0
         self._begun: pg.Connection | None = None
-        """The connection of the open transaction: only it can commit."""
+        """The connection of the open transaction: only this connection can commit it."""
         self._kept: dict[int, int] = {}
         """Uses of this connection's prepared statements, by the size that they were planned for."""
         self._optimistic = optimistic.fits(target, options)
@@ -77,7 +76,7 @@ class PostgresSink:
         self._routed: Routed | None = None
         """The separated inserts of the open step, if any."""
         self._passed, self._repeats = False, False
-        """Whether a large open step is not tried: because its lane waits after a miss; because it would miss."""
+        """Reasons not to try a large open step: its lane pauses after a miss; the step would miss."""
         self.taken = optimistic.Taken()
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
@@ -118,7 +117,7 @@ class PostgresSink:
             return pg.copy_in(cursor, text_staging.fill(self.target), Readable(reader, pg.codec(cursor.connection)))
 
     def top(self, up_to: Position) -> Top:
-        """What was staged at its end; raises Defect where it holds what no step may apply."""
+        """Return the highest staged point and sequence; raises Defect if an event is staged that no step may apply."""
         with self._open() as cursor:
             staged = self._staged_top(cursor, up_to.pair[0])
         routed = self._routed
@@ -158,9 +157,9 @@ class PostgresSink:
         return True
 
     def _try(self, routed: Routed, key: LaneKey, fence: dict[str, object]) -> bool | None:
-        """The optimistic step; None where it was not tried or missed: then all is staged, and may go the general way.
+        """Run the optimistic step; None if it was not tried or missed: then all is staged for the general path.
 
-        What was read was checked against the source before: that its inserts are staged now changes nothing of that.
+        The recheck against the source has already covered the inserts, so staging them now does not invalidate it.
         """
         with self._open() as cursor:
             if self._lane(key).may_try():
@@ -205,7 +204,7 @@ class PostgresSink:
             self._quarantines = self.options.quarantines
         elif rows:
             if self._quarantines:
-                # end what is held of the staged keys; old halves that take effect with that are staged before
+                # end the quarantined entries of the staged keys; old halves that thereby take effect are staged before
                 # all events
                 kept = Quarantine(self.session, cursor, self.target, self.options, key)
                 for entry in kept.supersede(text_staging.touched(self.target, self.options), new.text):
@@ -218,7 +217,7 @@ class PostgresSink:
         self._routed, self._passed, self._repeats = None, False, False
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        # that sink may have it
+        # the other sink may have received that range
         what = f"{self.target.name}: the progress row of {key.shard} has a pending range of another sink kind"
         raise Refused(what, "start the job with that sink once, or take a new snapshot", where="sink")
 
@@ -285,7 +284,7 @@ class PostgresSink:
         return self._copying == "merge" or (self._copying == "direct" and self._nulls)
 
     def _prepare_texts(self) -> None:
-        """Make the tables of isolating steps, once per connection; the types of its target may have been cured."""
+        """Create the tables of isolating steps once per connection; the target's types may have been corrected."""
         self.target = targets.seen(self.session, self.target)
         self._prepare()
         if self._texts_in != self.session.generation:
@@ -299,7 +298,7 @@ class PostgresSink:
         return compose.fill_target(self.target, into)
 
     def _prepare(self) -> None:
-        """Make the session's staging table, once per connection."""
+        """Create the session's staging table once per connection."""
         self.session.ready()
         if self._prepared_in != self.session.generation:
             with self.session.transaction() as cursor:
@@ -308,7 +307,7 @@ class PostgresSink:
             self._prepared_in, self._kept = self.session.generation, {}
 
     def _apply(self, cursor: pg.Cursor, plan: Plan, size: int) -> None:
-        """Run a step's statements; prepared ones by name, planned again now and then."""
+        """Run a step's statements; prepared statements run by name and are planned again at intervals."""
         if not plan.kept:
             compose.execute(cursor, plan)
             return
@@ -324,9 +323,9 @@ class PostgresSink:
 
     @contextmanager
     def _open(self, begins: bool = False) -> Iterator[pg.Cursor]:
-        """A cursor in a new transaction, or in the one that is open; on any error the connection is dropped.
+        """Yield a cursor in a new transaction or in the open one; on any error the connection is dropped.
 
-        Unreachable where the connection of an open one is lost: another holds neither its rows nor its staging tables.
+        Raises Unreachable if an open transaction's connection is lost: a new one has neither its rows nor its tables.
         """
         try:
             with self.session.translated():
@@ -341,7 +340,7 @@ class PostgresSink:
             self._begun = None
             self._forget()
             self.session.close()
-            if isinstance(error, Refused) and error.code == UNDEFINED_COLUMN:  # its type is known here alone
+            if isinstance(error, Refused) and error.code == UNDEFINED_COLUMN:  # only the sink knows the column's type
                 types = dict(zip(self.target.columns, self.target.types, strict=False))
                 if type_ := types.get(column_of(error.message)):
                     raise Refused(f"{error.message} (type {type_})", error.hint, error.code, "sink") from error
@@ -349,7 +348,7 @@ class PostgresSink:
 
 
 class PostgresBatches:
-    """The target of a job's channel: made on request and checked; implements `ports.sink.BatchWriter`."""
+    """The target of a job's channel: created on request and checked; implements `ports.sink.BatchWriter`."""
 
     def __init__(self, session: SinkSession, job: JobSpec, identity: TableIdentity) -> None:
         self._session, self._options = session, job.sink_options
@@ -360,7 +359,7 @@ class PostgresBatches:
         self._target = targets.seen(session, target)
 
     def write(self, text: bytes, rows: int) -> None:
-        """The net effect of a batch per key, in one transaction."""
+        """Apply the net effect of a batch per key in one transaction."""
         plan = compose.plan(self._target, self._options, rows)
         with self._session.transaction() as cursor:
             for made in compose.temporary(self._target, self._options):

@@ -2,17 +2,16 @@
 
 The staging table's columns are c1..cn in the target's types, so that no user's column name collides with its own.
 
-Events: one set of rows per statement, never one event. The rules, for each key in (point, sequence) order: d, x (an
-image that the row filter refuses) and B end the key's row, I and U write it; a B whose U has the same key counts only
-with `ignore_update_before = false`. The effect is the *segment* after the last end: its last image, or its first one
-under `conflict_strategy = "ignore"`, or column by column its last value that is not NULL under
-`ignore_null_when_update`. A row that ended and is written again is another row: it is deleted and inserted, so that
-columns which only the target has do not survive.
+A statement handles a set of events, never a single one. The rules, for each key in (point, sequence) order: d, x (an
+image that the row filter rejects) and B end the key's row, I and U write it; a B whose U has the same key counts only
+with `ignore_update_before = false`. The effect is the *segment* after the last end: its last image, or its first image
+under `conflict_strategy = "ignore"`, or the last non-NULL value of each column under `ignore_null_when_update`. A row
+that ended and is written again is a new row: it is deleted and inserted, so that columns which only the target has do
+not retain their values.
 
-Write modes: `upsert` and `update` keep one plan for many small steps (prepared in the session, as the vendor's client
-prepares its batches); the modes with `copy` are planned for the sizes of each step. `auto` and
-`update_auto` choose by `copy_write_batch_size`. Rows travel by COPY in every mode: they have to be in the session
-before the recheck.
+Write modes: `upsert` and `update` use one plan for many small steps (prepared in the session, as the vendor's client
+prepares its batches); the modes with `copy` are planned for the size of each step. `auto` and `update_auto` choose by
+`copy_write_batch_size`. Every mode transfers rows by COPY, because they have to be in the session before the recheck.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ Composable = pg.sql.Composable
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A target: `schema.table`, its mirrored columns in the order in which they arrive, and which of them are the key.
+    """A target: `schema.table`, its mirrored columns in the order in which they arrive, and the columns of its key.
 
     `loose`: key columns of types whose equal values can have different texts (numeric 1.0 and 1.00, interval 1 mon and
     30 days); an update writes them too, except on DWS, which cannot update a key. `others`: columns that only the
-    target has. `types`: the mirrored columns' types, `bases`: the same with the base type of a domain, `dialect`: the
-    server's. `forms`: how a key column's equal values become one text (`pg_types.form_of`). `signs`: how it is compared
-    (`slotkeeper.core.drivers.pg_table`); without them, as the server compares. `strict_key`: no key column can be NULL.
-    `only`: the rows are in the table itself and in no partition.
+    target has. `types`: the mirrored columns' types, `bases`: the same with domains as base types, `dialect`: the
+    server's. `forms`: how equal values of a key column become one text (`pg_types.form_of`). `signs`: the operators
+    that compare the key (`slotkeeper.core.drivers.pg_table`); by default the server's. `strict_key`: no key column can
+    be NULL. `only`: the rows are in the table itself and in no partition.
     """
 
     name: str
@@ -63,21 +62,21 @@ class TargetTable:
 
     @property
     def rows(self) -> Composable:
-        """The same where statements read, change or end rows: never those of a table that inherits.
+        """The table for statements that read, change or end rows: without the rows of a table that inherits from it.
 
-        PostgreSQL, "Inheritance": SELECT, UPDATE and DELETE take ONLY, as TRUNCATE and MERGE do; an INSERT and a COPY
-        never go into such a table.
+        PostgreSQL, "Inheritance": SELECT, UPDATE and DELETE accept ONLY, as do TRUNCATE and MERGE; INSERT and COPY
+        never write to an inheriting table.
         """
         return SQL("ONLY {}").format(self.identifier) if self.only else self.identifier
 
     @property
     def staging(self) -> str:
-        """The session's staging table, named by table and columns, so that a changed table gets another."""
+        """The session's staging table, named by table and columns, so that a changed table gets a new one."""
         return "slotkeeper_stage_" + self._digest
 
     @property
     def net(self) -> str:
-        """The session's table of net effects, named likewise."""
+        """The session's table of net effects, named in the same way."""
         return "slotkeeper_net_" + self._digest
 
     @property
@@ -87,7 +86,7 @@ class TargetTable:
 
     @property
     def units(self) -> str:
-        """The session's table of what an isolating step applies or holds."""
+        """The session's table of the units that an isolating step applies or quarantines."""
         return "slotkeeper_unit_" + self._digest
 
     @property
@@ -97,30 +96,30 @@ class TargetTable:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The key's places among the columns, from 1."""
+        """The positions of the key's columns, from 1."""
         return tuple(self.columns.index(name) + 1 for name in self.key)
 
 
 def create_temporary(table: TargetTable, name: str, before: str, after: str) -> Composable:
-    """CREATE of a temporary table at DWS, emptied at every commit: own columns and c1..cn in the target's types."""
+    """Return CREATE of a temporary table at DWS, emptied at every commit: own columns and c1..cn in target types."""
     return SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}{}{}) ON COMMIT DELETE ROWS{}").format(
         Identifier(name), SQL(before), typed(table), SQL(after), spread(table)
     )
 
 
 def typed(table: TargetTable) -> Composable:
-    """`"c1" type, "c2" type`, in the target's types."""
+    """Return `"c1" type, "c2" type`, in the target's types."""
     spelled = enumerate(map(type_name.sql, table.types), 1)
     return SQL(", ").join(SQL("{} {}").format(Identifier(f"c{n}"), SQL(type_)) for n, type_ in spelled)
 
 
 def spread(table: TargetTable) -> Composable:
-    """How a staging table is spread: as the target is, by the hash of its key."""
+    """Return the distribution clause of a staging table: like the target's, by the hash of its key."""
     return table.dialect.spread([Identifier(f"c{n}") for n in table.places])
 
 
 def create_staging(table: TargetTable) -> Composable:
-    """The session's temporary table; emptied at every commit, made once."""
+    """Return CREATE of the session's staging table, created once and emptied at every commit."""
     if not table.dialect.follows:
         return create_temporary(table, table.staging, 'point bigint, sequence bigint, kind "char", ', "")
     columns = SQL(", ").join(
@@ -133,26 +132,26 @@ def create_staging(table: TargetTable) -> Composable:
 
 
 def fill_staging(table: TargetTable) -> Composable:
-    """COPY into the staging table, in the order in which the source writes."""
+    """Return COPY into the staging table, in the order in which the source writes the columns."""
     return SQL("COPY {} FROM STDIN").format(Identifier(table.staging))
 
 
 def fill_target(table: TargetTable, into: Composable | None = None) -> Composable:
-    """COPY of a chunk straight into the target (or into `into`)."""
+    """Return COPY of a chunk directly into the target (or into `into`)."""
     columns = SQL(", ").join(map(Identifier, table.columns))
     return SQL("COPY {} ({}) FROM STDIN").format(into or table.identifier, columns)
 
 
 def fill_chunk_staging(table: TargetTable) -> Composable:
-    """COPY of a chunk into the staging table, which then has no point and no kind of its own."""
+    """Return COPY of a chunk into the staging table, without point and kind."""
     return SQL("COPY {} ({}) FROM STDIN").format(Identifier(table.staging), all_staged(table))
 
 
 def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
-    """(highest point staged, highest sequence at `up_to`, 1 for an event of an unknown type or 2 for one without key).
+    """Return a query for (highest staged point, highest sequence at `up_to`, 1 for an unknown type or 2 for no key).
 
-    In the one pass that is needed anyway. i and u are an I and a U whose text the sink cannot keep, in an isolating
-    step.
+    It makes the one pass that is needed anyway. In an isolating step, i and u are an I and a U whose text the sink
+    cannot store.
     """
     return SQL(
         "SELECT max(point), max(CASE WHEN point = {up_to} THEN sequence END),"
@@ -166,30 +165,30 @@ def staged_top(table: TargetTable, staging: str, up_to: int) -> Composable:
 
 
 def no_key(table: TargetTable) -> Composable:
-    """Whether a staged row lacks a value of its key."""
+    """Return the condition that a staged row lacks a value of its key."""
     return SQL(" OR ").join(SQL("{} IS NULL").format(Identifier(f"c{n}")) for n in table.places)
 
 
 def staged(places: Iterable[int]) -> Composable:
-    """`"c1", "c2"`."""
+    """Return `"c1", "c2"`."""
     return SQL(", ").join(Identifier(f"c{n}") for n in places)
 
 
 def all_staged(table: TargetTable) -> Composable:
-    """All of c1..cn."""
+    """Return all of c1..cn."""
     return staged(range(1, len(table.columns) + 1))
 
 
 def shadow(table: TargetTable) -> pg.sql.Identifier:
-    """The table beside the target that a replacing copy fills."""
+    """Return the table beside the target that a replacing copy fills."""
     *schema, name = table.name.split(".", 1)
     short = name.encode()
-    if len(short) > 44:  # the server cuts longer names in silence, the target's own name might be left
+    if len(short) > 44:  # the server silently truncates longer names, possibly to the target's own name
         short = short[:31].decode(errors="ignore").encode() + b"_" + hashlib.sha256(short).hexdigest()[:12].encode()
     return Identifier(*schema, short.decode() + "__slotkeeper_copy")
 
 
-# -- what events make of the target ----------------------------------------------------------------------------------
+# -- the effect of events on the target -------------------------------------------------------------------------------
 
 _EVENTS = """
 SELECT *, CASE WHEN kind = 'B' AND lead(kind) OVER w = 'U' AND lead(point) OVER w = point
@@ -209,11 +208,11 @@ FROM ({events}) e{counted} WINDOW w AS (PARTITION BY {key} ORDER BY point, seque
 
 
 def straight(table: TargetTable, options: SinkOptions) -> Composable:
-    """The net effect as one statement that sorts the staged rows once, where a key's last event says it all.
+    """Return the net effect as one statement that sorts the staged rows once, if a key's last event determines it.
 
     Each key is in `slotkeeper_last` once, so it is either deleted or upserted, and neither part sees the other's rows.
-    A B row counts as a delete of its own key, and its U row follows it: where both have one key the U wins, where
-    they differ the old key goes. With `ignore_delete`, d rows are left out before the order is looked at, B rows never.
+    A B row counts as a delete of its own key, and its U row follows it: if both have the same key, the U wins; if the
+    keys differ, the old one is deleted. With `ignore_delete`, d rows are removed before sorting; B rows never are.
     """
     key = _key(table)
     return SQL("WITH slotkeeper_last AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
@@ -228,7 +227,7 @@ def straight(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
-    """The net effect as one statement, where rows are updated or deleted and none is inserted."""
+    """Return the net effect as one statement, if rows are updated or deleted and none is inserted."""
     origin = SQL("slotkeeper_net s")
     return SQL("WITH slotkeeper_net AS MATERIALIZED ({}), slotkeeper_gone AS ({}) {}").format(
         net(table, options), delete(table, origin), update(table, options, origin)
@@ -236,7 +235,7 @@ def straight_update(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def create_net(table: TargetTable) -> Composable:
-    """The session's table of net effects: a row per key with its image, whether it is deleted and whether written."""
+    """Return CREATE of the session's table of net effects: per key its image, whether it is deleted and written."""
     if not table.dialect.follows:
         return create_temporary(table, table.net, "", ", deletes boolean, writes boolean")
     return SQL(
@@ -246,7 +245,7 @@ def create_net(table: TargetTable) -> Composable:
 
 
 def net(table: TargetTable, options: SinkOptions) -> Composable:
-    """One row per key: c1..cn, deletes, writes; by the rules in this module's docstring."""
+    """Return a query with one row per key: c1..cn, deletes, writes; by the rules in this module's docstring."""
     chosen = SQL("n = events")
     if options.conflict_strategy == "ignore":
         chosen = SQL("ends AND n = events OR NOT ends AND segment = ended AND n = opens")
@@ -262,17 +261,17 @@ def net(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def delete(table: TargetTable, origin: Composable) -> Composable:
-    """Delete the rows that the net effects end."""
+    """Return DELETE of the rows that the net effects end."""
     return SQL("DELETE FROM {table} t USING {origin} WHERE s.deletes AND {match}").format(
         table=table.rows, origin=origin, match=match(table)
     )
 
 
 def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: Composable) -> Composable:
-    """INSERT ... ON CONFLICT of rows c1..cn.
+    """Return INSERT ... ON CONFLICT of rows c1..cn.
 
-    The target has an alias, because `EXCLUDED` would be ambiguous for one of that name (DWS, INSERT: "INTO table_name
-    [ AS alias ]").
+    The target has an alias, because `EXCLUDED` would be ambiguous for a table of that name (DWS, INSERT: "INTO
+    table_name [ AS alias ]").
     """
     target = Identifier("slotkeeper_target")
     sets = _sets(table, options, SQL("EXCLUDED.{}"), target)
@@ -293,7 +292,7 @@ def upsert(table: TargetTable, options: SinkOptions, origin: Composable, where: 
 
 
 def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """MERGE of the net effects that write; the columns to set are named without an alias, as both servers allow."""
+    """Return MERGE of the net effects that write; the columns to set have no alias, which both servers allow."""
     sets = _sets(table, options, None, Identifier("t"))
     nulled = nulled_columns(table, options)
     return SQL(
@@ -315,12 +314,12 @@ def merge(table: TargetTable, options: SinkOptions, origin: Composable) -> Compo
 
 
 def update(table: TargetTable, options: SinkOptions, origin: Composable) -> Composable:
-    """UPDATE of existing rows; a key that ended in this step has no row."""
+    """Return UPDATE of existing rows; a key that ended in this step has no row."""
     return update_of(table, options, origin, SQL("s.writes AND NOT s.deletes"))
 
 
 def update_of(table: TargetTable, options: SinkOptions, origin: Composable, which: Composable) -> Composable:
-    """UPDATE of the rows that are there by those rows s of `origin` for which `which` holds."""
+    """Return UPDATE of existing rows with those rows s of `origin` that satisfy `which`."""
     sets = _sets(table, options, None, Identifier("t"))
     return SQL("UPDATE {table} t SET {sets} FROM {origin} WHERE {which} AND {match}").format(
         table=table.rows,
@@ -332,7 +331,7 @@ def update_of(table: TargetTable, options: SinkOptions, origin: Composable, whic
 
 
 def last_is_enough(table: TargetTable, options: SinkOptions) -> bool:
-    """Whether a key's last event alone says what becomes of it, where rows may be inserted."""
+    """Return whether a key's last event alone determines its result when rows can be inserted."""
     if options.conflict_strategy == "replace":
         return True
     return options.conflict_strategy == "update" and not options.ignore_null_when_update and not table.others
@@ -355,7 +354,7 @@ def _segments(table: TargetTable, options: SinkOptions) -> Composable:
 
 
 def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composable]:
-    """Column by column the segment's last value that is not NULL: a value opens a run, which its NULLs belong to."""
+    """Select each column's last non-NULL value in the segment: a value starts a run with the NULLs after it."""
     key, places = _key(table), [n for n, name in enumerate(table.columns, 1) if name not in table.key]
     value = "CASE WHEN NOT ends THEN {c} END"
     runs: list[Composable] = [SQL("*")]
@@ -376,9 +375,9 @@ def _merged(table: TargetTable, rows: Composable) -> tuple[Composable, Composabl
 
 
 def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, target: Composable) -> Composable | None:
-    """`column = new value` for what a conflict changes; None where it changes nothing.
+    """Return `column = new value` for the columns that a conflict changes; None if it changes nothing.
 
-    `given` is the new value as a template of the target's name; without it, it is s.cN.
+    `given`: a template of the new value, filled with the column's name; without it, the new value is s.cN.
     """
     if options.conflict_strategy == "ignore":
         return None
@@ -396,17 +395,17 @@ def _sets(table: TargetTable, options: SinkOptions, given: pg.sql.SQL | None, ta
 
 
 def nulled_columns(table: TargetTable, options: SinkOptions) -> tuple[str, ...]:
-    """Columns that only the target has and that are NULL in every row that is written."""
+    """Return the columns that only the target has and that are NULL in every written row."""
     return table.others if options.conflict_strategy == "replace" else ()
 
 
 def match(table: TargetTable) -> Composable:
-    """Where a row t of the target has the key of a row s: c1..cn."""
+    """Return the condition that a row t of the target has the key of a row s: c1..cn."""
     return _equal(table, [SQL("t.{}").format(Identifier(name)) for name in table.key], "s")
 
 
 def same_key(table: TargetTable, one: str, other: str) -> Composable:
-    """Where two staged rows have one key."""
+    """Return the condition that two staged rows have the same key."""
     return _equal(table, [SQL("{}.{}").format(SQL(one), Identifier(f"c{n}")) for n in table.places], other)
 
 
@@ -426,18 +425,18 @@ def _key(table: TargetTable) -> Composable:
     return staged(table.places)
 
 
-# -- which of them a step runs ---------------------------------------------------------------------------------------
+# -- the choice of a step's statements --------------------------------------------------------------------------------
 
 RARELY = 100
-"""Uses of a prepared plan before a new one: the table may have grown since."""
+"""Uses of a prepared plan before it is planned again: the table may have grown since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step's statements in order; `kept` where they are prepared once and their plan is used again.
+    """A step's statements in order; `kept`: they are prepared once and their plan is used again.
 
-    `mode` is the write mode that was chosen, never an automatic one; `instead` does the work of the last statement
-    where the server refuses that for now (DWS: no MERGE during redistribution).
+    `mode` is the chosen write mode, never an automatic one. `instead` replaces the last statement while the server
+    rejects that statement (DWS: no MERGE during redistribution).
     """
 
     mode: str
@@ -459,7 +458,7 @@ def chosen(options: SinkOptions, rows: int) -> str:
 
 
 def size_of(rows: int) -> int:
-    """The class of sizes that one kept plan serves: a plan for thousands of rows is a bad one for two.
+    """Return the size class that shares one prepared plan: a plan for thousands of rows is a bad one for two.
 
     >>> [size_of(rows) for rows in (1, 3, 4, 15, 16, 5_000)]
     [0, 1, 1, 2, 2, 6]
@@ -468,14 +467,14 @@ def size_of(rows: int) -> int:
 
 
 def needs_net(table: TargetTable, options: SinkOptions) -> bool:
-    """Whether steps go through the table of net"""
+    """Return whether steps use the table of net effects."""
     if options.write_mode == "copy_merge" or table.dialect.plain:
         return True
     return not options.updates_only and not last_is_enough(table, options)
 
 
 def temporary(table: TargetTable, options: SinkOptions) -> tuple[Composable, ...]:
-    """The session's own tables that steps need."""
+    """Return the CREATE statements of the session's own tables that steps need."""
     staging = create_staging(table)
     return (staging, create_net(table)) if needs_net(table, options) else (staging,)
 
@@ -499,7 +498,7 @@ def plan(table: TargetTable, options: SinkOptions, rows: int) -> Plan:
 
 
 def chunk(table: TargetTable, options: SinkOptions) -> Plan:
-    """How a staged chunk of the copy is brought into a target with rows: by the options, as inserts."""
+    """Return how to write a staged chunk of the copy into a target with rows: by the options, as inserts."""
     origin = SQL("(SELECT *, true AS writes, false AS deletes FROM {}) s").format(Identifier(table.staging))
     upserted = upsert(table, options, origin, SQL(""))
     if options.updates_only:
@@ -511,14 +510,14 @@ def chunk(table: TargetTable, options: SinkOptions) -> Plan:
 
 
 def execute(cursor: pg.Cursor, plan: Plan) -> None:
-    """Run a step's statements once, as they are."""
+    """Run a step's statements once, without preparing them."""
     for statement in plan.statements[:-1]:
         cursor.execute(statement)
     _execute_last(cursor, plan.statements[-1], plan.instead)
 
 
 def _execute_last(cursor: pg.Cursor, statement: Composable, instead: Composable | None) -> None:
-    """A statement, or the other one where the server says that it does not support this one now."""
+    """Run a statement, or `instead` if the server reports that it does not support the statement now."""
     if instead is None:
         cursor.execute(statement)
         return

@@ -1,9 +1,9 @@
-"""The statements of an isolating step: its events as text, what they leave of each key, one piece of that at a time.
+"""The statements of an isolating step: its events as text, the net effect per key, and pieces of that effect.
 
-A key is compared as text in one form per equal key (`one_text`), so that keys which the target's types cannot hold
-are compared too. What is applied is converted by COPY alone, from our own table back into the step's staging: so every
-type is read as the straight path reads it. Bytes that the sink's encoding cannot keep are escaped, and marked
-(`Readable`); only isolating steps read through it, line by line.
+A key is compared as text in one form per equal key (`one_text`), so that keys which the target's types cannot hold are
+compared too. Only COPY converts the applied rows, from Slotkeeper's own table back into the step's staging table, so
+every type is read as in a normal step. Bytes that the sink's encoding cannot store are escaped and marked (`Readable`);
+only isolating steps read through it, line by line.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from slotkeeper.core.sinks.postgres.write.statements import TargetTable, all_sta
 
 
 class Readable(io.RawIOBase):
-    """A reader of whole lines; `codec` is the server's encoding, empty where it keeps any bytes.
+    """A reader of whole lines; `codec` is the server's encoding, empty if the server stores any bytes.
 
-    A line of a step has its kind in the third field; where lines have none (`kinds` False), an I goes before each.
+    A line of a step has its kind in the third field; if lines have no kind (`kinds` False), an I precedes each line.
     """
 
     def __init__(self, lines: BinaryIO, codec: str, kinds: bool = True) -> None:
@@ -31,7 +31,7 @@ class Readable(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, at least one where there is any."""
+        """Return at most `size` bytes, and at least one before the end."""
         parts, there = [self._rest], len(self._rest)
         while size < 0 or there < size:
             line = self._lines.readline()
@@ -55,7 +55,7 @@ class Readable(io.RawIOBase):
 
 
 def spelled(line: bytes, codec: str) -> bytes:
-    r"""The line itself where the encoding has all of it; else each byte or character that it has not as \xNN or \uNNNN.
+    r"""Return the line if the encoding can represent it; else escape each other byte or character as \xNN or \uNNNN.
 
     >>> spelled(b"caf\xe9\n", "utf-8"), spelled("5 €".encode(), "latin-1"), spelled("5 €".encode(), "utf-8")
     (b'caf\\\\xe9\n', b'5 \\\\u20ac', b'5 \xe2\x82\xac')
@@ -99,7 +99,7 @@ WHERE NOT (kind = 'B' AND coalesce(leads, false) AND next_key = key)
 """The relevant events, each with its key; the two halves of a changed key share one `pair`.
 
 DWS: an update is B then U at one sync point with consecutive sequences. i and u are an I and a U whose text the sink
-cannot keep.
+cannot store.
 """
 
 _FINALS = """
@@ -109,7 +109,7 @@ FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY point DESC, sequenc
       FROM ({events}) e{only}) f
 WHERE back = 1
 """
-"""Each key's last event: a change carries the whole row, so only whether the key's row ended is missing."""
+"""Each key's last event. It contains the whole row, so the only fact to add is whether the key's row ended."""
 
 _UNITS = """
 INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})
@@ -118,11 +118,11 @@ SELECT dense_rank() OVER (ORDER BY point, CASE WHEN kind = 'B' AND {paired} THEN
        kind IN ('I', 'U', 'i', 'u') AND ends > 0, key, {columns}
 FROM ({finals}) g
 """
-"""Units applied or held as one: a key's last event, or the two halves of a changed key if both are last."""
+"""Units applied or quarantined together: a key's last event, or the two halves of a changed key if both are last."""
 
 
 def create(table: TargetTable) -> tuple[Composable, ...]:
-    """The session's two tables, the second found by unit; emptied at every commit, made once per connection."""
+    """Return the session's two tables, the second indexed by unit; created per connection, emptied at every commit."""
     columns = SQL(", ").join(SQL("{} text").format(Identifier(f"c{n}")) for n in range(1, len(table.columns) + 1))
     made = "CREATE TEMP TABLE IF NOT EXISTS {} ({}{}) ON COMMIT DELETE ROWS{}"
     event = 'point bigint, sequence bigint, kind "char", '
@@ -135,7 +135,7 @@ def create(table: TargetTable) -> tuple[Composable, ...]:
 
 
 def fill(table: TargetTable, chunk: bool = False) -> Composable:
-    """COPY of a step's events, or of a chunk's rows with a kind before them."""
+    """Return COPY of a step's events, or of a chunk's rows preceded by a kind."""
     if not chunk:
         return SQL("COPY {} FROM STDIN").format(Identifier(table.texts))
     return SQL("COPY {} (kind, {}) FROM STDIN").format(Identifier(table.texts), all_staged(table))
@@ -144,8 +144,8 @@ def fill(table: TargetTable, chunk: bool = False) -> Composable:
 def units(table: TargetTable, options: SinkOptions, besides: Composable | None = None) -> Composable:
     """Fill the table of units with each key's last event.
 
-    `besides` are the events that were held just now, as SELECT of (point, sequence, key): then with the last event
-    before them of each of their keys.
+    `besides`: a SELECT of (point, sequence, key) of the events just quarantined; then the table is filled with the last
+    event before them of each of their keys.
     """
     kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
     columns = all_staged(table)
@@ -162,7 +162,7 @@ def units(table: TargetTable, options: SinkOptions, besides: Composable | None =
 
 
 def chunk_units(table: TargetTable) -> Composable:
-    """Fill the table of units with a chunk's rows, each of them one."""
+    """Fill the table of units with a chunk's rows, one unit per row."""
     return SQL(
         "INSERT INTO {units} (unit, point, sequence, kind, pair, ended, key, {columns})"
         " SELECT row_number() OVER (), 0, -1, kind, '', false, {key}, {columns} FROM {texts}"
@@ -172,9 +172,9 @@ def chunk_units(table: TargetTable) -> Composable:
 
 
 def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composable:
-    """COPY out of the units from `first` to `last` as a step's events; of these kinds only, where they are given.
+    """Return COPY TO of the units from `first` to `last` as a step's events; only of these `kinds` if given.
 
-    An end goes with its key alone; a key that was ended and written again has an end before its last event.
+    An end contains only its key; a key that was ended and written again has an end before its last event.
     """
     where = SQL("FROM {} WHERE unit BETWEEN {} AND {}").format(Identifier(table.units), Literal(first), Literal(last))
     if kinds:
@@ -192,21 +192,21 @@ def piece(table: TargetTable, first: int, last: int, kinds: str = "") -> Composa
 
 
 def ends(table: TargetTable, unit: int) -> Composable:
-    """COPY out of the end alone of a unit whose last event cannot be applied; no row where its key was not ended."""
+    """Return COPY TO of only the end of a unit whose last event cannot be applied; no row if its key did not end."""
     return SQL("COPY (SELECT point, sequence, 'x', {} FROM {} WHERE unit = {} AND ended) TO STDOUT").format(
         _only_keys(table), Identifier(table.units), Literal(unit)
     )
 
 
 def rows(table: TargetTable, first: int, last: int) -> Composable:
-    """COPY out of a chunk's rows."""
+    """Return COPY TO of a chunk's rows."""
     return SQL("COPY (SELECT {} FROM {} WHERE unit BETWEEN {} AND {}) TO STDOUT").format(
         all_staged(table), Identifier(table.units), Literal(first), Literal(last)
     )
 
 
 def entries(table: TargetTable, origin: Composable) -> Composable:
-    """COPY out of entries of the quarantine as events before all others: an old half ends its key, others write."""
+    """Return COPY TO of quarantine entries as events before all others: an old half ends its key, others write."""
     values = []
     for n in range(1, len(table.columns) + 1):
         text = SQL("texts[{}]").format(Literal(n))
@@ -217,24 +217,24 @@ def entries(table: TargetTable, origin: Composable) -> Composable:
 
 
 def one_text(table: TargetTable) -> Composable:
-    """The key of an event that is kept as text: text[], equal where the source's type says that keys are equal."""
+    """Return the key of an event stored as text: keys that the source's type treats as equal have equal text[]."""
     return _array(table, [Identifier(f"c{n}") for n in table.places])
 
 
 def one_text_typed(table: TargetTable) -> Composable:
-    """The same of an event that is kept in the target's types."""
+    """Return the same key for an event stored in the target's types."""
     plain = table.bases or table.types
     return _array(table, [pg.text_form(plain[n - 1], Identifier(f"c{n}")) for n in table.places])
 
 
 def touched(table: TargetTable, options: SinkOptions) -> Composable:
-    """The keys of a step that is staged in the target's types, as SELECT."""
+    """Return a SELECT of the keys of a step that is staged in the target's types."""
     kept = SQL(" WHERE kind <> 'd'") if options.ignore_delete else SQL("")
     return SQL("SELECT {} FROM {}{}").format(one_text_typed(table), Identifier(table.staging), kept)
 
 
 def touched_units(table: TargetTable) -> Composable:
-    """The keys of an isolating step, as SELECT."""
+    """Return a SELECT of the keys of an isolating step."""
     return SQL("SELECT key FROM {}").format(Identifier(table.units))
 
 

@@ -1,7 +1,8 @@
-"""The questions of `doctor --probe` to DWS, the documented answers, and how answers follow from observations. Pure.
+"""The questions of `doctor --probe` to DWS, the documented answers, and the rules that derive the answers.
 
-A question with a switch of the stand-in has the switch's name, and the answer yes or no. A cluster has other writers,
-so a moving number is compared with its movement without the probe; if the comparison is inconclusive, so is the answer.
+A question with a switch of the stand-in has the switch's name, and its answer is yes or no. A cluster has other
+writers, so a number that they also change is compared with its change without the probe; if the comparison is
+inconclusive, so is the answer. All functions are pure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from slotkeeper.core.sources.dws.position import NOTHING, DwsPosition
 
 
 def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
-    """A plain answer; `because` says why there is none.
+    """Return a plain answer; `because`: the reason why there is none.
 
     >>> yes_or_no(True).answer, yes_or_no(None, "no such function").answer
     ('yes', None)
@@ -24,7 +25,7 @@ def yes_or_no(value: bool | None, because: str = "") -> ProbeFinding:
 
 
 def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
-    """An answer that the reader needs to be `wanted`; `because`: the consequence otherwise, or why it is unknown.
+    """Return an answer that has to be `wanted`; `because`: the consequence otherwise, or why it is unknown.
 
     >>> needs(False, True, "rows would be lost").reader.value
     'WRONG'
@@ -35,13 +36,13 @@ def needs(value: bool | None, wanted: bool, because: str) -> ProbeFinding:
 
 
 def switches(answers: Iterable[Answer]) -> dict[str, bool | None]:
-    """The answer of every question with a switch of the stand-in; None if unknown."""
+    """Return the answer of every question with a switch of the stand-in; None if unknown."""
     said: Mapping[str | None, bool] = {"yes": True, "no": False}
     return {one.question.name: said.get(one.finding.answer) for one in answers if one.question.name in SWITCHED}
 
 
 def _parsed(text: str) -> Iterator[Question]:
-    """Questions from `[topic]`, `name = documented: what is asked` and an indented rule; one place for all words."""
+    """Yield questions from `[topic]`, `name = documented: question` and an indented rule: all texts in one place."""
     topic = head = ""
     for line in text.strip().splitlines():
         if line.startswith("["):
@@ -171,7 +172,7 @@ redistribution: what calls answer while a cluster redistributes
 """
 
 QUESTIONS: Mapping[str, Question] = {one.name: one for one in _parsed(_TEXT)}
-"""Every question by its name, in the order of the report."""
+"""Every question by name, in the order of the report."""
 
 NEVER_ASKED: Mapping[str, str] = {
     "cursor_timestamp_order": "it would take a second session that commits while the first one is open",
@@ -199,7 +200,7 @@ SWITCHED = frozenset(
         "new_system_names",
     }
 )
-"""Behaviour that the vendor does not document and that the stand-in can switch."""
+"""Behavior that the vendor does not document and that the stand-in can switch."""
 
 
 CODES = ("I", "d", "B", "U")
@@ -208,7 +209,7 @@ _BUSY = "other writers advance the cluster's point too often"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One row of the scratch table's binlog; `key` is (place, id), `time_us` None where the row carries none."""
+    """One row of the scratch table's binlog; `key` is (place, id), `time_us` is None if the row has no time."""
 
     point: int
     sequence: int
@@ -226,13 +227,13 @@ class Written:
 
 
 def by_point(events: Iterable[Event]) -> dict[int, list[Event]]:
-    """Events by their point, in order."""
+    """Return the events by point, in order."""
     ordered = sorted(events, key=lambda one: (one.point, one.sequence))
     return {point: list(found) for point, found in groupby(ordered, key=lambda one: one.point)}
 
 
 def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> tuple[bool | None, bool | None]:
-    """(start inclusive, end inclusive) of a range between two points that hold records; `own` are all in between.
+    """Return (start inclusive, end inclusive) of a range between two points with records; `own`: all points in it.
 
     >>> bounds((10, 30), [10, 20, 30], [10, 20]), bounds((10, 30), [10, 20, 30], [20, 30])
     ((True, False), (False, True))
@@ -245,7 +246,7 @@ def bounds(asked: tuple[int, int], own: Sequence[int], found: Sequence[int]) -> 
 
 
 def counted(number: int, during: int, after: int) -> ProbeFinding:
-    """Whether a snapshot counts a transaction: where it begins while transaction `number` is open, and afterwards.
+    """Decide whether a snapshot counts a transaction, from its start while `number` is open and afterwards.
 
     >>> counted(70, 70, 75).answer, counted(70, 73, 75).answer, counted(70, 60, 60).answer
     ('yes', 'no', None)
@@ -257,18 +258,18 @@ def counted(number: int, during: int, after: int) -> ProbeFinding:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The newest point before and after a commit of the probe, as distances from that commit's point."""
+    """The newest point before and after a commit of the probe, relative to that commit's point."""
 
     before: int
     after: int
 
 
 def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
-    """What the newest point means, from rounds with one commit of the probe each; None if more rounds can decide.
+    """Return what the newest point means, from rounds with one commit of the probe; None if more rounds can decide.
 
-    Only if the newest point is the first unsafe one does the server show a point that it has not assigned yet: one such
-    round is proof. For the other answer the newest point has to stop at the probe's commit in most rounds: others move
-    it as well.
+    The server shows a point that it has not assigned yet only if the newest point is the first unsafe one: one such
+    round is proof. For the other answer, the newest point has to stop at the probe's commit in most rounds, because
+    other writers move it as well.
 
     >>> latest([Beside(0, 1)]).answer, latest([Beside(-1, 0)] * 3).answer, latest([Beside(-1, 0)])
     ('no', 'yes', None)
@@ -282,11 +283,11 @@ def latest(rounds: Sequence[Beside], least: int = 3) -> ProbeFinding | None:
 
 
 def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> ProbeFinding | None:
-    """Whether an action of the probe moves the cluster's point; None if more rounds can decide.
+    """Return whether an action of the probe moves the cluster's point; None if more rounds can decide.
 
     Each round has the distances of two commits: with `times` statuses between them, and with `times` actions. Actions
-    that move the point add at least `times` points: one round with fewer is proof. Other writers can add points as
-    well, so the other answer needs few points with the statuses.
+    that move the point add at least `times` points, so one round with fewer points is proof. Other writers can add
+    points as well, so the other answer requires few points with the statuses.
 
     >>> moves([(1, 1)], 8).answer, moves([(1, 9)] * 3, 8).answer, moves([(9, 12)] * 3, 8)
     ('no', 'yes', None)
@@ -299,12 +300,12 @@ def moves(rounds: Sequence[tuple[int, int]], times: int, least: int = 3) -> Prob
 
 
 def no_finding() -> ProbeFinding:
-    """Where other writers moved what was looked at all the time."""
+    """Return the finding for the case that other writers moved the observed number all the time."""
     return ProbeFinding(None, because=_BUSY)
 
 
 def refreshes(before: object, same: object, other: object) -> ProbeFinding:
-    """From a slot's time of registration: before, after the same point again, after another point.
+    """Decide from a slot's registration time: before, after the same point again, after another point.
 
     >>> refreshes(1, 2, 3).answer, refreshes(1, 1, 2).answer, refreshes(1, 1, 1).answer
     ('yes', 'no', None)
@@ -319,9 +320,9 @@ def refreshes(before: object, same: object, other: object) -> ProbeFinding:
 
 
 def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Sequence[int]) -> ProbeFinding:
-    """From xmins while all slots hold `kept`, while they hold a newer one, and while they hold `kept` again.
+    """Decide from xmins while all slots hold `kept`, while they hold a newer one, and while they hold `kept` again.
 
-    An xmin that goes back follows the slots; one that other transactions held does not go back.
+    An xmin that goes back follows the slots; an xmin held back by other transactions does not go back.
 
     >>> xmin_kept(5, [5, 7], [], []).answer, xmin_kept(5, [5], [9], [5]).answer, xmin_kept(5, [5], [9], [9]).answer
     ('no', 'yes', 'no')
@@ -335,7 +336,7 @@ def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Se
 
 
 def backward(error: str, before: int | None, asked: int, after: int | None) -> ProbeFinding:
-    """From what a registration below the registered point did: its SQLSTATE, and the point before and after.
+    """Decide from a registration below the registered point: its SQLSTATE, and the point before and after.
 
     >>> backward("", 9, 8, 8).answer, backward("22023", 9, 8, 9).answer, backward("", 9, 8, 9).because
     ('yes', 'no', 'accepted without an error, and the point did not change')
@@ -348,7 +349,7 @@ def backward(error: str, before: int | None, asked: int, after: int | None) -> P
 
 
 def old_images(events: Sequence[Event]) -> ProbeFinding:
-    """Whether B and d carry columns beyond the key (all rows of the probe have a value there)."""
+    """Return whether B and d contain columns other than the key (all rows of the probe have a value there)."""
     full = {one.value is not None for one in events if one.kind in ("B", "d")}
     if len(full) != 1:
         return ProbeFinding("some" if full else None, because="" if full else "no old image was recorded")
@@ -356,7 +357,7 @@ def old_images(events: Sequence[Event]) -> ProbeFinding:
 
 
 def codes(events: Sequence[Event]) -> ProbeFinding:
-    """Which codes there are, in the documented order; the reader knows no others."""
+    """Return the codes found, in the documented order; the reader knows no others."""
     found = {one.kind for one in events}
     unknown = sorted(found - set(CODES))
     said = " ".join([code for code in CODES if code in found] + unknown)
@@ -364,7 +365,7 @@ def codes(events: Sequence[Event]) -> ProbeFinding:
 
 
 def pairs(events: Sequence[Event]) -> ProbeFinding:
-    """Whether every B has its U right behind it."""
+    """Return whether every B is directly followed by its U."""
     ordered = sorted(events, key=lambda one: (one.point, one.sequence))
     befores = [i for i, one in enumerate(ordered) if one.kind == "B"]
     if not befores:
@@ -378,21 +379,21 @@ def pairs(events: Sequence[Event]) -> ProbeFinding:
 
 
 def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
-    """Whether B and d name the keys that were there."""
+    """Return whether B and d contain the keys of the old rows."""
     wanted = sorted(key for each in written for kind, key, _ in each.events if kind in ("B", "d"))
     found = [one.key for one in events if one.kind in ("B", "d")]
     return needs(sorted(map(str, found)) == sorted(map(str, wanted)), True, "the job deletes rows by that key")
 
 
 def one_point(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
-    """Whether our transactions, in the order of their commits, are the points in their order, whole."""
+    """Return whether the points, in their order, are the probe's transactions in commit order, each complete."""
     found = [sorted(str((one.kind, one.key)) for one in each) for each in by_point(events).values()]
     wanted = [sorted(str((kind, key)) for kind, key, _ in each.events) for each in written]
     return needs(found == wanted, True, "a step would apply half a transaction, or apply in another order")
 
 
 def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFinding:
-    """What a partition that goes leaves: delete events of its rows, no point on any DN, or neither."""
+    """Return what a removed partition leaves: delete events of its rows, no point on any DN, or neither."""
     if refused:
         return ProbeFinding("refused")
     if missing and all(missing):
@@ -405,19 +406,19 @@ def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFindi
 
 
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
-    """Whether each answer came in order of point and sequence."""
+    """Return whether each answer was in order of point and sequence."""
     return all((a.point, a.sequence) < (b.point, b.sequence) for rows in answers for a, b in pairwise(rows))
 
 
 def reached(after: DwsPosition, end: int, events: Sequence[Event]) -> DwsPosition:
-    """Where a reader stands after a range up to `end` in which it got `events` (design: position after a step)."""
+    """Return a reader's position after a range up to `end` that returned `events` (design: position after a step)."""
     top = max((one.sequence for one in events if one.point == end), default=None)
     kept = after.sequence if end == after.point else NOTHING
     return DwsPosition(end, kept if top is None else top)
 
 
 def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]) -> ProbeFinding:
-    """Whether each way of stepping got every change once; `got` is what each got."""
+    """Return whether each series of ranges returned every change once; `got`: the changes that each returned."""
     there = sorted((one.point, one.sequence, one.kind) for one in wanted)
     fine = all(sorted(each) == there for each in got)
     return needs(fine, True, "changes would be lost or doubled: run no job here, and report this")
@@ -426,7 +427,7 @@ def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]
 def purged(
     points: Sequence[int], registered: int, left: Sequence[int], latest_inclusive: str | None
 ) -> tuple[ProbeFinding, ProbeFinding]:
-    """(purged at once, registered point retained), from the points before, the registered one and the remaining ones.
+    """Return (purged at once, registered point retained) from the points before, the registered and the remaining ones.
 
     >>> [told.answer for told in purged([1, 2, 3], 2, [2, 3], "no")], purged([1, 2, 3], 2, [3], "no")[1].reader.value
     (['yes', 'yes'], 'WRONG')

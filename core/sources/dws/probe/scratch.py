@@ -1,8 +1,8 @@
-"""The scratch tables of `doctor --probe`, the session that asks about them, and the order of the questions.
+"""The scratch tables of `doctor --probe`, the session that queries them, and the order of the questions.
 
 A table belongs to the probe once its CREATE was sent and not rejected; the probe drops nothing else. The contract tests
-of the stand-in run the same questions as for a real cluster. The probe uses documented calls only, on its own tables
-only.
+of the stand-in ask the same questions as the probe of a real cluster. The probe uses only documented calls, and only on
+its own tables.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from slotkeeper.core.sqltext import dotted, quoted, statements
 PROBE: Book = ("slotkeeper.core.sources.dws.probe", "probe.sql")
 PREFIX = "slotkeeper_probe_"
 MAKE_LIMIT_MS = 30_000
-"""Milliseconds: creating, altering and dropping a table locks catalogs of every node."""
+"""Timeout in milliseconds: creating, altering and dropping a table locks catalogs of every node."""
 
 _UNSURE = ("08", "57")
-"""SQLSTATE classes after which a statement may still have taken effect."""
+"""SQLSTATE classes after which a statement can still have taken effect."""
 
 
 @dataclass(slots=True)
 class Scratch:
-    """The scratch tables of one probe; `ours` are those that may exist."""
+    """The scratch tables of one probe; `ours`: the tables that may exist."""
 
     schema: str
     name: str
@@ -58,7 +58,7 @@ class Scratch:
 
     @property
     def parts(self) -> str:
-        """The table in partitions, with enable_binlog."""
+        """The partitioned table, with enable_binlog."""
         return f"{self.schema}.{self.name}_parts"
 
     def statement(self, table: str, timed: bool) -> str:
@@ -71,7 +71,7 @@ class Scratch:
         statement: pg.sql.Composable = pg.sql.SQL(self.statement(table, timed))
         if self.stand_in:
             statement = pg.sql.SQL("SELECT dws.ddl({})").format(pg.sql.Literal(self.statement(table, timed)))
-        self.ours.append(table)  # before it is sent: an interrupted CREATE may have made it
+        self.ours.append(table)  # before it is sent: an interrupted CREATE may have created the table
         try:
             session.answered(statement, None, MAKE_LIMIT_MS)
         except SlotkeeperError as error:
@@ -80,7 +80,7 @@ class Scratch:
             raise
 
     def drop(self, opened: Callable[[], DwsSession]) -> list[Left]:
-        """Drop what may exist, slots first, with sessions of its own; what is left, where the server lets us not."""
+        """Drop the tables that may exist, slots first, in separate sessions; return those that could not be dropped."""
         left = []
         for table in reversed(self.ours):
             why = _drop(opened, table) and _drop(opened, table)
@@ -91,12 +91,12 @@ class Scratch:
 
 
 def probe_statement(name: str) -> str:
-    """A statement of probe.sql."""
+    """Return a statement of probe.sql."""
     return statements(*PROBE)[name]
 
 
 def usable_schema(session: DwsSession, wanted: str) -> str:
-    """The schema for scratch tables: the one that was asked for, else the first usable one; raises Refused."""
+    """Return the requested schema for scratch tables, else the first usable one; raises Refused if there is none."""
     user = DwsViewer(session).server().user
     usable = [str(row[0]) for row in session.rows("place", of=PROBE)]
     if wanted in usable or (usable and not wanted):
@@ -111,14 +111,14 @@ def usable_schema(session: DwsSession, wanted: str) -> str:
 
 
 def leftovers(session: DwsSession) -> list[Left]:
-    """Tables that earlier probes could not drop, or that a probe elsewhere is using."""
+    """Return the tables that earlier probes could not drop, or that a probe elsewhere is using."""
     rows = session.rows("leftovers", of=PROBE)
     names = [(f"{schema}.{name}", owner) for schema, name, owner in rows]
     return [Left(name, f"owner {owner}; of another probe", f"DROP TABLE {dotted(name)};") for name, owner in names]
 
 
 def _drop(opened: Callable[[], DwsSession], table: str) -> str:
-    """Why a table is still there; "" where it is not."""
+    """Drop a table; return why it still exists, or "" if it does not."""
     try:
         session = opened()
     except SlotkeeperError as error:
@@ -134,7 +134,7 @@ def _drop(opened: Callable[[], DwsSession], table: str) -> str:
 
 
 def _clear(session: DwsSession, table: str) -> None:
-    """Clear the table's slots, or empty it, which clears them too (documented); dropping it is what counts."""
+    """Clear the table's slots, or empty it, which clears them too (documented); errors do not prevent the drop."""
     try:
         points = DwsViewer(session).points(table)
         for slot in sorted({one.slot for one in points or ()}):
@@ -155,7 +155,7 @@ def _named(table: str) -> pg.sql.Identifier:
 
 SLOT = "probe"
 HOME = 1
-"""The distribution column's value whose rows serve the questions about one DN."""
+"""The value of the distribution column whose rows are used for the questions about one DN."""
 TIME_LIMIT = 120.0
 """Seconds after which the probe starts no further group; each statement has its own limit at the server."""
 
@@ -168,7 +168,7 @@ Found = tuple[str, ProbeFinding, str]
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """One answer of the server about one DN."""
+    """The server's answer about one DN."""
 
     shard: Shard
     points: SyncPoints
@@ -177,7 +177,7 @@ class ProbeStatus:
 
 
 class ProbeContext(DwsSlotAdmin):
-    """One session at one scratch table, and what is known of it so far."""
+    """One session at one scratch table, and the facts found so far."""
 
     def __init__(self, session: DwsSession, scratch: Scratch, table: str) -> None:
         super().__init__(session, table, SLOT, BinlogOptions(binlog=True))
@@ -188,7 +188,7 @@ class ProbeContext(DwsSlotAdmin):
         self.answers: dict[str, ProbeFinding] = {}
 
     def shards(self) -> list[Shard]:
-        """The DNs of the table, as its slot tells them, or else of the cluster."""
+        """Return the DNs of the table as reported for its slot, or else those of the cluster."""
         return [one.shard for one in self.statuses(None)] or self.nodes()
 
     def statuses(self, shard: Shard | None) -> list[ProbeStatus]:
@@ -198,16 +198,16 @@ class ProbeContext(DwsSlotAdmin):
         ]
 
     def here(self) -> ProbeStatus:
-        """One status at the DN of `HOME`, or at any while it is not known."""
+        """Return one status of the DN of `HOME`, or of any DN while that DN is unknown."""
         return self.statuses(self.home)[0]
 
     def ask_slot(self, checkpoint: bool = False) -> list[tuple[Any, ...]]:
-        """One flag of the slot on all DNs, as rows came."""
+        """Return one flag of the slot on all DNs, as rows in the server's order."""
         self.session.oriented = self.table
         return self.asked("ask_slot", {"slot": self.slot, "checkpoint": checkpoint})
 
     def begin(self) -> str:
-        """Let recording begin, both points registered on every DN; what the server answered where it could be asked."""
+        """Start recording with both points registered on every DN; return the full sync's answer, "" without it."""
         try:
             return self.full_sync()
         except SlotkeeperError as error:
@@ -221,7 +221,7 @@ class ProbeContext(DwsSlotAdmin):
         return ""
 
     def write(self, statement: str, *events: tuple[str, tuple[int, int], str]) -> None:
-        """Run one transaction on the table `{t}`, and remember its events."""
+        """Run one transaction on the table `{t}`, and record its events."""
         self.act(statement)
         if events:
             self.written.append(Written(events))
@@ -241,7 +241,7 @@ class ProbeContext(DwsSlotAdmin):
         return [int(self.asked("register_all", {**given, "checkpoint": flag})[0][0]) for flag in flags]
 
     def raw(self, node: int = 0, start: int = 0, end: int | None = None) -> tuple[list[str], list[Event]]:
-        """A range as the server gives it, under its own names of columns; by default all that there is."""
+        """Return a range as the server returns it, with the server's column names; by default the whole binlog."""
         names, rows = self.raw_rows(node, start, end)
         found = []
         for *system, place, key, value in rows:  # three system columns, or four with the time
@@ -254,7 +254,7 @@ class ProbeContext(DwsSlotAdmin):
     def raw_rows(
         self, node: int = 0, start: int = 0, end: int | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The same, whatever columns the table has by now."""
+        """Return the same range, whatever columns the table has by now."""
         if self.session.oriented != self.table or self.session.fresh:
             self.ask_slot()
         far = self.here().latest + 1_000_000 if end is None else end
@@ -265,11 +265,11 @@ class ProbeContext(DwsSlotAdmin):
         return self.session.answered(statement, None, REGISTER_LIMIT_MS)
 
     def own(self, events: Sequence[Event]) -> list[int]:
-        """The points of events, each once, in order."""
+        """Return the points of events, each once, in order."""
         return sorted({one.point for one in events})
 
     def read(self, after: DwsPosition, end: int, copied: bool = True) -> list[tuple[int, int, str]]:
-        """(point, sequence, code) of a range of the home DN, read by the reader's own statement."""
+        """Return (point, sequence, code) of a range of the home DN, read with the reader's own statement."""
         out = BytesIO()
         self.copy_allowed = copied
         self.copy_changes(self.home, after, DwsPosition(end, None), out)
@@ -283,7 +283,7 @@ class ProbeContext(DwsSlotAdmin):
         return self.answers[name].answer if name in self.answers else None
 
     def named_anew(self, new: bool) -> None:
-        """Read under these names of the system columns from now on."""
+        """Use the new or the old names of the system columns from now on."""
         self.options = replace(self.options, new_system_value=new)
 
 
@@ -298,7 +298,7 @@ def run(
 ) -> list[Answer]:
     """Ask group by group; a group that fails leaves its questions unanswered, with the reason.
 
-    Raises Unreachable and AccessRefused: further questions cannot be asked.
+    Raises Unreachable and AccessRefused, because no further questions can be asked then.
     """
     answers: dict[str, Answer] = {}
     end = clock() + TIME_LIMIT
@@ -329,7 +329,7 @@ def run(
 
 
 def code_of(act: Callable[[], object]) -> str:
-    """The SQLSTATE with which the server refuses a call; "" where it takes it."""
+    """Return the SQLSTATE with which the server rejects a call; "" if it accepts the call."""
     try:
         act()
     except SlotkeeperError as error:
@@ -340,5 +340,5 @@ def code_of(act: Callable[[], object]) -> str:
 
 
 def short(error: SlotkeeperError) -> str:
-    """What a server said, without where in its functions it said it."""
+    """Return a server's message without its CONTEXT part."""
     return safe(error.message.partition(" CONTEXT:")[0], 200)

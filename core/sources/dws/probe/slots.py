@@ -1,6 +1,6 @@
-"""Probe questions about points, registrations, and transactions of other coordinators and with old snapshots.
+"""Probe questions about points, registrations, transactions of other coordinators, and old snapshots.
 
-The probe reads a number that other writers move as well several times, with and without its own action in between.
+A number that other writers also change is read several times, with and without the probe's own action in between.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotkeeper.core.sqltext import dotted
 
 ROUNDS = 3
 MORE = 12
-"""Readings of a moving number: at least, and at most if they disagree."""
+"""Minimum number of readings of a changing number, and the maximum if they disagree."""
 ACTS = 8
 """Registrations between two commits of the probe; other sessions' commits can hide their effect."""
 PURGED = 3
@@ -49,7 +49,7 @@ def newest(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def registering(ctx: ProbeContext) -> Iterator[Found]:
-    """Counts, the two points, the cluster's point, the time of registration."""
+    """Check the counts, the two points, the cluster's point, and the time of registration."""
     dns = len(ctx.ask_slot())
     _touch(ctx)
     here = ctx.here()
@@ -100,7 +100,7 @@ def _time_of_registration(ctx: ProbeContext) -> Found:
 
 
 def retaining(ctx: ProbeContext) -> Iterator[Found]:
-    """The xmin, while the only slot of the table holds an old one, and after it holds a newer one."""
+    """Observe the xmin while the only slot of the table holds an old xmin, and after it holds a newer one."""
     kept = ctx.here().xmin
 
     def statuses(xmin: int, least: int, most: int) -> list[int]:
@@ -121,7 +121,7 @@ def retaining(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def consuming(ctx: ProbeContext) -> Iterator[Found]:
-    """Whether the newest record's own point counts as read."""
+    """Check whether the newest record's own point counts as read."""
     _touch(ctx)
     newest_point = _newest_own(ctx)
     ctx.register_all(newest_point)
@@ -135,7 +135,7 @@ def consuming(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def purging(ctx: ProbeContext) -> Iterator[Found]:
-    """What a registration leaves of the records below its point."""
+    """Check which of the records below its point a registration leaves."""
     base = ctx.here().latest
     for _ in range(PURGED):
         _touch(ctx)
@@ -150,7 +150,7 @@ def purging(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def backwards(ctx: ProbeContext) -> Iterator[Found]:
-    """A registration below the registered point."""
+    """Try a registration below the registered point."""
     here = ctx.here()
     registered = max(here.latest, here.points.live or 0)
     ctx.register_all(registered, here.xmin)
@@ -164,7 +164,7 @@ def backwards(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def clearing(ctx: ProbeContext) -> Iterator[Found]:
-    """Clear the slot: the last of these questions, because nothing is recorded afterwards."""
+    """Clear the slot; this question is the last about it, because nothing is recorded afterwards."""
     try:
         count = ctx.session.rows("drop_slot", {"table": ctx.table, "slot": ctx.slot})[0][0]
     except SlotkeeperError as error:
@@ -187,7 +187,7 @@ def _touched(ctx: ProbeContext) -> int:
 
 
 def _touch(ctx: ProbeContext) -> None:
-    """One more transaction with a record on the home DN."""
+    """Write one more transaction with a record on the home DN."""
     ctx.act(f"UPDATE {{t}} SET v = 'c' WHERE place = {HOME} AND id = 9")
 
 
@@ -200,7 +200,7 @@ OLD_KEY = 91
 
 
 def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
-    """Whether a transaction open at another coordinator holds back this session's snapshot."""
+    """Check whether a transaction open at another coordinator holds back this session's snapshot."""
     others = ctx.asked("coordinators", {})
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
@@ -219,7 +219,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
             return
         _sent(other, f"UPDATE {dotted(ctx.table)} SET v = v WHERE place = {HOME} AND id = 9")
         number = int(_sent(other, "SELECT txid_current()")[0][0])
-        ctx.transaction_id()  # a newer one, so that the snapshot could advance
+        ctx.transaction_id()  # a newer transaction, so that the snapshot could advance
         during = ctx.snapshot_xmin()
         _sent(other, "ROLLBACK")
     ctx.transaction_id()
@@ -229,7 +229,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
-    """Whether DWS records writes under a snapshot older than the table's first slot, which does not exist yet."""
+    """Check whether DWS records writes under a snapshot taken before the table's first slot exists."""
     if ctx.said("clear_clears") != "yes":
         because = "could not clear the slot: recording continues"
         yield "old_snapshot_recorded", ProbeFinding(None, because=because), ""

@@ -1,6 +1,4 @@
-"""Questions about tables and their records: what a history looks like in the binlog, whether our reader gets all of it,
-what cursors answer, and what DDL and errors leave.
-"""
+"""Probe questions about tables: records, the reader's completeness, cursors, and the effects of DDL and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ UNSEEN = (HOME, 1)
 """The key of a row that is written before the table has a slot."""
 PLACES = 8
 WALK = 64
-"""Most ranges of one point in the reader's walk; a busy cluster's points lie further apart."""
+"""Maximum number of ranges in the reader's narrowest walk: on a busy cluster each range spans several points."""
 
 HISTORY = (
     ("auto_create", "fresh_point", "full_sync"),
@@ -43,7 +41,7 @@ HISTORY = (
 
 
 def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
-    """Ask for a slot that does not exist, then start recording."""
+    """Query a slot that does not exist, then start recording."""
     ctx.act(f"INSERT INTO {{t}} VALUES ({UNSEEN[0]}, {UNSEEN[1]}, 'unseen')")
     rows = ctx.ask_slot()
     listed = ctx.listed()
@@ -66,7 +64,7 @@ def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def history(ctx: ProbeContext) -> Iterator[Found]:
-    """Write, and read it raw."""
+    """Write a history of changes, and read its records directly."""
     _write(ctx)
     first = ctx.ask_slot()
     names, events = ctx.raw()
@@ -126,7 +124,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def _walk(ctx: ProbeContext, after: DwsPosition, last: int, width: int, copied: bool) -> list[tuple[int, int, str]]:
-    """All changes of the home DN, range by range, each a step of its own; the last one is read twice, as by a job."""
+    """Read all changes of the home DN range by range, each as its own step, and the last range twice, as a job does."""
     got: list[tuple[int, int, str]] = []
     done = False
     while not done:
@@ -162,11 +160,11 @@ def _few(points: list[int]) -> str:
 
 
 _COLUMN = ("42703", "42883", "0A000")
-"""Codes of an unknown column."""
+"""SQLSTATEs of an unknown column."""
 
 
 def columns(ctx: ProbeContext) -> Iterator[Found]:
-    """What a table of this server has and keeps beside what was declared."""
+    """Check a table's undeclared behavior: a DN column, a fixed distribution key, NULL for empty strings."""
     names = {one.node_id: one.name for one in ctx.shards()}
     try:
         statement = pg.sql.SQL(probe_statement("node_of").replace("{table}", dotted(ctx.table)))
@@ -195,7 +193,7 @@ def columns(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def by_syncpoint(ctx: ProbeContext) -> Iterator[Found]:
-    """The cursor function at the very point of a record."""
+    """Query the cursor function at the exact point of a record."""
     own = ctx.own(ctx.raw(ctx.home.node_id)[1])
     rows = ctx.asked("by_syncpoint", {"point": own[0], "node": ctx.home.node_id})
     seen = ", ".join(f"{point} with xmin {xmin}" for point, xmin in rows)
@@ -204,7 +202,7 @@ def by_syncpoint(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def timed(ctx: ProbeContext) -> Iterator[Found]:
-    """A second table, with enable_binlog_timestamp, and the cursor function at the very time of a record."""
+    """Create a second table, with enable_binlog_timestamp, and query the cursor function at a record's exact time."""
     scratch = ctx.scratch
     try:
         scratch.make(ctx.session, scratch.timed, timed=True)
@@ -229,7 +227,7 @@ def timed(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def without_binlog(ctx: ProbeContext) -> Iterator[Found]:
-    """A session's own setting that keeps its changes out of the binlog."""
+    """Check a session setting that excludes the session's changes from the binlog."""
     before = len(ctx.raw()[1])
     try:
         code = ctx.refusal("SET enable_generate_binlog = off")
@@ -240,11 +238,11 @@ def without_binlog(ctx: ProbeContext) -> Iterator[Found]:
         after = len(ctx.raw()[1])
         yield "generate_binlog_off", yes_or_no(after <= before), f"{before} records before, {after} after an UPDATE"
     finally:
-        ctx.session.close()  # the setting goes with its session
+        ctx.session.close()  # closing the session resets the setting
 
 
 def ddl(ctx: ProbeContext) -> Iterator[Found]:
-    """What DDL leaves of points and records."""
+    """Check what DDL leaves of points and records."""
     oid = ctx.identify().oid
     ctx.register_all(ctx.here().latest)
     if ctx.asked("consumed_records", {})[0][0]:
@@ -269,11 +267,11 @@ def ddl(ctx: ProbeContext) -> Iterator[Found]:
 
 
 PARTITIONS = (("partition_truncate", "TRUNCATE PARTITION low", 1), ("partition_drop", "DROP PARTITION mid", 101))
-"""Question, what is done to a partition, and the key of a row in it."""
+"""Question, the DDL on a partition, and the key of a row in it."""
 
 
 def partitions(ctx: ProbeContext) -> Iterator[Found]:
-    """A third table, in partitions, and what one that goes leaves in its binlog."""
+    """Create a third table, with partitions, and check what a removed partition leaves in its binlog."""
     scratch = ctx.scratch
     try:
         scratch.make(ctx.session, scratch.parts)
@@ -296,7 +294,7 @@ def partitions(ctx: ProbeContext) -> Iterator[Found]:
 
 
 def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
-    """Whether a statement leaves neither a registered point nor a record; and what it left."""
+    """Return whether a statement leaves neither a registered point nor a record, and what it left."""
     ctx.begin()
     ctx.act(f"INSERT INTO {{t}} (place, id, v) VALUES ({HOME}, {key}, 'e')")
     far = ctx.here().latest + 1_000_000
@@ -306,12 +304,12 @@ def _wiped(ctx: ProbeContext, statement: str, key: int) -> tuple[bool, str]:
 
 
 def _points(ctx: ProbeContext) -> list[bool]:
-    """Per DN, whether the slot has no registered point there."""
+    """Return per DN whether the slot has no registered point there."""
     return [not row[2] for row in ctx.ask_slot()] or [True]
 
 
 def errors(ctx: ProbeContext) -> Iterator[Found]:
-    """What a table that is gone answers; asked last, because each error ends the session."""
+    """Query a table that does not exist; this question is the last, because each error ends the session."""
     try:
         ctx.asked("consumed_records", {"table": f"{ctx.table}_gone"})
     except SlotkeeperError as error:

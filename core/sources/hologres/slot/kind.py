@@ -1,6 +1,6 @@
-"""A Hologres whose server keeps the position of a slot, as versions before 2.1 have it: `dialect = "hologres_slot"`.
+"""Hologres with slots whose position the server stores, as versions before 2.1 do: `dialect = "hologres_slot"`.
 
-All but the slot is as in `slotkeeper.core.sources.hologres.kind`.
+Everything except the slot is as in `slotkeeper.core.sources.hologres.kind`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotkeeper.core.sqltext import dotted, quoted
 
 
 class SlotConnection(HoloConnection):
-    """One session, the streams that it reads, and the line by which it confirms."""
+    """One session, its streams, and the connection that confirms positions."""
 
     def __init__(self, login: Login) -> None:
         super().__init__(login)
@@ -71,7 +71,7 @@ class SlotKind(HoloKind):
         return SlotsViewer(HoloSession(login.endpoint, login.password, login.name))
 
     def grants(self, endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
-        """Those of any job, and what makes slots: to own the table, to make publications, the replication role.
+        """Return any job's grants, and those for slots: table ownership, CREATE for publications, replication role.
 
         Hologres, "Consume Binlog via JDBC": owner of the table, CREATE DATABASE, and the Replication Role.
         """

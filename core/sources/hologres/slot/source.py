@@ -1,12 +1,12 @@
-"""A Hologres slot: its table and confirmed LSNs in the catalogs, the connection that confirms, the source over it.
+"""A Hologres slot: its table and confirmed LSNs in the catalogs, the connection that confirms, and its source.
 
 Hologres, "Troubleshoot Blink and Flink issues", names hologres.hg_replication_progress, which the first consumption
 creates, and left-over publications; the published client joins slot and table through the publication. No page
-documents the columns of the progress.
+documents the columns of hg_replication_progress.
 
-The sink's progress row decides: a job continues from it, never from the slot. The driver confirms what the sink has
-committed (the row is locked meanwhile), so the slot is never ahead of the row. holo-client confirms over the stream
-that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here a worker reads and only the driver confirms, after the
+The sink's progress row decides: a job continues from it, never from the slot. The driver confirms the position that the
+sink has committed (the row is locked meanwhile), so the slot is never ahead of the row. holo-client confirms over the
+stream that it reads (`setFlushedLSN`, `forceUpdateStatus`). Here a worker reads and only the driver confirms, after the
 commit; so the driver confirms over its own stream (`ConfirmLine`), which starts after that LSN and is never read.
 """
 
@@ -47,7 +47,7 @@ _ABSENT, _OTHER_COLUMNS, _NO_RIGHT = "42P01", "42703", "42501"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a slot's name is bound to: nothing, or a publication with its table ("" where that is gone)."""
+    """The binding of a slot's name: none, or a publication with its table ("" if the table does not exist)."""
 
     there: bool
     publication: str = ""
@@ -55,14 +55,14 @@ class Bound:
 
 
 def refuse_name(slot: str) -> None:
-    """Refuse a name that a Hologres takes for a syntax error: small letters, digits and underscores it is."""
+    """Raise Refused for a slot name that is a syntax error in Hologres: only lower-case letters, digits and _."""
     if not _NAME.fullmatch(slot):
         what = f"slot name {slot!r}: Hologres allows lower-case letters, digits and _ only"
         raise Refused(what, "choose another slot name", where="source")
 
 
 def bound(session: HoloSession, slot: str, table: str) -> Bound:
-    """What a slot is bound to; its own table first, where a publication has several."""
+    """Return the binding of a slot; if a publication has several tables, `table` takes precedence."""
     schema, _, name = table.partition(".")
     rows = _rows(session, "of_name", {"slot": slot})
     tabled = [(str(one), f"{where}.{what}") for one, where, what in rows if what is not None]
@@ -72,14 +72,14 @@ def bound(session: HoloSession, slot: str, table: str) -> Bound:
 
 
 def confirmed(session: HoloSession, slots: Iterable[str]) -> dict[tuple[str, int], int]:
-    """The LSN that is confirmed by slot and shard; nothing where nothing was ever confirmed there.
+    """Return the confirmed LSN by slot and shard; without an entry if nothing was ever confirmed there.
 
-    Raises Refused where the server's table has other columns than those that are known.
+    Raises Refused if the server's table has other columns than those that Slotkeeper knows.
     """
     try:
         rows = session.rows("progress", {"slots": list(slots)}, of=SQL)
     except SlotkeeperError as error:
-        if error.code == _ABSENT:  # Hologres: it is made by the first consumption
+        if error.code == _ABSENT:  # Hologres: the first consumption creates it
             return {}
         if error.code == _OTHER_COLUMNS:
             what = "hologres.hg_replication_progress has other columns than slot_name, parallel_index and lsn"
@@ -94,13 +94,13 @@ def confirmed(session: HoloSession, slots: Iterable[str]) -> dict[tuple[str, int
 
 
 def of_table(session: HoloSession, table: str) -> list[tuple[str, str]]:
-    """(slot, publication) of every slot that reads a table."""
+    """Return (slot, publication) of every slot that reads a table."""
     rows = _rows(session, "of_table", parts(table))
     return sorted({(str(slot), str(publication)) for slot, publication in rows})
 
 
 def create(session: HoloSession, slot: str, table: str) -> None:
-    """Make a slot, and where the table has no publication yet, that too; Refused where the login may not."""
+    """Create a slot, and a publication if the table has none; raises Refused if the login lacks the right."""
     made = ""
     try:
         there = [str(one) for (one,) in session.rows("publication", parts(table), of=SQL)]
@@ -127,7 +127,7 @@ def drop(session: HoloSession, slot: str, publication: str) -> None:
 
 
 def calls(slot: str, table: str) -> tuple[str, ...]:
-    """What `create` sends, as a plan shows it."""
+    """Return the statements that `create` sends, as shown in a plan."""
     return (
         f"CREATE PUBLICATION {quoted(publication_of(slot))} FOR TABLE {dotted(table)}; -- if it has none",
         f"CALL hg_create_logical_replication_slot({literal(slot)}, 'hgoutput', <its publication>)",
@@ -135,12 +135,12 @@ def calls(slot: str, table: str) -> tuple[str, ...]:
 
 
 def publication_of(slot: str) -> str:
-    """The name of the publication that is made for a slot."""
+    """Return the name of the publication that is created for a slot."""
     return f"{slot[:59]}_pub"
 
 
 def lsn_of(text: str) -> int:
-    """An LSN as a number, or as PostgreSQL spells one.
+    """Parse an LSN written as a number or in PostgreSQL's format.
 
     >>> lsn_of("10516"), lsn_of("0/2914")
     (10516, 10516)
@@ -175,7 +175,7 @@ def _rows(session: HoloSession, name: str, parameters: dict[str, str]) -> list[t
 
 
 def listed(session: HoloSession, table: str) -> list[RegisteredPoint]:
-    """One point by slot and shard, under both flags: a Hologres keeps one LSN, and says no time of it."""
+    """Return one point by slot and shard, under both flags: Hologres stores one LSN, and no time for it."""
     slots = [slot for slot, _ in of_table(session, table)]
     if not slots:
         return []
@@ -197,7 +197,7 @@ PAUSE_SECONDS = 0.02
 
 
 class ConfirmLine:
-    """Opens a line for each confirmation; one thread at a time uses it, any may sever it."""
+    """Opens a connection for each confirmation; one thread at a time uses it, any thread can close it with `sever`."""
 
     def __init__(self, login: Login) -> None:
         self._login = login
@@ -216,7 +216,7 @@ class ConfirmLine:
             self.close()
 
     def seen(self, ask: Callable[[], int | None], lsn: int) -> int | None:
-        """What the server shows once it shows this, or after a while."""
+        """Wait until the server shows this LSN, at most `SEEN_SECONDS`; return the LSN that it shows."""
         until = time.monotonic() + SEEN_SECONDS
         while (there := ask()) != lsn and time.monotonic() < until:
             time.sleep(PAUSE_SECONDS)
@@ -263,7 +263,7 @@ class SlotSource(HoloSource):
         if self.options.binlog:
             self._bound()
 
-    # -- where the slot stands ----------------------------------------------------------------------------------------
+    # -- the slot's position ------------------------------------------------------------------------------------------
 
     def read_status(self, shard: Shard | None) -> list[SlotStatus]:
         kept = self._kept()
@@ -272,10 +272,10 @@ class SlotSource(HoloSource):
     def _kept(self) -> Callable[[Shard], SlotKept]:
         if not self.options.binlog:
             return lambda shard: SlotKept(None)
-        # before whether it is there: dropping takes both away, and a slot that has gone is not one that fell back
+        # read before the binding: a drop removes both, and a slot that was dropped is not one that moved back
         found = confirmed(self.session, [self.slot])
         its = bound(self.session, self.slot, self.table)
-        if not its.there or its.table != self.table:  # one of the same name that reads another table is not it
+        if not its.there or its.table != self.table:  # a slot of this name that reads another table is not this slot
             return lambda shard: SlotKept(None)
         return lambda shard: SlotKept(found.get((self.slot, number_of(shard)), 0))
 
@@ -290,10 +290,10 @@ class SlotSource(HoloSource):
             raise Refused(what, "a slot serves one table: choose another slot name", where="source")
         return found
 
-    # -- moving it ----------------------------------------------------------------------------------------------------
+    # -- moving the slot ----------------------------------------------------------------------------------------------
 
     def confirm(self, first: SlotStatus, asked: Confirmation) -> SlotKept:
-        """Tell the server up to where a lane is done; nothing where it knows."""
+        """Confirm the position of a lane to the server; do nothing if it is already confirmed."""
         before = kept_of(first.kept)
         goal = before.at(asked.position)
         if goal == before:
@@ -305,7 +305,7 @@ class SlotSource(HoloSource):
         return goal
 
     def register_first(self, shard: Shard, kept: Kept, probe: Callable[[str], None]) -> None:
-        """Confirm where a lane begins; Refused where a shard without a record has a slot that is somewhere."""
+        """Confirm a lane's start position; raises Refused if a shard without a record has a slot with a position."""
         goal = kept_of(kept)
         before = self._kept()(shard)
         if goal.lsn and goal != before:
@@ -317,7 +317,7 @@ class SlotSource(HoloSource):
         probe("after_first_confirm")
 
     def _tell(self, shard: Shard, goal: SlotKept, check: Callable[[], None]) -> None:
-        """Send it, and see it: Busy where the server does not show it in time."""
+        """Confirm an LSN and wait until the server shows it; raises Busy if it does not do so in time."""
         lsn = goal.lsn or 0
         with self._line.open(self.table, self.slot, number_of(shard), lsn) as line:
             check()
@@ -341,27 +341,26 @@ class SlotSource(HoloSource):
         return "the newest record of every shard"
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Hold the session by SQL open: it is lost where this process stood still for long."""
+        """Hold the SQL session open: it is lost if this process stalls for long."""
         return self.session.pinned()
 
     def end_rivals(self) -> bool:
-        """False: no page says which view shows every session of an instance, so an earlier one is waited out."""
+        """Return False: no page documents a view of all of an instance's sessions, so earlier ones are waited out."""
         return False
 
     def end_sessions(self, pattern: str) -> bool:
         return False
 
     def clear(self) -> int:
-        """Drop the slot, with a publication that was made for it; returns its shards."""
+        """Drop the slot, and the publication if it was created for the slot; return the number of its shards."""
         found = self._bound()
         drop(self.session, self.slot, found.publication)
         return len(self.nodes())
 
 
 class SlotRetention(SlotSource, HoloRetention):
-    """What a start without a copy and a reset ask, of a table with a slot; implements
-    `slotkeeper.core.ports.source.Retention`.
-    """
+    """A source with a slot for resets and starts without a copy; implements
+    `slotkeeper.core.ports.source.Retention`."""
 
     words = SLOT_WORDS
 
@@ -383,7 +382,7 @@ class SlotRetention(SlotSource, HoloRetention):
         return kept_of(before).at(place)
 
     def restore(self, shard: Shard, kept: Kept, first: SlotStatus, lost: bool, probe: Callable[[str], None]) -> None:
-        """Confirm exactly this, ahead or back; Refused where the server does not take it."""
+        """Confirm exactly this LSN, forward or back; raises Refused if the server does not accept it."""
         goal = kept_of(kept)
         if goal != first.kept and goal.lsn:
             try:
@@ -410,7 +409,7 @@ CALLS = SlotCalls(
 
 
 class SlotsViewer(HoloViewer):
-    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller` where the server keeps positions."""
+    """Implements `slotkeeper.core.ports.source.SlotViewer` and `SlotPoller` for a server that stores positions."""
 
     calls = CALLS
     words = SLOT_WORDS
@@ -424,7 +423,7 @@ class SlotsViewer(HoloViewer):
             return []
 
     def may_drop(self) -> bool | None:
-        """True: a slot's owner can drop it, and the server rejects others."""
+        """Return True: a slot's owner can drop it, and the server rejects other logins."""
         return True
 
     def read_table(self, table: str) -> TableAnswer | None:

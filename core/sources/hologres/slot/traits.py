@@ -1,4 +1,4 @@
-"""What a Hologres is as a source that keeps a slot's position: all else as without."""
+"""The traits of a Hologres source whose jobs use a slot; all other traits are those of a source without a slot."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The changes of a table's binlog from its shards' streams: what `changes.Pages` reads by SQL, another way.
+"""Read the changes of a table's binlog from its shards' streams; the alternative to `changes.Pages`, which uses SQL.
 
-Where a range ends is asked by SQL on either way: a stream says what comes next, not what there is. One stream for each
-shard that this session has read last; none is kept for long. `ShardRanges` makes of a stream what a pull of (after,
-up_to] gets, though the server pushes: the rows after a range's end wait for the next range; one that begins elsewhere
-begins a new stream there, and so does one after a pause in which no answer went to the server.
+The end of a range always comes from SQL: a stream delivers the next rows, but does not report which rows exist. A
+session has one stream for each shard that it read recently, and closes idle streams. `ShardRanges` returns ranges
+(after, up_to] although the server pushes rows: rows after a range's end are buffered for the next range. A range that
+starts elsewhere opens a new stream there, and so does a range after a pause in which the server received no reply.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from slotkeeper.core.sources.hologres.stream.shard import START, ShardReader, Sh
 Opened = Callable[[int], ShardReader]
 """Opens a reader of the shard that starts after an LSN."""
 WAIT_SECONDS = 60.0
-"""Seconds within which a row that the server reported has to arrive."""
+"""Seconds to wait for a row that the server has reported."""
 BEHIND_SECONDS = 2.0
-"""Seconds during which a stream may report no more rows though SQL showed one: the server's sender can lag."""
+"""Seconds during which a stream may report no more rows although SQL showed one: the server's sender can lag."""
 IDLE_SECONDS = 20.0
-"""Seconds without a read after which a stream ends; the next read reopens it. A stream takes a walsender that others
-may need, and the server cuts off a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""
+"""Seconds without a read after which a stream is closed; the next read reopens it. A stream occupies a walsender that
+other clients may need, and the server disconnects a silent client (PostgreSQL, wal_sender_timeout: 60 s)."""
 
 
 class ShardRanges:
-    """Ranges of a shard, one after another; not shared between threads, but `sever` may come from any."""
+    """Consecutive ranges of a shard; not shared between threads, except that any thread can call `sever`."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class ShardRanges:
         self._reader: ShardReader | None = None
         self._waiting: deque[Event] = deque()
         self._beats: set[int] = set()
-        """LSNs of received heartbeats; one can be a range's end."""
+        """LSNs of received heartbeats; a range can end at a heartbeat."""
         self._at = 0
-        """The next row, waiting or still to come, is the first after this LSN."""
+        """The next row, buffered or not yet received, is the first after this LSN."""
         self._last: Event | None = None
-        """The last row of all ranges of this stream."""
+        """The last row that any range of this stream returned."""
         self._used = 0.0
         self.busy = False
-        """Whether a reader uses it; the owner of the pool sets and clears it."""
+        """Whether a reader uses this stream; set and cleared by the owner of the pool."""
 
     @property
     def idle_seconds(self) -> float:
@@ -66,19 +66,20 @@ class ShardRanges:
         return 0.0 if self.busy else self._clock.monotonic() - self._used
 
     def goes_on(self, after: int) -> bool:
-        """Whether a range behind this LSN is the next one of the stream that is open."""
+        """Whether a range after this LSN continues the open stream."""
         fresh = self._clock.monotonic() - self._used < IDLE_SECONDS
         return self._reader is not None and self._at == after and fresh
 
     def ended_with(self, lsn: int) -> Event | None:
-        """The row at this LSN, where the last range ended with it."""
+        """Return the row at this LSN if the last range ended with it, else None."""
         return self._last if self._last is not None and self._last.lsn == lsn else None
 
     def rows(self, after: int, up_to: int) -> Generator[Event, None, None]:
         """Return the rows of (after, up_to] in order; `up_to` is the LSN of a record that the server has.
 
-        Raises Busy if the server reports no more rows before that record, or continues after it without it, and
-        Unreachable if nothing arrives. A range that ends between an update's halves has the first of them.
+        Raises Busy if the server reports no more rows before that record, or skips that record, and Unreachable if
+        nothing arrives. A range that ends between the before-row and the after-row of an update includes the
+        before-row.
         """
         if not self.goes_on(after):
             self.close()
@@ -106,7 +107,7 @@ class ShardRanges:
         self._used = self._clock.monotonic()
 
     def _more(self, reader: ShardReader, up_to: int) -> None:
-        """Wait for what comes next, which is kept."""
+        """Wait for the next rows or the heartbeat at `up_to`, and buffer them."""
         began = self._clock.monotonic()
         empty = False
         while True:
@@ -121,7 +122,7 @@ class ShardRanges:
                     return
             if left <= 0 and empty:
                 raise self._again(reader, f"reports no row after LSN {self._at}, but has one at {up_to}")
-            if left <= 0:  # heartbeats, and rows that came before, are no answer however many of them come
+            if left <= 0:  # heartbeats and repeated rows do not extend the limit
                 what = f"sent nothing new within {self._wait:g} s, but has a row at LSN {up_to}"
                 raise Unreachable(f"shard {reader.stream.shard} {what}", where="source")
 
@@ -144,17 +145,17 @@ class ShardRanges:
 
 
 MOST_STREAMS = 4
-"""Most streams that one session keeps open for its lanes: each takes a walsender, and a server has few (its error:
-"too many wal senders already")."""
+"""Maximum streams that one session keeps open for its lanes: each occupies a walsender, and a server has few (its
+error: "too many wal senders already")."""
 Known = Callable[[], tuple[int, Sequence[Column]]]
 """Returns the table's current version and columns."""
 
 
 class Streams:
-    """The streams of one session, by table and shard; one thread at a time reads, any thread can sever.
+    """The streams of one session, by table and shard; one thread at a time reads, any thread can call `sever`.
 
-    A separate thread, which runs while a stream is open, ends streams without a read for `idle_seconds`: a worker with
-    quiet lanes makes no call that could do it.
+    While a stream is open, a separate thread closes streams that have not been read for `idle_seconds`: a worker with
+    idle lanes makes no call that could close them.
     """
 
     def __init__(self, login: Login, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -165,9 +166,9 @@ class Streams:
         self._sweeping: threading.Timer | None = None
 
     def of(self, table: str, shard: int, options: BinlogOptions, known: Known, slot: str = "") -> ShardRanges:
-        """Return the stream of a shard, which connects at its first read; closes the least recently read one if needed.
+        """Return the stream of a shard, which connects on its first read; may close the least recently read stream.
 
-        It stays open until `done`.
+        The stream is not closed as idle until `done` is called.
         """
         with self._lock:
             found = self._found((table, shard), options, known, slot)
@@ -204,7 +205,7 @@ class Streams:
             self._sweeping.start()
 
     def _sweep(self) -> None:
-        """End streams that have been idle too long."""
+        """Close streams that have been idle too long."""
         with self._lock:
             self._sweeping = None
             for key, one in list(self._open.items()):
@@ -228,7 +229,7 @@ class Streams:
 
 
 class StreamRecords:
-    """The changes of one table over the streams of a session."""
+    """The changes of one table, read from the streams of a session."""
 
     def __init__(self, streams: Streams, table: str, options: BinlogOptions, known: Known, slot: str = "") -> None:
         self._streams, self._table, self._options, self._slot = streams, table, options, slot
@@ -238,9 +239,9 @@ class StreamRecords:
     def changes(self, stretch: Stretch, columns: Sequence[Column], left: Left) -> Iterator[Change]:
         """Return the changes of the stretch, which ends at a record's LSN, in order.
 
-        A stream that continues still has the before-row of an update at which the previous stretch ended. A new stream
-        starts one record earlier, as a page does: if that is a before-row, its other half comes now. An error ends all
-        streams of the session: one of them can be the reason why the server rejects another.
+        A continued stream still has the before-row of an update at which the previous stretch ended. A new stream
+        starts one record earlier, as a page does: if that record is a before-row, this stretch has its after-row. An
+        error closes all streams of the session: an open stream can be the reason why the server rejects another.
         """
         if stretch.up_to <= stretch.after:
             return
@@ -266,7 +267,7 @@ class StreamRecords:
             yield from changes(events, first if first is not None and first.type == BEFORE else None, left)
 
     def _known(self) -> tuple[int, Sequence[Column]]:
-        """The table's version and columns; SCHEMA CHANGED where they are others than when this began."""
+        """Return the table's version and columns; raise SCHEMA CHANGED if the columns differ from the first call's."""
         version, columns = self._ask()
         if self._columns is not None and shapes(columns) != shapes(self._columns):
             raise self._changed(f"version {version} of it has other columns")
@@ -277,10 +278,10 @@ class StreamRecords:
         return trouble(TroubleName.SCHEMA_CHANGED, f"{self._table}: {what}")
 
     def _events(self, rows: Iterable[Event], columns: Sequence[Column]) -> Iterator[Event]:
-        """Rows as a page has them: the columns that are asked for, in their order."""
+        """Return rows in the form of a page: only the requested columns, in the requested order."""
         places: list[int] = []
         for row in rows:
-            if not places:  # known once the first row has come
+            if not places:  # the columns are known only after the first row
                 known = [name for name, _ in shapes(self._columns or ())]
                 if not {one.name for one in columns} <= set(known):
                     raise self._changed("the table has columns that its stream lacks")
@@ -289,5 +290,5 @@ class StreamRecords:
 
 
 def shapes(columns: Sequence[Column]) -> list[tuple[str, str]]:
-    """Names and types, which a row's layout follows from."""
+    """Return the names and types of the columns, which determine a row's layout."""
     return [(column.name, column.type) for column in columns]

@@ -1,17 +1,18 @@
-"""One shard of a binlog over a stream: a message cut into its rows, what of it is new, the connection that brings it.
+"""Read one shard of a binlog from a stream: parse messages into rows, select the new rows, manage the connection.
 
-`payload` (pure): two numbers of eight bytes, the highest byte first: the protocol's version, which must be 0, and the
-table's version. Then, the lowest byte first: four bytes that no client reads, a count of rows, an offset for each, and
-the rows. With compression four bytes with the whole's size come first, the highest byte first, then one LZ4 block.
-Source: holo-client, HoloBinlogDecoder.deserialize and .decompress.
+`payload` (pure) parses a message: two big-endian eight-byte integers, the protocol version (must be 0) and the table
+version; then, little-endian, four bytes that no client reads, a row count, an offset for each row, and the rows. A
+compressed message consists of its decompressed size (four bytes, big-endian) and one LZ4 block. Source: holo-client,
+HoloBinlogDecoder.deserialize and .decompress.
 
-`ShardStream` (pure) is fed messages and says what they bring. What a connection may bring again is dropped by its LSN,
-an update's two halves come together or not at all, and a position moves by rows only: LSNs of the protocol's own frames
-are not read (what a Hologres writes there is not documented; holo-client ignores them).
+`ShardStream` (pure) takes messages and returns their new rows. It drops rows that a new connection repeats, by LSN, and
+delivers the before-row and the after-row of an update together or not at all. Only rows advance a position: LSNs of the
+protocol's own frames are not read (Hologres does not document their content; holo-client ignores them).
 
-`ShardReader` starts again after the last row that was delivered. Built from the connector's published source, and run
-against no live Hologres. It names a table and no slot (Hologres 2.1 and later), so that nothing we or the driver send
-moves a position at the server; or a slot, over a connection that moves none by itself.
+`ShardReader` reconnects after the last delivered row. It is built from the connector's published source and has not
+been run against a live Hologres. It requests either a table without a slot (Hologres 2.1 and later), so that no message
+from Slotkeeper or the driver moves a position at the server, or a slot, over a connection that does not move its
+position by itself.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ _HEAD = struct.Struct(">qq")
 _COUNT = struct.Struct("<ii")
 _SMALLEST = _HEAD.size + _COUNT.size
 _MOST_TIMES = 255
-"""Most bytes that one byte of an LZ4 block can become."""
+"""Maximum decompressed bytes for each byte of an LZ4 block."""
 MOST_BYTES = 1 << 30
-"""Most bytes of a decompressed message: the limit of an uncompressed one (`slotkeeper.core.drivers.pg_stream`)."""
+"""Maximum bytes of a decompressed message: the limit for an uncompressed message
+(`slotkeeper.core.drivers.pg_stream`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A message: the table's version, and its rows; `filtered` of them the server sent without a byte.
+    """A message: the table's version and the rows; `filtered` counts the rows that the server sent empty.
 
-    One without any row at all says that the shard has no more for now.
+    A message without any row reports that the shard has no more rows for now.
     """
 
     version: int
@@ -81,7 +83,7 @@ def payload(raw: bytes, compressed: bool = False) -> Payload:
 
 
 def _inflated(raw: bytes) -> bytes:
-    import lz4.block  # asked for by those who read compressed streams only
+    import lz4.block  # needed only for compressed streams
 
     if len(raw) < 5:
         raise garbled(f"a compressed message of {len(raw)} bytes")
@@ -99,23 +101,24 @@ def _inflated(raw: bytes) -> bytes:
 
 _REPORT = "read the binlog by SQL, and report the error: the job waits before that row"
 START = -1
-"""The LSN before the first one: a request names a start LSN only above this."""
+"""The LSN before the first record: a request contains a start LSN only if it is higher."""
 
 
 _KNOWN = frozenset((INSERT, DELETE, BEFORE, AFTER, HEARTBEAT))
 _BARE = frozenset((HEARTBEAT,))
 """Types whose rows have no columns."""
 _ASKED = 2
-"""Attempts to read a newer version's columns: a coordinator can lag (holo-client retries as often)."""
+"""Attempts to read the columns of a newer table version: a coordinator can lag (holo-client retries as often)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What one message brought: new rows in their order, and the shard's LSN behind them.
+    """The content of one message: new rows in order, and the shard's LSN after them.
 
-    `lsn` is what a new connection may begin behind. `caught_up`: the server had nothing to send. `complete_us` is set
-    by a heartbeat of the server: everything up to that time, in microseconds since 1970, has been delivered. `beats`
-    are the heartbeats' own LSNs, which move no position: a range may end at one that the server has named as newest.
+    A new connection can start after `lsn`. `caught_up`: the server had nothing to send. A heartbeat of the server sets
+    `complete_us`: everything up to that time, in microseconds since 1970, has been delivered. `beats` are the
+    heartbeats' own LSNs, which move no position: a range can end at a heartbeat that the server has reported as the
+    newest record.
     """
 
     rows: tuple[Event, ...]
@@ -126,9 +129,9 @@ class Delivered:
 
 
 class ShardStream:
-    """Follows one shard from behind `after`; not shared between threads.
+    """Follows one shard after LSN `after`; not shared between threads.
 
-    `columns` gives the table's version with its columns, and is asked again where the stream has another version.
+    `columns` returns the table's version and columns; it is called again if the stream has another version.
     """
 
     def __init__(
@@ -149,12 +152,12 @@ class ShardStream:
         self._reader = RowReader(known)
 
     def connected(self) -> int:
-        """A new connection begins: the LSN that it is to begin behind. The half of an update comes again."""
+        """Drop the before-row of an incomplete update, which is sent again; return the LSN after which to start."""
         self._half = None
         return self.lsn
 
     def feed(self, raw: bytes) -> Delivered:
-        """Return the events of a message; on a SlotkeeperError none of the message is delivered."""
+        """Return the events of a message; on a SlotkeeperError, none of its events is delivered."""
         message = payload(raw, self._compressed)
         if message.version != self.version and not message.empty:
             self._renew(message.version)
@@ -184,9 +187,9 @@ class ShardStream:
         return Delivered(tuple(rows), lsn, message.empty and half is None, complete_us, tuple(beats))
 
     def _take(self, row: Event, half: Event | None, rows: list[Event]) -> Event | None:
-        """Add what is whole; the half of an update that waits.
+        """Add complete changes to `rows`; return a before-row that waits for its after-row, else None.
 
-        A row behind an update that comes alone is whole: it has every column.
+        An after-row without a before-row is complete: it has every column.
         """
         if half is not None and row.type != AFTER:
             raise self._defect(f"has the before-row of an update at LSN {half.lsn} without its after-row")
@@ -198,7 +201,7 @@ class ShardStream:
         return None
 
     def _renew(self, version: int) -> None:
-        """Read the columns of a table's new version, without which its rows cannot be decoded."""
+        """Read the columns of a new table version, which are needed to decode its rows."""
         for _ in range(_ASKED if version > self.version else 0):
             known, columns = self._columns()
             if known == version:
@@ -212,27 +215,28 @@ class ShardStream:
 
 
 EARLIEST = "1970-01-01 08:00:00+08:00"
-"""The time that holo-client requests without an LSN; a time before every row selects the earliest row."""
+"""The start time that holo-client requests without an LSN; a time before every row selects the earliest row."""
 Classify = Callable[[BaseException, str], SlotkeeperError]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """What a stream is asked for: `batch_size` are rows of a message at most (binlogReadBatchSize).
+    """Parameters of a stream request: `batch_size` is the maximum number of rows in a message (binlogReadBatchSize).
 
-    By `slot`, whose publication names the table; by the table where that is empty.
+    The request names `slot`, whose publication names the table, or the table if `slot` is empty.
     """
 
     table: str
     batch_size: int = 1024
     compressed: bool = False
     start_time: str = EARLIEST
-    """Where it starts without an LSN; with its offset: a server reads a time without one in its own zone."""
+    """Start time of a request without an LSN, with a UTC offset: the server reads a time without an offset in its own
+    zone."""
     slot: str = ""
 
 
 def command(asked: StreamAsked, shard: int, lsn: int) -> str:
-    """The START_REPLICATION of a shard behind an LSN, as the connector sends it: the place stands in the options.
+    """Return START_REPLICATION for a shard after an LSN, as the connector sends it: the options contain the position.
 
     >>> print(command(StreamAsked("ods.t", 2), 3, 17).partition(" LOGICAL ")[2])
     0/0 ("parallel_index" '3', "batch_size" '2', "table_name" 'ods.t', "start_lsn" '17')
@@ -244,7 +248,7 @@ def command(asked: StreamAsked, shard: int, lsn: int) -> str:
         options["table_name"] = dotted(asked.table)
     if asked.compressed:
         options["enable_compression"] = "true"
-    # never both: with both, a Hologres takes the LSN without a word
+    # never both: given both, Hologres silently uses the LSN
     options |= {"start_lsn": str(lsn)} if lsn > START else {"start_time": asked.start_time}
     spelled = ", ".join(f"\"{name}\" '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
     return f"START_REPLICATION SLOT {asked.slot or 'null'} LOGICAL 0/0 ({spelled})"
@@ -253,7 +257,7 @@ def command(asked: StreamAsked, shard: int, lsn: int) -> str:
 class ShardReader:
     """Reads one shard; not shared between threads, except `sever`.
 
-    `classify` converts a driver's error, as in every session of the source.
+    `classify` converts a driver error, as in every session of the source.
     """
 
     def __init__(self, login: Login, classify: Classify, asked: StreamAsked, stream: ShardStream) -> None:
@@ -262,7 +266,7 @@ class ShardReader:
         self._line: Replication | None = None
 
     def read(self, seconds: float) -> Delivered | None:
-        """Return the events of the next message, None after the time limit; connects if needed.
+        """Return the events of the next message, or None after the time limit; connects if needed.
 
         A SlotkeeperError closes the connection: the next call starts after the last delivered row.
         """

@@ -1,13 +1,13 @@
-"""One row of a binlog in Flink's binary layout, and each field's bytes as the text that PostgreSQL writes for it. Pure.
+"""Decode binlog rows in Flink's binary layout, and convert each field to PostgreSQL's text format. Pure.
 
-Fields: holo-client, HoloBinlogDecoder.convertBinaryRowToRecord (how each type is read) and
+Sources for the fields: holo-client, HoloBinlogDecoder.convertBinaryRowToRecord (how each type is read) and
 RecordBinaryRowOutputStream.convertToBinaryRow (how it is written); the set of types is that of "Consume Binlog via
-JDBC". Texts are those of a session in UTC with DateStyle ISO.
+JDBC". Values are formatted as in a session in UTC with DateStyle ISO.
 
-Rows: a byte for the row's kind, a bit for each NULL from bit 8 on, padded to eight bytes; a slot of eight bytes for
-each field; then what does not fit a slot. The first three fields are LSN, event type and time, then the table's
-columns. Source: Flink, BinaryRowData; that Hologres has the same layout follows from holo-client, whose BinaryRow is
-Flink's.
+Row layout: one byte for the row kind and one NULL bit for each field from bit 8 on, padded to eight bytes; a slot of
+eight bytes for each field; then the data that does not fit in a slot. The first three fields are LSN, event type and
+time; the table's columns follow. Source: Flink, BinaryRowData. Hologres has the same layout, because the BinaryRow of
+holo-client is Flink's.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _DAY_US = 86_400_000_000
 _FIRST_DAY = -2_440_588
 """PostgreSQL's first date, 4714-11-24 BC, in days since 1970-01-01."""
 _END_DAY = 2_145_042_906
-"""The day after its last one, 5874897-12-31."""
+"""The day after PostgreSQL's last date, 5874897-12-31."""
 _END_SECONDS = 9_224_318_016_000
-"""The second after its last timestamp, 294276-12-31, since 1970-01-01."""
+"""The second after PostgreSQL's last timestamp, 294276-12-31, in seconds since 1970-01-01."""
 _NUMERIC_BYTES = 17
-"""Most bytes of a numeric: 38 digits (Hologres, "Data types") take 16 bytes, its sign one."""
+"""Maximum bytes of a numeric: 38 digits (Hologres, "Data types") take 16 bytes, the sign one."""
 _SIZE = re.compile(r"\((\d+)(?:,(\d+))?\)")
 Text = Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamField:
-    """How a column is read: `code` is its slot for `struct`, eight bytes; "Q" leads to bytes where `variable`."""
+    """Decoding of a column: `code` is the `struct` format of its eight-byte slot; if `variable`, "Q" locates bytes."""
 
     code: str
     text: Text
@@ -47,7 +47,7 @@ class StreamField:
 
 
 def garbled(what: str) -> Unclassified:
-    """The error of bytes that are not what the format says: a new connection may bring the right ones."""
+    """Return the error for bytes that violate the format; a new connection may deliver valid bytes."""
     return Unclassified(f"the binlog stream sent {what}", "if it repeats, read by SQL and report it", "", "source")
 
 
@@ -55,7 +55,7 @@ def garbled(what: str) -> Unclassified:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day since 1970-01-01 in the Gregorian calendar, the year 0 being 1 BC."""
+    """Return the Gregorian year, month and day of a day number since 1970-01-01; year 0 is 1 BC."""
     era, day = divmod(days + 719_468, 146_097)
     years = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
     day -= 365 * years + years // 4 - years // 100
@@ -71,7 +71,7 @@ def _day(days: int) -> tuple[str, str]:
 
 
 def date(days: int) -> str:
-    """A DATE from its days since 1970-01-01.
+    """Format a DATE given in days since 1970-01-01.
 
     >>> date(0), date(-719529), date(19782)
     ('1970-01-01', '0002-12-31 BC', '2024-02-29')
@@ -82,7 +82,7 @@ def date(days: int) -> str:
 
 
 def time(us: int) -> str:
-    """A TIME from its microseconds of the day.
+    """Format a TIME given in microseconds of the day.
 
     >>> time(0), time(45296000001), time(86400000000), time(1500000)
     ('00:00:00', '12:34:56.000001', '24:00:00', '00:00:01.5')
@@ -95,9 +95,9 @@ def time(us: int) -> str:
 
 
 def timetz(raw: bytes) -> str:
-    """A TIMETZ: microseconds of the day there, then seconds by which that place is west of UTC, as PostgreSQL counts.
+    """Format a TIMETZ: microseconds of the local day, then the zone in seconds west of UTC, as PostgreSQL counts.
 
-    That time and zone add up to UTC is how the connector reads it.
+    The connector reads it the same way: the sum of time and zone is UTC.
 
     >>> timetz(struct.pack("<qi4x", 1, -19800)), timetz(struct.pack("<qi", 0, 3601))
     ('00:00:00.000001+05:30', '00:00:00-01:00:01')
@@ -117,7 +117,7 @@ def timetz(raw: bytes) -> str:
 
 
 def timestamp(us: int, zone: str = "") -> str:
-    """A TIMESTAMP from its microseconds since 1970-01-01.
+    """Format a TIMESTAMP given in microseconds since 1970-01-01.
 
     >>> timestamp(1_500_000), timestamp(-1), timestamp(-62198755200000000, "+00")
     ('1970-01-01 00:00:01.5', '1969-12-31 23:59:59.999999', '0002-01-01 00:00:00+00 BC')
@@ -130,7 +130,7 @@ def timestamp(us: int, zone: str = "") -> str:
 
 
 def timestamptz(ms: int) -> str:
-    """A TIMESTAMPTZ from its milliseconds since 1970-01-01 UTC, Hologres's precision ("Data types").
+    """Format a TIMESTAMPTZ given in milliseconds since 1970-01-01 UTC, Hologres's precision ("Data types").
 
     >>> timestamptz(1_583_020_800_250)
     '2020-03-01 00:00:00.25+00'
@@ -146,7 +146,7 @@ def _endless(value: float) -> str:
 
 
 def double(value: float) -> str:
-    """A DOUBLE PRECISION by the fewest digits that are it.
+    """Format a DOUBLE PRECISION with the fewest digits that identify it.
 
     >>> double(0.1), double(1e15), double(100000.0), double(-0.0), double(5e-324), double(float("-inf"))
     ('0.1', '1e+15', '100000', '-0', '5e-324', '-Infinity')
@@ -155,7 +155,7 @@ def double(value: float) -> str:
 
 
 def real(value: float) -> str:
-    """A REAL by the fewest digits that are it.
+    """Format a REAL with the fewest digits that identify it.
 
     >>> real(struct.unpack("<f", struct.pack("<f", 0.1))[0]), real(1e6), real(123456.0), real(float("nan"))
     ('0.1', '1e+06', '123456', 'NaN')
@@ -167,13 +167,13 @@ def real(value: float) -> str:
         try:
             if struct.unpack("<f", struct.pack("<f", float(digits)))[0] == value:
                 break
-        except OverflowError:  # rounded up beyond the greatest one
+        except OverflowError:  # rounded up past the largest REAL
             continue
     return float_text(float(digits), True)
 
 
 def numeric(scale: int) -> Text:
-    """Reads a NUMERIC of that scale: its digits without the point, in two's complement, the lowest byte first.
+    """Return a reader of NUMERIC with this scale: the unscaled value as a little-endian two's complement integer.
 
     >>> numeric(2)((-5).to_bytes(16, "little", signed=True)), numeric(0)(bytes([0, 1]))
     ('-0.05', '256')
@@ -190,7 +190,7 @@ def numeric(scale: int) -> Text:
     return text
 
 
-# -- texts and bytes ------------------------------------------------------------------------------------------------
+# -- text and bytes -------------------------------------------------------------------------------------------------
 
 
 def utf8(raw: bytes) -> str:
@@ -201,12 +201,12 @@ def utf8(raw: bytes) -> str:
 
 
 def padded(length: int) -> Text:
-    """Reads a CHAR of that length, whose blanks at its end are not sent."""
+    """Return a reader of CHAR with this length; the server does not send trailing blanks."""
     return lambda raw: utf8(raw).ljust(length)
 
 
 def hexed(raw: bytes) -> str:
-    """A BYTEA.
+    """Format a BYTEA.
 
     >>> hexed(bytes([0, 255]))
     '\\\\x00ff'
@@ -219,7 +219,7 @@ def boolean(value: bool) -> str:
 
 
 def oid(value: int) -> str:
-    """An OID, which is sent as a long."""
+    """Format an OID, which is sent as a long."""
     if not 0 <= value < 1 << 32:
         raise garbled("an oid outside PostgreSQL's range")
     return str(value)
@@ -231,7 +231,7 @@ _PLAIN = re.compile(r"[^\s{}\",\\]+")
 
 
 def element(text: str) -> str:
-    """A text as an element of an array.
+    """Format a text as an array element, quoted if needed.
 
     >>> element("a"), element("a b"), element("null"), element('"'), element("")
     ('a', '"a b"', '"null"', '"\\\\""', '""')
@@ -243,10 +243,7 @@ def element(text: str) -> str:
 
 
 def piece(raw: bytes, slot: int) -> bytes:
-    """The bytes of a variable field: up to seven in the slot itself, else where the slot says, from `raw` on.
-
-    Flink, BinaryRowData: "if length is less than 8, values will be stored directly in the fixed-length part".
-    """
+    """Return the bytes of a variable field: up to seven are in the slot itself, more at the slot's offset in `raw`."""
     if slot >> 63:
         length = slot >> 56 & 0x7F
         if length > 7:
@@ -259,9 +256,10 @@ def piece(raw: bytes, slot: int) -> bytes:
 
 
 def array(code: str, text: Text) -> Text:
-    """Reads an array of elements: a count, a bit for each NULL, then the elements without gaps.
+    """Return a reader of arrays: a count, one NULL bit for each element, then the elements without gaps.
 
-    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes lie before the first element. "Q" leads to bytes.
+    Flink, BinaryArrayData: `4 + ((count + 31) / 32) * 4` bytes precede the first element. "Q" is a slot that locates
+    bytes.
     """
     size = struct.calcsize(f"<{code}")
 
@@ -283,7 +281,7 @@ def array(code: str, text: Text) -> Text:
 
 
 def _pieces(raw: bytes, slots: Sequence[int], gone: Sequence[int]) -> Iterator[bytes]:
-    """The bytes of each element; none lies where another does, so that they are no more than the array itself."""
+    """Return the bytes of each element; raises an error if elements overlap, which bounds them by the array's size."""
     size = 0
     for slot, null in zip(slots, gone, strict=True):
         found = b"" if null else piece(raw, slot)
@@ -327,7 +325,7 @@ VARIABLE: dict[str, Text] = {
 
 
 def field_of(column: Column) -> StreamField:
-    """How a column is read, by its type as `format_type` spells it; Refused by name where the stream has none such.
+    """Return the decoding of a column by its type as `format_type` writes it; Refused with its name for other types.
 
     >>> field_of(Column("a", "numeric(12,2)")).text(bytes([100])), field_of(Column("a", "integer")).code
     ('1.00', 'i4x')
@@ -346,11 +344,11 @@ def field_of(column: Column) -> StreamField:
 
 
 OWN_FIELDS = 3
-"""LSN, event type and time, before the table's columns."""
+"""Number of fields before the table's columns: LSN, event type and time."""
 
 
 class RowReader:
-    """Reads the rows of one table; `columns` are its own in the order of its DDL (or those that were asked for)."""
+    """Reads the rows of one table; `columns` are the table's columns in DDL order (or the requested columns)."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._fields = tuple(field_of(column) for column in columns)
@@ -359,7 +357,7 @@ class RowReader:
         self._fixed = struct.Struct(f"<{self._bits}s3q{''.join(one.code for one in self._fields)}")
 
     def row(self, raw: bytes, bare: frozenset[int] = frozenset()) -> Event:
-        """The row; where its event type is in `bare`, its columns are not looked into and it has none."""
+        """Return the row; if its event type is in `bare`, its columns are not decoded and it has none."""
         if len(raw) < self._fixed.size:
             raise garbled(f"a row of {len(raw)} bytes, where its slots take {self._fixed.size}")
         bits, lsn, event, at_us, *slots = self._fixed.unpack_from(raw)
