@@ -98,7 +98,7 @@ def counts_to(applied: int) -> int:
 
 
 def altered(recorded: TargetSeen, seen: TargetSeen) -> str:
-    """Name the parts of the shape that differ; "" if none does. A start's check decides whether a difference matters."""
+    """Name the parts of the shape that differ; "" if none does. The check at a start decides if it matters."""
     return ", ".join(said for part, said in PARTS.items() if recorded.shape.get(part) != seen.shape.get(part))
 
 
@@ -158,7 +158,7 @@ def renewed(seen: TargetSeen, own: int = 0, copying: str = "") -> TargetSeen:
 
 
 def image_of(channel: ChannelSpec, identity: TableIdentity) -> TableIdentity:
-    """Return the source table as in its target: only the mirrored columns, in reading order, with the target's names."""
+    """Return the source table as in its target: mirrored columns only, in reading order, with the target's names."""
     if not channel.columns:
         return identity
     known, names = {column.name: column for column in identity.columns}, dict(channel.columns)

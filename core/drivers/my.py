@@ -252,7 +252,7 @@ def said(error: BaseException) -> str:
 
 
 class Session:
-    """One session, in autocommit; not shared between threads. Calls raise DriverError, or NoAnswer at the time limit."""
+    """One session, in autocommit; not shared between threads. Calls raise DriverError, NoAnswer at the time limit."""
 
     def __init__(self, raw: pymysql.Connection[Any], seconds: float) -> None:
         self._raw: Any = raw  # its sockets and packets have no types

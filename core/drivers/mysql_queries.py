@@ -51,7 +51,7 @@ class MysqlQueries:
         return [dict(zip(self._names, row, strict=True)) for row in rows]
 
     def in_one_session(self, *asked: str, values: Sequence[object] = ()) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of each statement; all run in the same session, so settings persist, or an error is raised."""
+        """Return the rows of each statement; all run in one session, so settings persist, or an error is raised."""
         found = []
         try:
             line = self._opened()

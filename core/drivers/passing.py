@@ -71,7 +71,7 @@ _SENTENCES = (("too many clients", "53300"), ("too many connections", "53300"), 
 
 
 def lost_line(text: str) -> type[SlotkeeperError]:
-    """Return the class of an error whose code only reports a lost connection: that of the code in its message, if any."""
+    """Return the class of an error whose code only reports a lost connection: by the code in its message, if any."""
     return BY_CODE.get(wrapped(text), Unreachable)
 
 

@@ -43,7 +43,7 @@ class _ReplicationLine(LogicalReplicationConnection):
 
 
 class Replication:
-    """A stream without a slot; one thread at a time uses it, any thread can sever it. All calls raise psycopg2.Error."""
+    """A stream without a slot; one thread at a time uses it, any thread can close it. Calls raise psycopg2.Error."""
 
     def __init__(self, login: Login, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

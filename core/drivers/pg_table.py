@@ -79,7 +79,7 @@ class KeyColumn:
 
     @property
     def text(self) -> str:
-        """A template for the column's text; does not cast user-defined types: a cast can run any function as the login."""
+        """A template for the column's text, without a cast of a user-defined type: a cast can run any function."""
         return "({0})::text" if self.typname else MADE_TEXT
 
     @property
@@ -261,7 +261,7 @@ class Statements:
 
 
 def _edge(key: Sequence[KeyColumn], at: Key, beyond: str, closed: bool) -> Composable:
-    """Return the condition `key` beyond `at` so that an index on the first columns is usable: a >= x AND (a > x OR b >= y)."""
+    """Return the condition `key` beyond `at` in a form that can use an index: a >= x AND (a > x OR b >= y)."""
     column, part = key[0], at[0]
     left, right = _ordered(column, _column(column)), _ordered(column, _value(column, part))
     if len(key) == 1:

@@ -192,7 +192,7 @@ class Dialect:
 
 
 class Session:
-    """A connection for a login and a dialect; one thread at a time uses it, any thread can cancel, sever or close it."""
+    """A connection for a login and a dialect; one thread at a time uses it, any thread can cancel or close it."""
 
     def __init__(
         self,
@@ -433,7 +433,7 @@ class Session:
     def cursor_out(
         self, statement: pg.sql.Composable, put: Callable[[tuple[Any, ...]], None], limit_ms: int, batch: int
     ) -> int:
-        """Pass a statement's rows to `put` through a server-side cursor, `batch` at a time, for servers without COPY."""
+        """Pass a statement's rows to `put` from a server-side cursor, `batch` at a time, for servers without COPY."""
         count = 0
         with self._asked(limit_ms, TooLarge) as connection:
             connection.autocommit = False  # a server-side cursor exists only in a transaction

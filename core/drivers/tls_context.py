@@ -29,7 +29,7 @@ _HINTS = (
 
 
 def context(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """Return the client's TLS context for this endpoint; None for plain text. Raises AccessRefused if a file is invalid."""
+    """Return the client's TLS context of an endpoint; None for plain text. Raises AccessRefused for a bad file."""
     if endpoint.sslmode == "disable":
         return None
     try:
