@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.fault import Fault
 
 LEAST_LINES = 8
+ROOMY = 8
+"""Lines of a panel that shows a problem and its action without scrolling."""
 PROBLEM_CELLS = 24
 """The cells of a problem that say what it is."""
 LANES_BESIDE = 12
@@ -384,7 +386,8 @@ class JobScreen(_LeadsToLocks):
             )
             wrong = [_wrong(job)] if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above may have its beginning
+            # a small panel leaves to the verdict above what the verdict has the beginning of
+            lines += [*acts, *wrong] if shown_above and self.panel_rows < ROOMY else [*wrong, *acts]
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             lines += long_work(job, self.console.ascii_only)

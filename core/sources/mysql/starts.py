@@ -157,7 +157,7 @@ _OPEN = (
 READ_EVERY = 0.25
 """Seconds between two reads of the list: more than the 0.1 s after which the server refreshes it (`writers`)."""
 _UNKNOWN = "the list of open transactions may be from before the copy's position"
-_STALE = f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, so the server does not refresh it"
+_STALE = f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, and the server shows an old list"
 
 
 class MysqlOpen:
