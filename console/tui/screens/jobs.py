@@ -47,7 +47,7 @@ from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
 from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, clock, fit, named_by, rank
-from slotkeeper.console.views.signs import MANY, ROLES
+from slotkeeper.console.views.signs import MANY, ROLES, cell
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
@@ -192,10 +192,8 @@ class _OfJobs(_LeadsToLocks):
         ascii_only = self.console.ascii_only
         found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
         for row in lane_rows(job, ascii_only):
-            cells = [
-                (f"{fit(row.cells[one.key], one.width, one.right, ascii_only)} ", row.tints.get(one.key, ""))
-                for one in shown
-            ]
+            known = [(one, *cell(row.cells[one.key], row.tints.get(one.key, ""), ascii_only)) for one in shown]
+            cells = [(f"{fit(text, one.width, one.right, ascii_only)} ", role) for one, text, role in known]
             found += parts_of(self, [cells])
         return found
 
