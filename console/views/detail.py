@@ -180,7 +180,8 @@ def impact(job: JobFacts) -> str:
     if job.state is JobState.PAUSED or not job.current or not lanes:
         return judged
     part = part_in(job)
-    waiting = [lane for lane in lanes if lane.retry or lane.error or is_stopped(lane)]
+    locked = {wait.thing for wait in job.report.lock_waits} if job.report is not None else set()
+    waiting = [lane for lane in lanes if lane.retry or lane.error or lane.target in locked or is_stopped(lane)]
     if judged and not waiting:
         return judged
     if not waiting:
@@ -189,7 +190,7 @@ def impact(job: JobFacts) -> str:
     names = ", ".join(both_ends(safe(lane.name), 24) for lane in waiting[:3])
     more = f" and {len(waiting) - 3} more" if waiting[3:] else ""
     others = len(lanes) - len(waiting)
-    rest = f" {others} of {len(lanes)} {part}s continue." if others else f" None of {len(lanes)} {part}s is read."
+    rest = f" {others} of {len(lanes)} {part}s continue." if others else f" None of {len(lanes)} {part}s continues."
     return f"{names}{more} {'wait' if waiting[1:] else 'waits'}; {job.unread}.{rest}"
 
 

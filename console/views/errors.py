@@ -130,13 +130,11 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
     known = remedy_for(one.code, one.message)
     first, last = clock(one.first_at), clock(one.last_at)
     when = f"at {last}" if one.first_at == one.last_at else f"from {first} to {last}"
+    place = ", ".join(part for part in (one.side, one.code and f"code {safe(one.code, 40)}") if part)
+    times = f"{many(one.count, 'time')}, {when} UTC, {age(one.last_at, now)} ago"
     said = [
         (Level.FINE, labelled("Problem", safe(message_first(one.message), 2_000))),
-        (
-            Level.REST,
-            f"{labelled('Detail', one.side or 'side ?')}, code {safe(one.code or '?', 40)}: {many(one.count, 'time')},"
-            f" {when} UTC, {age(one.last_at, now)} ago",
-        ),
+        (Level.REST, labelled("Detail", f"{place}: {times}" if place else times)),
     ]
     if job is not None and job.state is not None:
         stays = "" if job.state is JobState.RUNNING else "; its position stays and nothing is skipped"

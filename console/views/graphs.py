@@ -131,7 +131,7 @@ def _head(
     name: str, values: Sequence[float | None], series: JobSeries, words: Callable[[float], str], unit: str, newest: str
 ) -> Parts:
     known = [(value, place) for place, value in enumerate(values) if value is not None]
-    now = words(values[-1]) if values and values[-1] is not None else UNKNOWN
+    now = words(values[-1]) if values and values[-1] is not None else "unknown"
     if not known:
         return [(f" {name}  {newest} {UNKNOWN}   nothing is recorded of it here", "dim")]
     most, place = max(known, key=lambda one: one[0])

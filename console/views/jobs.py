@@ -274,7 +274,7 @@ def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
         return ""
     synced = in_sync(job)
     if synced is None:
-        return f"sync   {part_in(job)}s in sync {UNKNOWN}"
+        return f"sync   {part_in(job)}s in sync: unknown"
     shown = f"{bar(synced, 16, ascii_only, up=False)} {_in_sync(job, synced)}"
     copying = job.report is not None and not job.report.lanes
     return (

@@ -215,14 +215,16 @@ def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
     if report.lanes:
         lags = [pace.lag for pace in job.throughput.values() if pace.lag is not None]
         middle = f", median {seconds(median(lags))}" if lags and job.lag_seconds is not None else ""
-        parts.append(f"lag {seconds(job.lag_seconds)} {safe(worst_lane(job) or '', 20)}{middle}")
+        lag = "unknown" if job.lag_seconds is None else seconds(job.lag_seconds)
+        parts.append(f"lag {lag} {safe(worst_lane(job) or '', 20)}{middle}")
         repeats = f", {count(report.repeats)} repeats" if report.repeats else ""
         parts.append(f"events {count(report.changes)}{repeats}")
     word = "rows/s" if not report.lanes else "events/s"
     if job.last_known:
         return "   ".join(parts)
     spark = unrecorded(bars(job.spark, ascii_only), ascii_only)
-    parts.append(f"{word} {speed(job.rate)} {spark}".rstrip())
+    rate = "unknown" if job.rate is None else speed(job.rate)
+    parts.append(f"{word} {rate} {spark}".rstrip())
     return "   ".join(parts)
 
 
@@ -244,7 +246,7 @@ def copy_of(job: JobFacts) -> HowFar | None:
 def work(job: JobFacts) -> str:
     """Return how the job's lanes spend their time, and the bottleneck."""
     if job.busy is None:
-        return "busy with: ?" if job.alive and job.report and job.report.lanes else "busy with: -"
+        return "busy with: unknown" if job.alive and job.report and job.report.lanes else "busy with: -"
     if job.last_known:
         return f"was busy with: {shares(job.busy)}"
     return f"busy with: {shares(job.busy)}" + (f"   bottleneck: {job.side}" if job.side else "")
@@ -304,7 +306,7 @@ def counters(job: JobFacts) -> str:
     report = job.report if job.current else None
     if report is None:
         return "this run has not reported yet"
-    epoch = UNKNOWN if report.epoch is None else str(report.epoch)
+    epoch = "unknown" if report.epoch is None else str(report.epoch)
     return f"tasks {count(report.tasks_started)}  registrations {count(report.registrations)}  epoch {epoch}"
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from slotkeeper.console.monitor.snapshot import JobFacts, Level
+from slotkeeper.console.views.rows import UNKNOWN
 from slotkeeper.core.domain.elapsed import elapsed
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.judgement.facts import BEHIND_SECONDS
@@ -57,6 +58,17 @@ def mark(level: Level, ascii_only: bool) -> str:
     ['x', '!', '?', '~', '-']
     """
     return sign(_MARKS[level], ascii_only) if level in _MARKS else level.value
+
+
+def cell(text: str, role: str, ascii_only: bool) -> tuple[str, str]:
+    """Return the text of a cell with its color: unknown is a dim dash, blank is a value that its row does not have.
+
+    >>> cell("?", "warn", True), cell("-", "", True), cell("12 s", "warn", True)
+    (('-', 'dim'), ('', 'dim'), ('12 s', 'warn'))
+    """
+    if text not in (UNKNOWN, "-"):
+        return text, role
+    return sign(NONE, ascii_only) if text == UNKNOWN else "", "dim"
 
 
 def dn_sign(level: Level, ascii_only: bool) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from slotkeeper.core.sources import registry
 from slotkeeper.core.sources.mysql import waits
 from slotkeeper.core.state.audit import Audit
 from slotkeeper.core.state.folder import StateFolder
-from tests.integration.test_mysql_waits import READER, Stage, first, stage
+from tests.integration.test_mysql_waits import READER, REFRESHED, Stage, first, stage
 from tests.support.maria import endpoint
 from tests.support.waiting import until
 
@@ -57,7 +57,7 @@ def after_it(stage: Stage, user: str = READER) -> None:
 def waiting(stage: Stage, user: str = READER) -> int:
     """The pid of a DDL that waits for a job's transaction, once a session of that user waits after it."""
     stage.copy()
-    until(lambda: stage.maria.rows(OLD), 20, "the copy's transaction to be older than the DDL in whole seconds")
+    until(lambda: stage.maria.rows(OLD), 20, "the copy's transaction to age in whole seconds", REFRESHED)
     stage.begins(f"ALTER TABLE {stage.table} ADD COLUMN c int")
     pid = first(stage.reader()).waiter.pid
     assert pid is not None

@@ -342,3 +342,20 @@ def test_of_a_dws_the_waiting_session_is_found_by_its_query_and_the_node_and_que
     assert f"SELECT coorname, pid FROM pgxc_stat_activity WHERE query_id = {wait.root.query}` and " in to_do(wait)
     eve.rollback()
     until(lambda: not found.read(now()), 20, "the wait to be gone")
+
+
+def test_a_wait_for_a_table_s_extension_is_no_wait_for_a_session_that_could_be_ended(place: Place) -> None:
+    admin = place.session("admin")
+    run(admin, "SET allow_system_table_mods = on", CONFLICTS)
+    admin.commit()
+    place.stranger("SET compute_query_id = on", f"LOCK TABLE {TABLE}")
+    ours = place.session("slotkeeper/orders/7")
+    run(ours, "SET compute_query_id = on")
+    ours.commit()
+    place.waits_in_thread(ours, f"LOCK TABLE {TABLE} IN ROW EXCLUSIVE MODE")
+    found = place.reader(kind="dws")
+    place.waits(found)
+    extension = CONFLICTS.replace("SELECT l.locktype,", "SELECT 'extend'::text AS locktype,")
+    run(admin, "DROP VIEW pg_catalog.pgxc_lock_conflicts", extension)
+    admin.commit()
+    assert not found.read(now())

@@ -108,3 +108,32 @@ def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Mar
     until(lambda: not waiting.left(), 10, "it to have ended")
     assert isinstance(open_now(session), NobodyOpen)
     session.close()
+
+
+def test_a_list_that_a_monitor_keeps_from_being_refreshed_lets_no_copy_begin(maria: Maria, facts: ServerFacts) -> None:
+    """InnoDB refreshes the list only after 0.1 s without a reader: read more often, it shows no later writer."""
+    monitor, stop = support.log_in(maria.server), threading.Event()
+    begun = threading.Event()
+
+    def poll() -> None:
+        while not stop.is_set():
+            monitor.rows("SELECT COUNT(*) FROM information_schema.innodb_trx")
+            begun.set()
+            stop.wait(0.01)
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    session = MysqlSession(Login(support.endpoint(maria.server), maria.server.password(), "slotkeeper/test"))
+    try:
+        assert begun.wait(20)
+        maria.run("BEGIN", "INSERT INTO t VALUES (6)")
+        waiting = MysqlOpen(session)
+        until(lambda: "another session reads INNODB_TRX" in waiting.left(), 10, "the old list to be seen as old")
+    finally:
+        stop.set()
+        poller.join()
+        monitor.close()
+    until(lambda: "1 transaction(s) that were open" in waiting.left(), 10, "a fresh list")
+    maria.run("COMMIT")
+    until(lambda: not waiting.left(), 10, "it to have ended")
+    session.close()

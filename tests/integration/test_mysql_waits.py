@@ -20,6 +20,8 @@ from tests.support.maria import Maria, endpoint, log_in
 from tests.support.waiting import until
 
 READER = "etl_waits"
+REFRESHED = 0.15
+"""Seconds between two questions: InnoDB does not refresh its list of transactions that is read every 0.1 s."""
 
 
 @dataclass
@@ -70,7 +72,7 @@ def first(reader: SourceWaitReader, behind: int = 0) -> SourceWait:
     def one() -> SourceWait | None:
         return next((wait for wait in reader.read(time.time()) if (wait.behind or 0) >= behind), None)
 
-    return until(one, 20, "a wait to be found")
+    return until(one, 20, "a wait to be found", REFRESHED)
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def holds(stage: Stage, reader: SourceWaitReader) -> None:
     assert f"`KILL {pid}`" in to_do(wait) and "`slotkeeper jobs pause orders`" in to_do(wait)
     assert "lock_wait_timeout" in effect(wait)
     copy.rows("ROLLBACK")
-    until(lambda: not reader.read(time.time()), 20, "it to be cleared")
+    until(lambda: not reader.read(time.time()), 20, "it to be cleared", REFRESHED)
 
 
 def test_a_ddl_that_waits_for_the_copy_s_transaction_is_named_with_the_session_and_what_ends_it(stage: Stage) -> None:

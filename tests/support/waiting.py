@@ -15,12 +15,12 @@ MOST = 240.0
 """Seconds after which no more patience is shown: each test has a limit as a whole."""
 
 
-def until(condition: Callable[[], T | None], seconds: float, what: str) -> T:
+def until(condition: Callable[[], T | None], seconds: float, what: str, every: float = 0.0) -> T:
     """Ask `condition` again and again until its answer is true, and return that; AssertionError after a multiple of
-    `seconds`, which are those of a machine that is not busy with others."""
+    `seconds`, which are those of a machine that is not busy with others. It is not asked more often than `every`."""
     seconds = max(seconds, min(PATIENCE * max(seconds, 10.0), MOST))
     deadline = time.monotonic() + seconds
-    pause = 0.002
+    pause = max(0.002, every)
     while True:
         answer = condition()
         if answer:
@@ -28,4 +28,4 @@ def until(condition: Callable[[], T | None], seconds: float, what: str) -> T:
         if time.monotonic() >= deadline:
             raise AssertionError(f"not within {seconds:g} s: {what}")
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
+        pause = max(every, min(pause * 1.5, 0.05))

@@ -47,7 +47,7 @@ from slotkeeper.console.views.queries import dn_rows
 from slotkeeper.console.views.queries import lines as query_lines
 from slotkeeper.console.views.queries import strip as query_strip
 from slotkeeper.console.views.rows import FAULTS, NARROW, TYPED, Column, Row, age, clock, fit, named_by, rank
-from slotkeeper.console.views.signs import MANY, ROLES
+from slotkeeper.console.views.signs import MANY, ROLES, cell
 from slotkeeper.console.views.slots import all_slots, keeps_nothing, slot_risk, soonest
 from slotkeeper.console.views.verdict import Verdict, figure_lines, figures, verdict
 from slotkeeper.core.config.model import Loaded
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from slotkeeper.core.domain.fault import Fault
 
 LEAST_LINES = 8
+ROOMY = 8
+"""Lines of a panel that shows a problem and its action without scrolling."""
 PROBLEM_CELLS = 24
 """The number of cells of a problem that make it recognizable."""
 LANES_BESIDE = 12
@@ -190,10 +192,8 @@ class _OfJobs(_LeadsToLocks):
         ascii_only = self.console.ascii_only
         found = [self.text(" ".join(fit(one.label, one.width, one.right) for one in shown), Level.REST)]
         for row in lane_rows(job, ascii_only):
-            cells = [
-                (f"{fit(row.cells[one.key], one.width, one.right, ascii_only)} ", row.tints.get(one.key, ""))
-                for one in shown
-            ]
+            known = [(one, *cell(row.cells[one.key], row.tints.get(one.key, ""), ascii_only)) for one in shown]
+            cells = [(f"{fit(text, one.width, one.right, ascii_only)} ", role) for one, text, role in known]
             found += parts_of(self, [cells])
         return found
 
@@ -384,7 +384,8 @@ class JobScreen(_LeadsToLocks):
             )
             wrong = [_wrong(job)] if job.level in FAULTS else []
             acts = [*action_lines(job), (level, labelled("Impact", risk))]
-            lines += [*acts, *wrong] if shown_above else [*wrong, *acts]  # the verdict above shows how it begins
+            # in a small panel the verdict above, which shows how the problem begins, is enough
+            lines += [*acts, *wrong] if shown_above and self.panel_rows < ROOMY else [*wrong, *acts]
             trouble = lane_trouble(job, key)
             lines += [(Level.WARNING, trouble)] if trouble else []
             lines += long_work(job, self.console.ascii_only)

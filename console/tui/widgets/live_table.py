@@ -20,8 +20,8 @@ from textual.strip import Strip
 
 from slotkeeper.console.tui.theme import style_of
 from slotkeeper.console.tui.widgets.line import WHEEL, Drawn
-from slotkeeper.console.views.rows import UNKNOWN, Column, Row, both_ends, plain
-from slotkeeper.console.views.signs import NONE, ROLES, SIGNS, coloured, joined, mark, sign
+from slotkeeper.console.views.rows import Column, Row, both_ends, plain
+from slotkeeper.console.views.signs import ROLES, SIGNS, cell, coloured, joined, mark
 
 MARKED = "*"
 SIDES = 3
@@ -232,8 +232,8 @@ class LiveTable(Drawn, can_focus=True):
                 value = mark(row.level, self._ascii_only)
             severity = ROLES.get(row.level, "") if column.key in _COLOURED else ""
             role = row.tints.get(column.key, severity)
-            if column.label and value in (UNKNOWN, "-"):  # unknown; or the row has no such value
-                value, role = sign(NONE, self._ascii_only) if value == UNKNOWN else "", "dim"
+            if column.label:
+                value, role = cell(value, role, self._ascii_only)
             text = self._text(value, column)
             if column.key == "mark" and marked:
                 parts += [(text[:-1], role), (MARKED, "marked")]

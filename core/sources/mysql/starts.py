@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from slotkeeper.core.drivers import my
 from slotkeeper.core.errors import AccessRefused, Refused, SlotkeeperError
@@ -149,14 +151,14 @@ def begin_here(session: my.Session, facts: ServerFacts) -> MysqlPosition:
     return found
 
 
-_OPEN = "SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_rows_modified > 0"
+_OPEN = (
+    "SELECT trx_id, trx_mysql_thread_id, trx_mysql_thread_id = CONNECTION_ID() FROM information_schema.innodb_trx"
+    " WHERE trx_rows_modified > 0 OR trx_mysql_thread_id = CONNECTION_ID()"
+)
 READ_EVERY = 0.25
-"""Seconds between two reads: more than twice the time after which the server refreshes the list.
-
-MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": the server refreshes the list only
-if no session has read it for 0.1 s. Infrequent reads ensure that the first result used is from after the position.
-"""
+"""Seconds between two reads of the list: more than the 0.1 s after which the server refreshes it (`writers`)."""
 _UNKNOWN = "the list of open transactions may be from before the copy's position"
+_STALE = f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, and the server shows an old list"
 
 
 class MysqlOpen:
@@ -171,9 +173,13 @@ class MysqlOpen:
     def left(self) -> str:
         if time.monotonic() >= self._next:
             now = writers(self._session)
-            self._were = now if self._were is None else self._were & now
-            named = ", ".join(sorted(self._were)[:5])
-            self._left = f"{len(self._were)} transaction(s) that were open when the copy started: {named}"
+            if now is not None:
+                self._were = now if self._were is None else self._were & now
+            if self._were is None:
+                self._left = _STALE
+            else:
+                named = ", ".join(sorted(self._were)[:5])
+                self._left = f"{len(self._were)} transaction(s) that were open when the copy started: {named}"
             self._next = time.monotonic() + READ_EVERY
         return "" if self._were is not None and not self._were else self._left
 
@@ -199,13 +205,28 @@ def open_now(session: MysqlSession) -> MysqlOpen | NobodyOpen:
     return MysqlOpen(session)
 
 
-def writers(session: MysqlSession) -> frozenset[str]:
-    """Return the open transactions that have changed rows; AccessRefused with the GRANT if the login sees none."""
-    try:
-        rows = session.rows(_OPEN)
-    except SlotkeeperError as error:
-        if error.code != "1227":
-            raise
-        cure = f"GRANT PROCESS ON *.* TO {session.user}"
-        raise AccessRefused(error.message, cure, error.code, "source") from None
-    return frozenset(f"{trx} (session {thread})" for trx, thread in rows)
+def writers(session: MysqlSession) -> frozenset[str] | None:
+    """Return the transactions that have changed rows and are open now; None if the list is from before this call.
+
+    MySQL, "Persistence and Consistency of InnoDB Transaction and Locking Information": the server refreshes the list
+    only if no session has read it for 0.1 s, so a monitor that reads it more often keeps an old one. A list with a
+    transaction of a connection that is opened here cannot be older than this call. Raises AccessRefused with the GRANT
+    if the login cannot read it.
+    """
+    with closing(session.beside("/open")) as fresh:
+        try:
+            rows = fresh.asking(_listed)
+        except SlotkeeperError as error:
+            if error.code != "1227":
+                raise
+            cure = f"GRANT PROCESS ON *.* TO {fresh.user}"
+            raise AccessRefused(error.message, cure, error.code, "source") from None
+    if not any(own for _, _, own in rows):
+        return None
+    return frozenset(f"{trx} (session {thread})" for trx, thread, own in rows if not own)
+
+
+def _listed(session: my.Session) -> list[tuple[Any, ...]]:
+    session.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # of others, WITH CONSISTENT SNAPSHOT has no effect
+    session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    return session.rows(_OPEN)

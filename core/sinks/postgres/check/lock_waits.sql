@@ -5,6 +5,8 @@
 -- has waitstart from PostgreSQL 14 on; through JSON an older one answers NULL), and who is directly in front by
 -- pg_blocking_pids (PostgreSQL, "System Information Functions"; 0 is a prepared transaction). A session that waits for
 -- another transaction's end has locked its row itself (access/heap/README.tuplock): the row's table is returned.
+-- A wait for a table's extension is none: its holder waits for no other lock (storage/lmgr/lock.c) and releases it as
+-- soon as the pages are added, so that ending a session would help nothing.
 SELECT l.pid, a.application_name, a.query, l.mode, l.locktype,
        (l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid)::text,
        extract(epoch FROM clock_timestamp() - (to_jsonb(l) ->> 'waitstart')::timestamptz)::float8,
@@ -14,7 +16,7 @@ JOIN pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_locks r ON l.locktype = 'transactionid' AND r.pid = l.pid AND r.locktype = 'tuple' AND r.granted
 LEFT JOIN pg_class c ON c.oid = coalesce(l.relation, r.relation)
 LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE NOT l.granted AND a.datname = current_database()
+WHERE NOT l.granted AND l.locktype <> 'extend' AND a.datname = current_database()
   AND strpos(a.application_name, %(prefix)s) = 1
 ORDER BY l.pid
 
@@ -53,5 +55,5 @@ SELECT l.nodename::text, l.pid, l.granted, l.mode, l.locktype, l.nspname::text, 
        extract(epoch FROM clock_timestamp() - l.xactstart)::float8, a.application_name, a.state
 FROM pgxc_lock_conflicts l
 LEFT JOIN pg_stat_activity a ON a.query_id = l.queryid AND l.queryid <> 0
-WHERE l.dbname = current_database() OR l.dbname IS NULL
+WHERE l.locktype IS DISTINCT FROM 'extend' AND (l.dbname = current_database() OR l.dbname IS NULL)
 ORDER BY l.nodename, l.pid

@@ -358,8 +358,8 @@ def _thing(kind: str, schema: str | None, relation: str | None) -> str:
 
     >>> _thing("relation", "mart", "orders"), _thing("tuple", "mart", "orders"), _thing("transactionid", None, None)
     ('mart.orders', 'a row of mart.orders', 'a row')
-    >>> _thing("advisory", None, None), _thing("extend", "mart", "orders")
-    ('an advisory lock', 'mart.orders (extend)')
+    >>> _thing("advisory", None, None), _thing("page", "mart", "orders")
+    ('an advisory lock', 'mart.orders (page)')
     """
     name = f"{schema}.{relation}" if relation else ""
     if kind in ("relation", "partition"):
