@@ -22,7 +22,7 @@ from slotkeeper.core.errors import ConfigError, Refused, SlotkeeperError
 from slotkeeper.core.services import looking, quarantine
 from slotkeeper.core.state.folder import StateFolder
 
-app = typer.Typer(help="Rows that a target refused: list, replay, discard.")
+app = typer.Typer(help="Rows that a target rejected: list, replay, discard.")
 
 _ALL = "all"
 _QUARANTINED = EntryState.QUARANTINED.value
