@@ -205,9 +205,7 @@ class Demo:
     servers: tuple[str, ...] = running.SERVERS
     """The PostgreSQL servers that the demo starts; the last is the sink."""
     begun = "position <> '' AND registered ~ '^[1-9]'"
-    """SQL condition for the progress row of a lane that has started: it then applies every change that the
-    writers count.
-    """
+    """SQL condition for the progress row of a started lane, which applies every change that the writers count."""
     mirrors = True
     """Whether `slotkeeper init` can create another job for the demo's servers."""
     stays = True
@@ -238,7 +236,7 @@ class Demo:
         self.loaded: Loaded | None = None
         self.store: Store | None = None
 
-    # -- setup --------------------------------------------------------------------------------------------------------
+    # -- setup -------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Start the servers, create and load the table, write the configuration."""
@@ -332,9 +330,7 @@ class Demo:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def start_job(self) -> None:
-        """Start the job through its supervisor and wait until recording has started, for as long as the job
-        makes progress.
-        """
+        """Start the job through its supervisor; wait until recording has started, while the job makes progress."""
         self._say("starting the job: supervisor, Spark driver, JVM")
         began = self._clock.monotonic()
         self._started(lambda: control.has_begun(self.view()))

@@ -1,6 +1,7 @@
-"""TLS for connections made by Python itself (HTTP, MySQL's protocol): contexts by an endpoint's sslmode, and errors.
+"""TLS contexts and TLS errors for connections that Python makes itself (HTTP, the MySQL protocol).
 
-libpq has its own TLS (`login.parameters`). The modes are those of libpq, except those that allow plain text.
+libpq has its own TLS (`login.parameters`). The values of sslmode are those of libpq, except those that allow a fallback
+to plain text.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 
 NO_KEY_PASSWORD = "none was given"  # noqa: S105
-"""The password for an encrypted key if none is configured; an unencrypted key needs none."""
+"""The key password used if none is configured; OpenSSL ignores it for an unencrypted key."""
 _NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure")
-"""OpenSSL's errors for a server that answers a TLS hello in plain text; a lost connection has another error."""
+"""OpenSSL's errors for a server that answers a TLS ClientHello in plain text; a lost connection raises other errors."""
 _HINTS = (
     (
         ("certificate_verify_failed", "certificate verify failed", "self-signed", "expired"),
@@ -29,7 +30,7 @@ _HINTS = (
 
 
 def context(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """Return the client's TLS context of an endpoint; None for plain text. Raises AccessRefused for a bad file."""
+    """Return the client's TLS context for an endpoint, or None for plain text. Raises AccessRefused for a bad file."""
     if endpoint.sslmode == "disable":
         return None
     try:
@@ -39,7 +40,8 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
         raise AccessRefused(what, "name a file with the authority's certificate, as PEM") from error
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.check_hostname = endpoint.sslmode == SAFEST
-    if endpoint.sslmode not in VERIFYING and not endpoint.sslrootcert:  # with one, `require` is verify-ca, as in libpq
+    # with sslrootcert, `require` means verify-ca, as in libpq
+    if endpoint.sslmode not in VERIFYING and not endpoint.sslrootcert:
         made.verify_mode = ssl.CERT_NONE
     if endpoint.sslcert:
         _show(made, endpoint)
@@ -47,7 +49,7 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
 
 
 def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
-    """Load the client's certificate, always with a key password: without one, OpenSSL would prompt for it and wait."""
+    """Load the client's certificate, always with a key password: without a password, OpenSSL would wait at a prompt."""
     try:
         made.load_cert_chain(
             endpoint.sslcert, endpoint.sslkey or None, secret_of(endpoint.key_password).now() or NO_KEY_PASSWORD
@@ -59,7 +61,7 @@ def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 
 def refused(error: BaseException, place: str, where: str) -> SlotkeeperError | None:
-    """Return the error for a connection that failed in TLS, with a hint; None if TLS is not the cause."""
+    """Return the error, with a hint, for a connection that failed in TLS; None if TLS is not the cause."""
     said = error.args[1] if len(error.args) > 1 else error
     text = str(getattr(error, "verify_message", "") or said)
     low = f"{error} {text}".lower()

@@ -29,7 +29,7 @@ PHRASES = {
     "stands still": r"stands still",
     "is told": r"is told",
     "at rest": r"at rest",
-    "is no X": r"is no (?!longer\b|more\b|later\b|less\b)(?=\w)",
+    "is no X": r"(?<!there\s)is no (?!longer\b|more\b|later\b|less\b)(?=\w)",
     "a DWS": r"a DWS",
 }
 """What is counted, and its pattern between the borders of words."""
