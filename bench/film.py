@@ -54,13 +54,13 @@ RESET = (
     Scene(("r",), waits=("earliest", "snapshot"), seconds=2.0),
     Scene(("e",), waits=("1 Plan", "10 of 10"), seconds=5.0),
     Scene(("Enter",), waits=("You are about to", REASON), seconds=2.5),
-    Scene(words=JOB, waits=("all is typed",), seconds=1.5),
+    Scene(words=JOB, waits=("all fields are complete",), seconds=1.5),
     Scene(("Enter", "Enter"), waits=("done: reset to earliest",), seconds=4.0),
 )
 UNDONE = (
     Scene(("u",), waits=("1 Plan", " of "), seconds=3.0),
     Scene(("Enter",), waits=("You are about to", REASON), seconds=3.0),
-    Scene(words=NUMBER, waits=("all is typed",), seconds=1.5),
+    Scene(words=NUMBER, waits=("all fields are complete",), seconds=1.5),
     Scene(("Enter", "Enter"), waits=("done: ",), seconds=4.0),
 )
 

@@ -19,7 +19,7 @@ from slotkeeper.console.tui.screens.table import TableScreen
 from slotkeeper.console.tui.widgets.live_table import LiveTable
 
 EXCEPTIONS = {
-    "f": "freezes the picture; in Binlog and in the quarantine it reads the next page",
+    "f": "freezes the screen; in Binlog and in the quarantine it reads the next page",
     "u": "takes back what was marked: rows, and on Errors and Alerts the acknowledgement",
     "y": "copies, and is the only answer to a question that means yes",
 }

@@ -179,7 +179,7 @@ def _table(section: Section) -> str:
 
 def _row(key: Key) -> str:
     documented = f"`{key.documented}`" if key.documented else ""
-    test = f"no meaning here: {key.because}" if key.because else f"`{its_test(key)}`"
+    test = f"does not apply here: {key.because}" if key.because else f"`{its_test(key)}`"
     return f"| `{key.name}` | {documented} | {spelled_default(key)} | {key.unit} | {meaning(key)} | {test} |"
 
 

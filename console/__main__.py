@@ -84,7 +84,7 @@ def _unwritten(error: Exception) -> int:
     if not isinstance(error, Unwritten):
         return 0
     _let_go_of_stdout()
-    diagnostics.warn(f"what was to be printed cannot be written: {error.strerror or error}")
+    diagnostics.warn(f"cannot write to standard output: {error.strerror or error}")
     return int(diagnostics.ExitCode.FAILED)
 
 

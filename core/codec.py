@@ -45,7 +45,7 @@ def record_from(kind: type[_Record], text: str | bytes) -> _Record:
 def aware(*moments: datetime | None) -> None:
     """Raise ValueError if a time lacks its UTC offset, without which it cannot be compared."""
     if any(one is not None and one.tzinfo is None for one in moments):
-        raise ValueError("a moment has its offset from UTC")
+        raise ValueError("a time needs an offset from UTC")
 
 
 def shown(record: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def field_texts(kind: type) -> Mapping[str, str]:
     found = attribute_texts(kind)
     lacking = [each.name for each in fields(kind) if each.name not in found]
     if lacking:
-        raise ValueError(f"{kind.__name__}: no text below {', '.join(lacking)}")
+        raise ValueError(f"{kind.__name__}: no docstring for {', '.join(lacking)}")
     return found
 
 

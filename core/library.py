@@ -74,7 +74,7 @@ class Batch:
             point, sequence, kind, *values = line.split("\t")
             named = dict(zip(self.columns, map(value_of, values), strict=True))
             if kind == "?":
-                raise Defect(f"{self.shard.name}: an event whose type is none of I, d, B, U", where="source")
+                raise Defect(f"{self.shard.name}: an event of unknown type (not I, d, B or U)", where="source")
             yield Record(EventType.DELETE if kind == "x" else EventType(kind), int(point), int(sequence), named)
 
 
@@ -90,10 +90,10 @@ class Reader:
     def __init__(self, job: JobSpec, points_proven: bool = False) -> None:
         kind = sources.open(job.source_kind)
         if not kind.traits.keeps_positions or Encoding.COPY_TEXT not in kind.gives:
-            why = "it has no slot's points, or no COPY text"
+            why = "it stores no slot points or supplies no COPY text"
             raise Refused(
                 f"the library cannot read a source of kind {job.source_kind}: {why}",
-                f"follow it with a job: `slotkeeper jobs start {typed(job.name)}`",
+                f"read it with a job: `slotkeeper jobs start {typed(job.name)}`",
                 where="source",
             )
         self._session = worker.source_session(job, "library")
@@ -185,7 +185,7 @@ class Sink:
 
     def __init__(self, job: JobSpec, table: TableIdentity) -> None:
         if job.sink_options.quarantines:
-            what = "a sink of the library keeps no quarantine: a row that it refuses is an error of `write`"
+            what = "the library's sink cannot quarantine rows: `write` raises an error for a rejected row"
             raise Refused(what, 'set on_bad_row = "stop"', where="sink")
         self._session = worker.store_session(job, "library")
         self._batches = self._session.batches(job, table)

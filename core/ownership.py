@@ -83,7 +83,7 @@ def complaint(what: str, parts: Sequence[Part], us: int, team: Team | None = Non
     trusted = {us, ROOT} | (team.members if team else frozenset())
     *above, end = parts
     for part in above:
-        subject = f"{what} is {'behind the link' if part.kind is Kind.LINK else 'below'} {part.path}, which"
+        subject = f"{what} is {'reached through the link' if part.kind is Kind.LINK else 'below'} {part.path}, which"
         if part.uid not in trusted:
             return _foreign(subject, part, us)
         if _open_to_others(part, team) and not part.mode & stat.S_ISVTX:
@@ -125,7 +125,7 @@ def _foreign(subject: str, part: Part, us: int) -> Complaint:
     if us == ROOT:
         text = f"{subject} belongs to another user ({part.owner}), and this command runs as root"
         return Complaint(text, f"run as that user (`sudo -u ...`, a container's --user), or: chown root {part.path}")
-    return Complaint(f"{subject} belongs to another user ({part.owner})", "use your own, or root's")
+    return Complaint(f"{subject} belongs to another user ({part.owner})", "use one that you or root owns")
 
 
 LINKS_MOST = 40
@@ -165,7 +165,7 @@ def read_private(path: Path, what: str, most: int) -> bytes:
         descriptor = os.open(end, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise NotOurs(f"{what} is a link", "put the file itself there") from None
+            raise NotOurs(f"{what} is a link", "replace the link with the file itself") from None
         raise
     with os.fdopen(descriptor, "rb") as stream:
         part = _part(end, os.fstat(descriptor))
@@ -173,9 +173,9 @@ def read_private(path: Path, what: str, most: int) -> bytes:
             raise NotOurs(f"{what} is not a regular file", "name a regular file, not a FIFO or a device")
         refuse([*above, part], what)
         if part.uid != os.geteuid():
-            raise NotOurs(f"{what} belongs to {part.owner}", "use one of your own")
+            raise NotOurs(f"{what} belongs to {part.owner}", "use one that you own")
         if part.mode & ~0o600:
-            raise NotOurs(f"{what} is open to others (mode {part.mode:04o})", f"chmod 600 {end}")
+            raise NotOurs(f"{what} is accessible to other users (mode {part.mode:04o})", f"chmod 600 {end}")
         return stream.read(most)
 
 

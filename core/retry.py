@@ -131,15 +131,15 @@ def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -
             return _wait(failure, history, rules, rand)
         case ErrorKind.UNKNOWN:
             if history.unknown + 1 >= UNKNOWN_TRIES:
-                return Stop(f"a failure of unknown kind, tried {UNKNOWN_TRIES} times")
+                return Stop(f"unknown error, tried {UNKNOWN_TRIES} times")
             return _wait(failure, history, rules, rand)
         case ErrorKind.ACCESS:
             if history.access + 1 >= ACCESS_TRIES:
-                return Stop(f"access refused {ACCESS_TRIES} times; not tried again, so that no account gets locked")
+                return Stop(f"access denied {ACCESS_TRIES} times; not retried, to avoid locking the account")
             return _wait(failure, history, rules, rand)
         case ErrorKind.LOGIN:
             if not rules.awaits_secret and history.login + 1 >= ACCESS_TRIES:
-                return Stop(f"login refused {ACCESS_TRIES} times; not tried again, so that no account gets locked")
+                return Stop(f"login rejected {ACCESS_TRIES} times; not retried, to avoid locking the account")
             return RetryAfter(min(LOGIN_WAIT_MOST, 2.0 ** min(history.login, _DOUBLINGS)), history.failures + 1)
         case ErrorKind.OVERSIZE:
             return _halve(failure.width)
@@ -150,8 +150,8 @@ def decide(failure: Failure, history: History, rules: RetryRules, rand: float) -
     assert_never(failure.kind)
 
 
-AWAITS_SECRET = "login refused, waiting for a new secret: compared by itself, at least once a minute"  # noqa: S105
-LOGIN_REFUSED = "its login was refused: the one try that is left comes at its time, so that no account gets locked"
+AWAITS_SECRET = "login rejected; waiting for a new secret (checked automatically at least once a minute)"  # noqa: S105
+LOGIN_REFUSED = "login rejected: the one remaining attempt is made at its scheduled time, to avoid locking the account"
 
 
 def why_not_now(history: History) -> str:
@@ -189,10 +189,10 @@ def after(history: History, failure: Failure, rules: RetryRules) -> History:
 
 _STOPS = {
     ErrorKind.TOPOLOGY: "the set of data nodes has changed",
-    ErrorKind.OPERATOR: "a person has to decide or to change something first",
+    ErrorKind.OPERATOR: "an operator must act first",
     ErrorKind.CONFIG: "the configuration cannot be used",
-    ErrorKind.DATA: "the sink refuses a row's values",
-    ErrorKind.DEFECT: "a broken invariant of our own",
+    ErrorKind.DATA: "the sink rejects a row's values",
+    ErrorKind.DEFECT: "an internal invariant is violated",
 }
 
 
@@ -200,8 +200,8 @@ def _halve(width: int) -> Decision:
     if width > 1:
         return Halve(width // 2)
     if width == 1:
-        return Stop("one sync point alone is too large for the limits of time, disk or memory")
-    return Stop("too large for the limits of time, disk or memory, and not divisible")
+        return Stop("a single sync point is too large for the time, disk or memory limits")
+    return Stop("too large for the time, disk or memory limits, and not divisible")
 
 
 def _wait(failure: Failure, history: History, rules: RetryRules, rand: float) -> Decision:
@@ -210,7 +210,7 @@ def _wait(failure: Failure, history: History, rules: RetryRules, rand: float) ->
     if _is_quick(failure, history, rules):
         return RetryAfter(_quick_wait(failure, history, rules, rand), attempt)
     if rules.give_up_after is not None and history.elapsed * 1000 >= rules.give_up_after:
-        return Stop(f"gave up after {history.elapsed:.0f} s, as give_up_after says")
+        return Stop(f"gave up after {history.elapsed:.0f} s, as set by give_up_after")
     return RetryAfter(_long_wait(history, rules, rand), attempt)
 
 

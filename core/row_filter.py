@@ -135,7 +135,7 @@ def read(typed: str) -> RowFilter:
     except RecursionError:
         raise WrongFilter("must be a simpler condition") from None
     if not same:
-        raise WrongFilter("must be spelled in another way: it is not read back as it was written")
+        raise WrongFilter("must be written differently: the parser does not reproduce it as written")
     return RowFilter(text, frozenset(found.columns), frozenset(found.bare), frozenset(found.timed))
 
 
@@ -186,8 +186,8 @@ def _odd(text: str) -> str:
     if ";" in text:
         return "be one condition, with no ; and no comment"
     if "'" in text or "$" in text:
-        return "have plain strings alone: '...', without E, U&, B, X, N or $ before the quote"
-    return "hold columns, literals, operators, casts and listed functions alone"
+        return "have only plain strings: '...', without E, U&, B, X, N or $ before the quote"
+    return "contain only columns, literals, operators, casts and listed functions"
 
 
 def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
@@ -208,7 +208,7 @@ def _whole(tokens: Sequence[_Token]) -> Iterator[_Token]:
         elif "--" in run.text or "/*" in run.text:
             raise WrongFilter("must be one condition, with no ; and no comment")
         else:
-            raise WrongFilter(f"must hold listed operators alone, not {run.text}")
+            raise WrongFilter(f"must use only listed operators, not {run.text}")
         at = last + 1
 
 
@@ -218,7 +218,7 @@ def _joins(tokens: Sequence[_Token], at: int) -> bool:
         return False
     one, two = tokens[at], tokens[at + 1]
     if (one.kind, two.kind) in (("number", "word"), ("string", "string"), ("number", "number"), ("word", "string")):
-        raise WrongFilter("must have a blank between a literal and what follows")
+        raise WrongFilter("must have a space after each literal")
     return one.kind == two.kind == "sign" and one.text not in "(),." and two.text not in "(),."
 
 
@@ -243,7 +243,7 @@ class _Reading:
         while self.at < len(self.tokens):
             self._one()
         if self.depth:
-            raise WrongFilter("must have parentheses that match")
+            raise WrongFilter("must have matching parentheses")
         return " ".join(self.sent), " ".join(self.plain)
 
     def _one(self) -> None:
@@ -270,7 +270,7 @@ class _Reading:
         elif token.word in _TYPED and self._kind(1) == "string":
             self._typed_string(token.word)
         elif token.word in RESERVED:
-            raise WrongFilter(f"must be over the row's own columns alone, without {token.word}")
+            raise WrongFilter(f"must use only the row's own columns, without {token.word}")
         else:
             self._column(re.sub("[A-Z]+", lambda found: found[0].lower(), token.text))
 
@@ -284,15 +284,15 @@ class _Reading:
         into = 4 if (self._word(2), self._word(3)) == ("pg_catalog", ".") else 2
         cast = self._word(1) == "::" and self._word(into) in ("text", "varchar")
         if not (is_text or cast) and _MOVING & set(re.findall("[a-z]+", token.text.lower())):
-            what = "must not compare with now, today, tomorrow or yesterday, which a time reads as the moment of asking"
-            raise WrongFilter(f"{what}; write ::text behind the string where text is meant")
+            what = "must not compare with now, today, tomorrow or yesterday, which mean the current time in a time type"
+            raise WrongFilter(f"{what}; write ::text after the string if text is meant")
 
     def _sign(self, sign: str) -> None:
         self.depth += (sign == "(") - (sign == ")")
         if self.depth < 0:
-            raise WrongFilter("must have parentheses that match")
+            raise WrongFilter("must have matching parentheses")
         if self.depth > DEEPEST:
-            raise WrongFilter(f"must have at most {DEEPEST} parentheses within each other")
+            raise WrongFilter(f"must have at most {DEEPEST} nested parentheses")
         if sign == ".":
             raise WrongFilter("must name columns without a table, and functions without a schema")
         self._put(sign)
@@ -304,8 +304,8 @@ class _Reading:
         name = self._word(0)
         if self._kind(0) != "word" or self._word(1) != "(" or name not in FUNCTIONS | _CONSTRUCTS:
             known = ", ".join(sorted(FUNCTIONS | _CONSTRUCTS))
-            shown = name[:40] if self._kind(0) == "word" else "a quoted one"
-            what = f"must be over the row's own columns alone, without {shown}"
+            shown = name[:40] if self._kind(0) == "word" else "a quoted function"
+            what = f"must use only the row's own columns, without {shown}"
             raise WrongFilter(f"{what}: the functions that a row filter may call are {known}")
         if name in _CONSTRUCTS:
             self._put(name.upper())
@@ -337,7 +337,7 @@ class _Reading:
         if known in _SIZED and self._word(0) == "(":
             size = "".join(self._word(n) for n in range(5)).partition(")")[0] + ")"
             if not re.fullmatch(r"\([0-9]{1,4}(,[0-9]{1,4})?\)", size):
-                raise WrongFilter("must have whole numbers for the size of a type")
+                raise WrongFilter("must use whole numbers for the size of a type")
             self._put(size, size, 5 if "," in size else 3)
 
     def _cast_whole(self) -> _Token | None:
@@ -352,18 +352,18 @@ class _Reading:
         """Reject text cast to a time that could mean now: check a literal, record a column, reject anything else."""
         if value is not None and value.kind == "string":
             if _MOVING & set(re.findall("[a-z]+", value.text.lower())):
-                raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
+                raise WrongFilter("must not contain a time that means the current time (now, today, ...)")
         elif value and (value.kind == "name" or (value.kind == "word" and value.word not in _KEYWORDS | RESERVED)):
             name = value.text[1:-1].replace('""', '"') if value.kind == "name" else value.word
             self.timed.add(name)
         else:
-            raise WrongFilter("must cast to a date or a time nothing but a column or a string")
+            raise WrongFilter("must cast only a column or a string to a date or time")
 
     def _typed_string(self, word: str) -> None:
         """Send a type and its string as a cast."""
         string = self.tokens[self.at + 1]
         if _MOVING & set(re.findall("[a-z]+", string.text.lower())):
-            raise WrongFilter("must not hold a time that is the moment of asking (now, today, ...)")
+            raise WrongFilter("must not contain a time that means the current time (now, today, ...)")
         self._put(f"CAST ( {string.text} AS pg_catalog.{_TYPES[word]} )", f"{word} {string.text}", 2)
 
     def _put(self, sent: str, plain: str | None = None, tokens: int = 1) -> None:
@@ -393,9 +393,9 @@ def _tree(text: str) -> Expr:
     try:
         tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE {bare}", read="postgres")
     except ParseError:
-        raise WrongFilter("must be one condition as SQL has it") from None
+        raise WrongFilter("must be one valid SQL condition") from None
     if tree.find(exp.Alias) or {name for name, part in tree.args.items() if part} > {"expressions", "from_", "where"}:
-        raise WrongFilter("must be one condition as SQL has it")
+        raise WrongFilter("must be one valid SQL condition")
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:
             name.set("this", re.sub("[A-Z]+", lambda found: found[0].lower(), name.this))

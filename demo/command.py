@@ -45,12 +45,12 @@ from slotkeeper.demo.incidents.record import Incident
 from slotkeeper.demo.orders import TABLE
 from slotkeeper.demo.run import JOB, ROWS, TARGET, Demo, DemoOptions
 
-app = typer.Typer(help="Try everything on this host, without a warehouse.", add_completion=False)
+app = typer.Typer(help="Try Slotkeeper on this host, without a warehouse.", add_completion=False)
 
 SOURCE, SINK = next(iter(demo_sources.KINDS)), next(iter(demo_sinks.KINDS))
 """The default source and sink of the demo's job."""
 
-LEAVES = "q ends the demo: it stops writing, compares both tables, and stops every process"
+LEAVES = "q ends the demo: writing stops, both tables are compared, all processes stop"
 _EVERY = 2.0
 SMALLEST = (60, 15)
 """Columns and rows below which the console only reports that the terminal is too small."""
@@ -60,7 +60,7 @@ def _rate(text: str) -> float:
     try:
         return float(text.removesuffix("/s"))
     except ValueError:
-        raise typer.BadParameter("a number of changes a second, such as 400/s") from None
+        raise typer.BadParameter("must be a number of changes per second, such as 400/s") from None
 
 
 def _master(text: str) -> str:
@@ -74,7 +74,7 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
     """Return the job's table for Spark; a standalone cluster requires a secret, and a secret a standalone cluster."""
     standalone = Master.parse(master).kind is MasterKind.STANDALONE
     if standalone != (secret is not None):
-        raise typer.BadParameter("--spark-secret-file and --spark-master spark://host:port need each other")
+        raise typer.BadParameter("--spark-secret-file and --spark-master spark://host:port require each other")
     if secret is None:
         return {"master": master}
     # its workers have to run on this host: the demo's servers listen on loopback only
@@ -85,14 +85,14 @@ def _spark(master: str, secret: Path | None) -> dict[str, str]:
 def _one_of(known: Collection[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in known:
-            raise typer.BadParameter(f"one of {', '.join(known)}")
+            raise typer.BadParameter(f"must be one of {', '.join(known)}")
         return text
 
     return read
 
 
 def _incidents() -> list[tuple[str, str]]:
-    return [(incident_command.LIST, "which there are"), *((one.name, one.brief) for one in registry.INCIDENTS)]
+    return [(incident_command.LIST, "show all incidents"), *((one.name, one.brief) for one in registry.INCIDENTS)]
 
 
 SparkMaster = Annotated[
@@ -108,7 +108,7 @@ WhichSource = Annotated[
     typer.Option(
         "--source",
         metavar="KIND",
-        help="source: dws, hologres or hologres_slot (stand-ins), or mysql (a MariaDB of this host)",
+        help="source: dws, hologres, hologres_slot (stand-ins) or mysql (MariaDB on this host)",
         parser=_one_of(demo_sources.KINDS),
         autocompletion=lambda: list(demo_sources.KINDS),
     ),
@@ -120,7 +120,7 @@ WhichWay = Annotated[
     typer.Option(
         "--read-by",
         metavar="WAY",
-        help="how a hologres source is read: sql or stream",
+        help="how to read a hologres source: sql or stream",
         parser=_one_of(READ_BY),
         autocompletion=lambda: list(READ_BY),
     ),
@@ -132,7 +132,7 @@ WhichIncident = Annotated[
     typer.Option(
         "--incident",
         metavar="NAME",
-        help="cause this incident; list: show all",
+        help="incident to cause; `list` shows all",
         autocompletion=_incidents,
     ),
 ]
@@ -156,7 +156,7 @@ app.command()(stop_command.stop)
 def demo(
     ctx: typer.Context,
     headless: Annotated[
-        bool, typer.Option("--headless", help="no console: print progress, end after --duration")
+        bool, typer.Option("--headless", help="print progress without a console; end after --duration")
     ] = False,
     duration: Annotated[
         float,
@@ -164,21 +164,21 @@ def demo(
             "--duration",
             parser=lambda text: select.seconds(text, 1_000, values.WEEK),
             metavar="TIME",
-            help="with --headless: how long the demo writes",
+            help="with --headless: how long to write changes",
         ),
     ] = "60s",  # type: ignore[assignment]
     rows: Annotated[
-        int | None, typer.Option("--rows", min=1, help="rows before the start (120,000; 20,000 with --incident)")
+        int | None, typer.Option("--rows", min=1, help="initial rows (120,000; 20,000 with --incident)")
     ] = None,
-    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes, or shards, of the source")] = 4,
+    dns: Annotated[int, typer.Option("--dns", min=1, max=64, help="data nodes (or shards) of the source")] = 4,
     rate: Annotated[
         float, typer.Option("--rate", parser=_rate, metavar="N/s", help="changes written per second")
     ] = "400/s",  # type: ignore[assignment]
     seed: Annotated[int, typer.Option("--seed", help="seed of the workload")] = 1,
     spark_master: SparkMaster = "local[4]",
     spark_secret_file: SparkSecretFile = None,
-    keep: Annotated[bool, typer.Option("--keep", help="leave servers and job running, until `demo stop`")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="end with one JSON object")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="keep servers and job running until `demo stop`")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the result as one JSON object")] = False,
     incident: WhichIncident = "",
     source: WhichSource = SOURCE,
     read_by: WhichWay = READ_BY[0],
@@ -214,21 +214,24 @@ def _refuse(source: str, read_by: str, sink: str, keep: bool, chosen: Incident |
     its = demo_sources.KINDS[source]
     if read_by != READ_BY[0] and not its.has_read_by:
         raise ConfigError(
-            f"--read-by {read_by} and --source {source} exclude each other", "--read-by is for --source hologres"
+            f"--read-by {read_by} and --source {source} cannot be used together",
+            "--read-by applies only to --source hologres",
         )
     if chosen and keep:
-        raise ConfigError("--keep and --incident exclude each other", "an incident's sessions end with the demo")
+        raise ConfigError(
+            "--keep and --incident cannot be used together", "the sessions of an incident end with the demo"
+        )
     if chosen and source != chosen.source:
-        what = f"--incident {chosen.name} and --source {source} exclude each other"
-        raise ConfigError(what, f"it needs another source: --source {chosen.source}")
+        what = f"--incident {chosen.name} and --source {source} cannot be used together"
+        raise ConfigError(what, f"this incident requires --source {chosen.source}")
     if keep and not its.stays:
         raise ConfigError(
-            f"--keep and --source {source} exclude each other", "its stand-in ends with the demo's process"
+            f"--keep and --source {source} cannot be used together", "the stand-in stops when the demo exits"
         )
     if sink != SINK and (keep or chosen):
         option = "--keep" if keep else "--incident"
-        hint = "the stand-in ends with the demo's process" if keep else "incidents need a PostgreSQL sink"
-        raise ConfigError(f"{option} and --sink {sink} exclude each other", hint)
+        hint = "the stand-in stops when the demo exits" if keep else "incidents require a PostgreSQL sink"
+        raise ConfigError(f"{option} and --sink {sink} cannot be used together", hint)
     return {"read_by": read_by} if its.has_read_by else {}
 
 
@@ -306,7 +309,7 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
             with _console(run) as console:
                 clock.measure_until(lambda: console.poll() is not None)
         elif view is View.WATCH:
-            diagnostics.note("the terminal is too small for the console; Ctrl-C ends the job and compares both tables")
+            diagnostics.note("the terminal is too small for the console; press Ctrl-C to stop and compare both tables")
             clock.follow(options.seconds, watched=True)
         else:
             clock.follow(options.seconds)
@@ -314,10 +317,10 @@ def _run(run: Demo, options: DemoOptions, view: View) -> dict[str, object]:
         if options.seconds < 7 * 86_400.0:
             raise
     if run.view().state in (JobState.STOPPED, JobState.AWAITS_COPY):
-        diagnostics.note("you stopped the job; the demo starts it again to compare both tables")
+        diagnostics.note("the job was stopped; starting it again to compare both tables")
         run.go_on()
     run.stop_writers()
-    diagnostics.note("writers stopped; waiting until the job has applied everything (Ctrl-C ends at once)")
+    diagnostics.note("writers stopped; waiting for the job to apply all changes (Ctrl-C: end immediately)")
     run.wait_caught_up()
     diagnostics.note("comparing both tables row by row")
     return _verdict(run, clock, run.verify())
@@ -453,9 +456,9 @@ def _show(verdict: dict[str, object], as_json: bool) -> None:
 def _say_how_to_attach(run: Demo) -> None:
     for line in run.sessions():
         diagnostics.note(line)
-    diagnostics.note(f"job: slotkeeper --config {run.config} jobs show {JOB}")
+    diagnostics.note(f"show the job: slotkeeper --config {run.config} jobs show {JOB}")
     if run.mirrors:
-        diagnostics.note(f"your first job: {_invitation(run)}")
+        diagnostics.note(f"create your own job: {_invitation(run)}")
     diagnostics.note("stop everything: slotkeeper demo stop")
 
 

@@ -66,7 +66,7 @@ class End:
         try:
             self.demo.close(keeps=True)
         except (SlotkeeperError, OSError) as error:
-            diagnostics.warn(f"ending the demo: {error}")
+            diagnostics.warn(f"stopping the demo: {error}")
         self.log = self.demo.log_file()
 
     @property
@@ -75,7 +75,7 @@ class End:
         if self.demo is None or not self.demo.folder.exists():
             return ""
         log = f"; log: {self.log}" if self.log is not None else ""
-        return f"the folder remains: {self.demo.folder}{log}; `slotkeeper demo stop` deletes it"
+        return f"the demo's files remain in {self.demo.folder}{log}; to delete them, run `slotkeeper demo stop`"
 
     def failure(self, error: Exception) -> Exception:
         """Return the error as one sentence that names the remaining files; a defect is returned unchanged.
@@ -98,8 +98,8 @@ class End:
             full, place, said = error.pgcode in _FULL_STATES, None, str(error).strip() or type(error).__name__
             said = " ".join(said.partition("\nHINT:")[0].partition("\nCONTEXT:")[0].split())
         if full:
-            return f"the demo has no space left for its files{f' ({place})' if place else ''}: {said}"
-        return f"the demo cannot use {place or 'its servers'}: {said}"
+            return f"no space left for the demo's files{f' ({place})' if place else ''}: {said}"
+        return f"the demo cannot access {place or 'its servers'}: {said}"
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def list_all(as_json: bool, ascii_only: bool) -> None:
         output.as_json([{"incident": one.name, **_about(one)} for one in INCIDENTS])
         return
     rows: list[list[object]] = [[one.number, one.name, one.brief, one.page] for one in INCIDENTS]
-    output.table(["", "incident", "what happens", f"section of {see('runbook')}"], rows, ascii_only)
+    output.table(["", "incident", "what happens", f"runbook section ({see('runbook')})"], rows, ascii_only)
 
 
 def _about(one: Incident) -> dict[str, object]:
@@ -63,11 +63,11 @@ def say_what_to_try(incident: Incident, run: Demo, world: World) -> None:
     """Print the incident, its symptom, and the commands to type."""
     diagnostics.note(f"{incident.name}: {incident.brief}")
     if incident.stand_in:
-        diagnostics.note(f"a stand-in: {incident.stand_in}")
+        diagnostics.note(f"simulation: {incident.stand_in}")
     diagnostics.note(f"runbook: {page_of(incident)}")
-    diagnostics.note(f"each command with --config {run.config}")
+    diagnostics.note(f"run each command with --config {run.config}")
     diagnostics.note(f"symptom: {incident.signal.command.text}")
-    diagnostics.note(f"try a rejected command: {incident.refusal.command.text}")
+    diagnostics.note(f"this command is rejected: {incident.refusal.command.text}")
     for step in way_out(incident, world):
         diagnostics.note(f"fix, step {step}")
     for line in run.sessions():
@@ -86,7 +86,7 @@ def way_out(incident: Incident, world: World) -> list[str]:
 
 def say_made(made: Made) -> None:
     """Print when the incident started, and how it was caused."""
-    diagnostics.note(f"t0 {both(made.since, CLOCK)}: {made.text}")
+    diagnostics.note(f"incident started at {both(made.since, CLOCK)}: {made.text}")
 
 
 # -- headless ---------------------------------------------------------------------------------------------------------
@@ -125,12 +125,12 @@ class Rehearsal:
     def _show(self) -> None:
         assert self.made is not None
         self.shown = play.shown(self.world, self.incident, self.made)
-        diagnostics.note(f"shown after {self.shown.after_s:.1f} s: {self.shown.said}")
+        diagnostics.note(f"detected after {self.shown.after_s:.1f} s: {self.shown.said}")
 
     def _refuse(self) -> None:
         play.refused(self.world, self.incident)
         self.refused = True
-        diagnostics.note(f"rejected: {self.incident.refusal.command.text}")
+        diagnostics.note(f"command rejected, as expected: {self.incident.refusal.command.text}")
 
     def _cure(self) -> None:
         play.cure(self.world, self.incident)
@@ -181,7 +181,7 @@ def play_watched(run: Demo, incident: Incident, watch: Watch) -> dict[str, objec
     wait_running(run)
     world, made, kept = run.world(), list[Made](), sys.stderr.isatty()
     say_what_to_try(incident, run, world)
-    diagnostics.note(f"the incident starts {CALM_SECONDS:g} s after the console has opened")
+    diagnostics.note(f"the incident starts {CALM_SECONDS:g} s after the console opens")
     began = threading.Event()
     timer = threading.Timer(CALM_SECONDS, began.set)
     timer.start()

@@ -166,7 +166,7 @@ class MariaServer:
             if "Address already in use" not in said:
                 raise ConfigError(f"MariaDB did not start: {said}", hint=f"see {self.log_file}")
             self.port = 0
-        raise ConfigError(f"no free port for MariaDB after {PORT_TRIES} tries", hint="try again")
+        raise ConfigError(f"no free port for MariaDB after {PORT_TRIES} attempts", hint="try again")
 
     def stop(self, crash: bool = False) -> None:
         """Stop the server, with SIGKILL if `crash`, and wait until its process has exited; does nothing if it is not
@@ -185,7 +185,7 @@ class MariaServer:
             except subprocess.TimeoutExpired:
                 continue
         raise Unreachable(
-            f"MariaDB in {self.data_dir} (pid {child.pid}) does not stop", hint="end the process yourself"
+            f"MariaDB in {self.data_dir} (pid {child.pid}) did not stop", hint="kill the process manually"
         )
 
     def restart(self, settings: Mapping[str, str] | None = None, crash: bool = False) -> None:

@@ -53,7 +53,7 @@ def run(
                     now = time.monotonic()
                     wait.see(Signs(name, round(cpu_seconds(child.pid) / _STEP)), now)
                     if why := wait.stalled(now):
-                        raise Unreachable(why, "check the load of this host") from None
+                        raise Unreachable(why, "check the load on this host") from None
         except BaseException:
             child.kill()
             raise

@@ -47,7 +47,7 @@ def place_for(folder: Path) -> Path:
     except OSError as error:  # a container without these ids, or without the right to change owners
         place.rmdir()
         raise ConfigError(
-            f"root cannot start a server as another user: cannot give {place} to one: {error.strerror}",
+            f"root cannot start a server as another user: cannot change the owner of {place}: {error.strerror}",
             hint="run as an ordinary user",
         ) from error
     return place
@@ -131,8 +131,8 @@ def _open_temporary_folder() -> Path:
     folder = Path(tempfile.gettempdir())
     if not everybody_may_enter(folder):
         raise ConfigError(
-            f"root cannot start a server as another user: {folder} is closed to other users",
-            hint="set TMPDIR to a folder that all users can enter, or run as an ordinary user",
+            f"root cannot start a server as another user: other users cannot access {folder}",
+            hint="set TMPDIR to a folder that all users can access, or run as an ordinary user",
         )
     return folder
 

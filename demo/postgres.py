@@ -138,7 +138,7 @@ def start(folder: Path, name: str, settings: Mapping[str, str] | None = None) ->
             continue
         _write_card(folder, _Card(**{**asdict(card), "port": port}))
         return _server(folder, card, port)
-    raise ConfigError(f"no free port for server {name} after {PORT_TRIES} tries", hint="try again")
+    raise ConfigError(f"no free port for server {name} after {PORT_TRIES} attempts", hint="try again")
 
 
 def attach(folder: Path) -> Server | None:
@@ -293,7 +293,7 @@ def _stop(data_dir: Path, mode: StopMode) -> None:
             if _running_pid(data_dir) != pid:
                 return
             time.sleep(0.01)
-    raise Unreachable(f"the server in {data_dir} (pid {pid}) does not stop", hint="end the process yourself")
+    raise Unreachable(f"the server in {data_dir} (pid {pid}) did not stop", hint="kill the process manually")
 
 
 def _running_pid(data_dir: Path) -> int:
@@ -313,7 +313,7 @@ def free_port() -> int:
         try:
             probe.bind((HOST, 0))
         except OSError as error:
-            hint = "`ss -tan` lists what uses ports; /proc/sys/net/ipv4/ip_local_port_range is their range"
+            hint = "list used ports with `ss -tan`; the port range is in /proc/sys/net/ipv4/ip_local_port_range"
             raise ConfigError(f"no free port on {HOST}: {error.strerror or error}", hint) from error
         return int(probe.getsockname()[1])
 
@@ -334,7 +334,7 @@ def _read_card(folder: Path) -> _Card:
         written = json.loads(file.read_text(encoding="utf-8"))
         return _Card(**{one.name: written[one.name] for one in fields(_Card)})
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"cannot read {file}: {error}", hint="delete the folder, and start the demo again") from error
+        raise ConfigError(f"cannot read {file}: {error}", hint="delete the folder and start the demo again") from error
 
 
 def _write_card(folder: Path, card: _Card) -> None:

@@ -24,31 +24,31 @@ _WORDS = {
     "missing": ("missing in the sink", ""),
     "different": ("rows that differ", ""),
     "dns": ("data nodes", ""),
-    "snapshot_rows": ("rows copied first", ""),
-    "snapshot_rows_per_s": ("speed of the copy", "rows/s"),
-    "stream_rows_per_s": ("changes applied per second", "a second"),
-    "latency_ms.p50": ("commit to sink, half of them within", "ms"),
-    "latency_ms.p99": ("commit to sink, 99 of 100 within", "ms"),
-    "spark.start_s": ("start of the job", "s"),
+    "snapshot_rows": ("rows in the snapshot", ""),
+    "snapshot_rows_per_s": ("snapshot rate", "rows/s"),
+    "stream_rows_per_s": ("apply rate", "changes/s"),
+    "latency_ms.p50": ("commit to sink, p50", "ms"),
+    "latency_ms.p99": ("commit to sink, p99", "ms"),
+    "spark.start_s": ("time to start the job", "s"),
     "spark.tasks_started": ("Spark tasks started", ""),
-    "duration_s": ("the whole demo", "s"),
-    "seed": ("seed of the workload", ""),
-    "source": ("the source is a", ""),
-    "sink": ("the sink is", ""),
-    "sink_cannot_prove": ("what this sink cannot prove", ""),
-    "incident": ("what happened", ""),
-    "t0": ("it began", ""),
-    "shown_at": ("it was shown", ""),
-    "shown_after_s": ("shown after", "s"),
-    "signal": ("as", ""),
-    "state": ("state of the job", ""),
-    "why": ("because", ""),
+    "duration_s": ("total duration", "s"),
+    "seed": ("workload seed", ""),
+    "source": ("source", ""),
+    "sink": ("sink", ""),
+    "sink_cannot_prove": ("not proven with this sink", ""),
+    "incident": ("incident", ""),
+    "t0": ("incident started", ""),
+    "shown_at": ("detected at", ""),
+    "shown_after_s": ("detected after", "s"),
+    "signal": ("symptom", ""),
+    "state": ("job state", ""),
+    "why": ("reason", ""),
 }
 _OF_SCRIPTS = ("ok", "verified", "log")
 """Values that the sentence or a line on stderr already shows."""
 _OUTCOMES = {
-    "refused": ("the wrong command was rejected", "the wrong command was NOT rejected"),
-    "cured": ("fixed as the runbook says", "NOT cured"),
+    "refused": ("the command was rejected, as expected", "the command was NOT rejected"),
+    "cured": ("fixed as described in the runbook", "NOT fixed"),
 }
 
 
@@ -58,23 +58,23 @@ def sentence(found: Mapping[str, object]) -> str:
     >>> sentence({"verified": True, "rows_source": 1200, "rows_sink": 1200})
     'Both tables are equal: 1,200 rows, each change applied exactly once.'
     >>> sentence({"verified": False, "missing": 2, "duplicates": 0, "different": 1})
-    'The tables are NOT equal: 2 missing, 0 applied more than once, 1 that differ.'
+    'The tables are NOT equal: 2 missing, 0 applied more than once, 1 different.'
     """
     if "verified" not in found:
         return ""
     if found["verified"]:
         return f"Both tables are equal: {_shown(found['rows_source'])} rows, each change applied exactly once."
     counts = [_shown(found.get(name)) for name in ("missing", "duplicates", "different")]
-    return "The tables are NOT equal: {} missing, {} applied more than once, {} that differ.".format(*counts)
+    return "The tables are NOT equal: {} missing, {} applied more than once, {} different.".format(*counts)
 
 
 def rows(found: Mapping[str, object]) -> Iterator[tuple[str, str | datetime]]:
     """Yield the figures as (label, value with its unit).
 
     >>> list(rows({"verified": True, "latency_ms": {"p99": None}, "dns": 4, "cured": False, "why": ["a", "b"]}))
-    [('commit to sink, 99 of 100 within', '?'), ('data nodes', '4'), ('outcome', 'NOT cured'), ('because', 'a; b')]
+    [('commit to sink, p99', 'unknown'), ('data nodes', '4'), ('outcome', 'NOT fixed'), ('reason', 'a; b')]
     >>> list(rows({"state": "RUNNING", "why": None, "sink_cannot_prove": None}))
-    [('state of the job', 'RUNNING')]
+    [('job state', 'RUNNING')]
     """
     for name, value in found.items():
         if name in _OF_SCRIPTS or (name == "sink_cannot_prove" and not value):
@@ -97,7 +97,7 @@ def _row(name: str, value: object) -> tuple[str, str | datetime]:
 
 def _shown(value: object) -> str:
     if value is None:
-        return "?"
+        return "unknown"
     if isinstance(value, list):
         return "; ".join(map(str, value)) or "-"
     if isinstance(value, int | float) and not isinstance(value, bool):

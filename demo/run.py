@@ -200,7 +200,7 @@ def _keys(values: Mapping[str, object]) -> str:
 class Demo:
     """One demo; `close` ends everything that it started, whatever its state."""
 
-    note = "stand-in for the DWS binlog surface, not GaussDB(DWS)"
+    note = "stand-in for the DWS binlog functions, not GaussDB(DWS)"
     """The source's description."""
     servers: tuple[str, ...] = running.SERVERS
     """The PostgreSQL servers that the demo starts; the last is the sink."""

@@ -92,7 +92,7 @@ def _read(kept: StateFolder, file: Path) -> Note:
         values = json.loads(kept.read(file))
         return Note(file, Path(values["folder"]), Identity(**values["process"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{file} is not a note of a demo: {type(error).__name__}", f"rm {file}") from error
+        raise Refused(f"{file} is not a valid demo record: {type(error).__name__}", f"rm {file}") from error
 
 
 def end(note: Note) -> None:
@@ -101,13 +101,15 @@ def end(note: Note) -> None:
     Raises Refused if its process does not end, or the folder is not a demo's.
     """
     if identity.elsewhere(note.process):
-        raise Refused(f"the demo in {note.folder} was started on {note.process.host}", "stop it there")
+        raise Refused(
+            f"the demo in {note.folder} was started on {note.process.host}", "run `slotkeeper demo stop` on that host"
+        )
     if note.lives:
         identity.terminate(note.process)
         if not identity.wait_gone(lambda: note.lives, GRACE_SECONDS):
             raise Refused(
-                f"the demo's process {note.process.pid} has not ended within {GRACE_SECONDS:.0f} s",
-                "retry later: it may still be ending its job",
+                f"the demo's process {note.process.pid} did not exit within {GRACE_SECONDS:.0f} s",
+                "retry later; the demo may still be stopping its job",
             )
     if note.folder.exists():
         _refuse_foreign(note.folder)
@@ -126,8 +128,8 @@ def _refuse_foreign(folder: Path) -> None:
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and folder.name.startswith(PREFIX):
         return
     raise Refused(
-        f"{folder} is not a folder of your demo",
-        f"find out which program wrote {NOTES} there; the folder stays unchanged",
+        f"{folder} is not a demo folder of this user",
+        f"the folder was not changed; check which program wrote its record in {NOTES}",
     )
 
 

@@ -52,7 +52,7 @@ def rename_dn(warehouse: Warehouse, name: str, new: str, *, keeps_id: bool = Tru
 def _exist(cursor: pg.Cursor, name: str, wanted: bool) -> None:
     cursor.execute("SELECT FROM dws.node WHERE node_name = %s", (name,))
     if bool(cursor.rowcount) != wanted:
-        raise ConfigError(f"{'no' if wanted else 'a'} data node has the name {name}{'' if wanted else ' already'}")
+        raise ConfigError(f"data node {name} {'does not exist' if wanted else 'already exists'}")
 
 
 def vacuum_full(cursor: pg.Cursor, table: str, timeout: float = CONSUME_TIMEOUT, locked: Locked = lambda: None) -> None:
@@ -81,5 +81,5 @@ def _await(cursor: pg.Cursor, plays: str, timeout: float) -> None:
         if code != _NOT_CONSUMED:
             raise
         raise Refused(
-            text.strip().splitlines()[0], "resume the reader of every slot, or drop the slot", code, "source"
+            text.strip().splitlines()[0], "resume the readers of all slots, or drop unused slots", code, "source"
         ) from error

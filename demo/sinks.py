@@ -98,7 +98,7 @@ class DemoSink(Protocol):
 class PostgresTarget:
     """The embedded PostgreSQL, which is its own store."""
 
-    note = "a PostgreSQL"
+    note = "PostgreSQL"
     cannot_prove: Sequence[str] = ()
     at_store = True
 

@@ -60,8 +60,8 @@ class HologresDemo(Demo):
     @property
     def note(self) -> str:  # type: ignore[override]
         """The source's description."""
-        way = "its stream" if self.options.binlog_options.get("read_by") == "stream" else "SQL"
-        return f"stand-in for a Hologres read by {way}, not a Hologres"
+        way = "stream" if self.options.binlog_options.get("read_by") == "stream" else "SQL"
+        return f"stand-in for Hologres (read by {way}), not Hologres"
 
     def make_source(self) -> None:
         """Create the source's table and load its rows; turn on its binlog after that."""
@@ -89,14 +89,14 @@ class HologresSlotDemo(HologresDemo):
     @property
     def note(self) -> str:  # type: ignore[override]
         """The source's description."""
-        return f"{super().note}; its slot follows Slotkeeper's progress rows"
+        return f"{super().note}; the slot follows Slotkeeper's progress rows"
 
     def make_source(self) -> None:
         """Create the source as for `hologres`, and grant the login the rights for a slot."""
         super().make_source()
         assert isinstance(self.warehouse, Hologres)
         self.warehouse.let_replicate(TABLE)
-        self.warehouse.version("Hologres 1.3.41 (stand-in, not a Hologres)")
+        self.warehouse.version("Hologres 1.3.41 (stand-in, not Hologres)")
 
 
 def maria_section(here: Endpoint) -> str:
@@ -120,11 +120,11 @@ class MariaDemo(Demo):
     @property
     def note(self) -> str:  # type: ignore[override]
         """The source's description."""
-        return f"MariaDB, not MySQL; how they differ: {see('mysql')}"
+        return f"MariaDB, not MySQL; differences: {see('mysql')}"
 
     def make_source(self) -> None:
         """Start the server and load the table."""
-        self._say("starting a MariaDB: the source")
+        self._say("starting the source: MariaDB")
         self._maria = mariadb.create(self.folder / running.MARIA)
         self._say(f"loading {self.options.rows:,} rows into {TABLE}")
         with closing(self._session()) as session:

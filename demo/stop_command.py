@@ -8,7 +8,7 @@ from slotkeeper.console.cli import diagnostics, output
 from slotkeeper.core.errors import SlotkeeperError
 from slotkeeper.demo import running
 
-NONE = "none of your demos is running"
+NONE = "no demo of this user is running"
 
 
 def stop() -> None:
@@ -18,9 +18,10 @@ def stop() -> None:
     for read in found:
         try:
             note = read()
-            diagnostics.note(f"ending the demo in {note.folder}" + ("" if note.lives else ": its process has exited"))
+            exited = "" if note.lives else " (its process has exited)"
+            diagnostics.note(f"stopping the demo in {note.folder}{exited}")
             running.end(note)
-            output.line(f"ended: the demo in {note.folder}, its job and its two servers")
+            output.line(f"stopped the demo in {note.folder}, its job and its two servers")
         except SlotkeeperError as error:  # the other demos are still ended
             failed.append(error)
     if not found:

@@ -45,7 +45,7 @@ def unused_id() -> int:
         taken.update(process.info["uids"] or ())
     free = [number for number in UNUSED_IDS if number not in taken]
     if not free:
-        what = f"root cannot start a server as another user: ids {UNUSED_IDS[0]} to {UNUSED_IDS[-1]} are in use"
+        what = f"root cannot start a server as another user: user ids {UNUSED_IDS[0]} to {UNUSED_IDS[-1]} are in use"
         raise ConfigError(what, hint="run as an ordinary user")
     return random.choice(free)  # noqa: S311  servers that start together should differ; security does not depend on it
 

@@ -20,7 +20,7 @@ from slotkeeper.core.errors import ConfigError
 from slotkeeper.demo.postgres import Server, write_password
 from slotkeeper.demo.switches import Switches, fragments
 
-LABEL = "stand-in for the DWS binlog surface, not GaussDB(DWS)"
+LABEL = "stand-in for the DWS binlog functions, not GaussDB(DWS)"
 READERS = "dws_readers"
 STATISTICS = "gs_role_read_all_stats"
 """DWS "Preset roles": its members see all users' sessions, and can read pgxc_stat_activity."""
@@ -49,7 +49,7 @@ class Warehouse:
         Raises ConfigError if it already has a stand-in, slotkeeper.core.drivers.pg.DriverError otherwise.
         """
         if not 1 <= dns <= 64:
-            raise ConfigError(f"a warehouse has 1 to 64 DNs, not {dns}")
+            raise ConfigError(f"the stand-in supports 1 to 64 DNs, not {dns}")
         with _session(server, "postgres") as cursor:
             _make_roles(server, cursor)
             cursor.execute("SELECT FROM pg_database WHERE datname = %s", (database,))

@@ -122,7 +122,7 @@ def _bulk_one(statements: Statements, cursor: pg.Cursor, verb: str, first: int, 
         return statements.bulk_update(cursor, first, rows, seed)
     if verb == "delete":
         return statements.bulk_delete(cursor, first, rows)
-    raise ValueError(f"verb {verb!r}: insert, update or delete")
+    raise ValueError(f"unknown verb {verb!r} (known: insert, update, delete)")
 
 
 def _book(cursor: pg.Cursor, writer: str, tally: Tally) -> None:

@@ -154,7 +154,7 @@ class Loop(threading.Thread):
         """Wait for the thread to end; raises the error that ended it, or TimeoutError."""
         self.join(seconds)
         if self.is_alive():
-            raise TimeoutError(f"{self.name} did not end within {seconds} s")
+            raise TimeoutError(f"thread {self.name} did not finish within {seconds} s")
         if self.error is not None:
             raise self.error
 

@@ -276,7 +276,12 @@ _OUTCOMES = thing(
             "as they were named",
             thing(
                 "an entry",
-                {"id": _ID, "state": _STATE, "outcome": text("in words"), "sqlstate": text("why it is still bad")},
+                {
+                    "id": _ID,
+                    "state": _STATE,
+                    "outcome": text("in words"),
+                    "sqlstate": text("why it was rejected again"),
+                },
             ),
         )
     },

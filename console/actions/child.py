@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 list(words), stdin=subprocess.DEVNULL, env=given.environment, pass_fds=given.descriptors
             )
     except OSError as error:
-        sys.stderr.write(f"slotkeeper: the command cannot be started: {error.strerror}\n")
+        sys.stderr.write(f"slotkeeper: cannot start the command: {error.strerror}\n")
         sys.stderr.flush()
         _note(folder, id, None, NOT_STARTED)
         return NOT_STARTED

@@ -67,7 +67,7 @@ def slot_wants(to_type: Mapping[str, object]) -> tuple[Want, ...]:
     ['Reason', 'Name', 'Rows']
     """
     names = ((Part.NAME, "confirm", "the slot's name"), (Part.TABLE, "confirm_table", "the table's name"))
-    wants = [Want(Part.REASON, about="why, for the audit")]
+    wants = [Want(Part.REASON, about="reason, for the audit")]
     wants += [Want(part, str(to_type[key]), about) for part, key, about in names if to_type.get(key) is not None]
     if to_type.get("rows") is not None:
         wants.append(Want(Part.ROWS, str(to_type["rows"]), "rows lost or skipped"))
@@ -83,13 +83,13 @@ def job_wants(jobs: Sequence[str], final: bool = False) -> tuple[Want, ...]:
     ((), ['2'], 2)
     """
     if final:
-        return Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, jobs[0], "the job's name")
-    return (Want(Part.NUMBER, str(len(jobs)), "how many jobs"),) if len(jobs) > 1 else ()
+        return Want(Part.REASON, about="reason, for the audit"), Want(Part.NAME, jobs[0], "the job's name")
+    return (Want(Part.NUMBER, str(len(jobs)), "number of jobs"),) if len(jobs) > 1 else ()
 
 
 def consent_wants(job: str) -> tuple[Want, ...]:
     """Return the confirmations for a start whose copy replaces rows. Typing them consents to that copy."""
-    return Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
+    return Want(Part.REASON, about="reason, for the audit"), Want(Part.NAME, job, "the job's name")
 
 
 def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
@@ -102,13 +102,13 @@ def entry_wants(job: str, number: int, final: bool = False) -> tuple[Want, ...]:
     """
     if not final:
         return ()
-    reason, name = Want(Part.REASON, about="why, for the audit"), Want(Part.NAME, job, "the job's name")
+    reason, name = Want(Part.REASON, about="reason, for the audit"), Want(Part.NAME, job, "the job's name")
     return reason, name, Want(Part.ROWS, str(number), "entries to discard")
 
 
 def session_wants(pid: int) -> tuple[Want, ...]:
     """Return the confirmations for ending a session: a reason and the session's pid."""
-    return Want(Part.REASON, about="why, for the audit"), Want(Part.PID, str(pid), "the session's pid")
+    return Want(Part.REASON, about="reason, for the audit"), Want(Part.PID, str(pid), "the session's pid")
 
 
 def session_words(origin: Origin, server: tuple[str, str], pid: int, began: float, reason: str) -> tuple[str, ...]:

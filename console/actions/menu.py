@@ -38,22 +38,22 @@ def job_entries(jobs: Sequence[JobFacts], configured: Collection[str]) -> list[E
         does = verb.does
         if verb is (JobVerb.PAUSE if toggle is JobVerb.RESUME else JobVerb.RESUME):
             continue
-        why = "" if len(jobs) == 1 or does.many else "one job at a time: u unmarks"
+        why = "" if len(jobs) == 1 or does.many else "one job at a time; press u to unmark"
         reasons = [why_not(verb, job, configured) for job in jobs]
         ready = [not reason for reason in reasons]
         if not why and not any(ready):
-            why = reasons[0] if reasons else "no row is chosen"
-        some = f"{ready.count(False)} of {len(jobs)} cannot" if any(ready) and not all(ready) else ""
+            why = reasons[0] if reasons else "no row is selected"
+        some = f"not possible for {ready.count(False)} of {len(jobs)} jobs" if any(ready) and not all(ready) else ""
         found.append(Entry(does.key, does.name, does.label, why, some))
     return found
 
 
 def _lives(name: str, holder: JobFacts) -> str:
     if holder.queries:
-        return "a DataFrame query reads it"
+        return "a DataFrame query reads this slot"
     if holder.state is not None and holder.state.is_open:
         return f"job {name} is {holder.state.value}"
-    return f"a process of job {name} still lives"
+    return f"a process of job {name} is still running"
 
 
 def _line(verb: SlotVerb, why: str = "", warns: str = "") -> Entry:
@@ -64,16 +64,16 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
     """Return the menu of one slot, without the actions that do not apply to its kind of source."""
     there, name = one.slot.exists, safe(one.slot.job, 40) if one.slot.job else ""
     open_ = next((each for each in open_resets if (each.table, each.slot) == (one.seen.table, one.slot.name)), None)
-    external = "" if name else "no job of this configuration owns it: a reset moves a job's rows too"
+    external = "" if name else "no configured job owns this slot, and a reset needs its job"
     lives = holder is not None and holder.state is not None and (holder.state.is_open or bool(holder.alive))
     query = bool(holder and holder.queries)
-    stops = f": {WHERE_TO_ACT}" if query else ": s stops it first"
+    stops = f": {WHERE_TO_ACT}" if query else "; press s to stop it first"
     busy = f"{_lives(name, holder)}{stops}" if lives and holder else ""
     # the tables' states, as reported by a running driver
     tables = holder.report.tables if holder and holder.report and holder.current and holder.alive else ()
     rests = any(each.source_table == one.seen.table and each.rests for each in tables)
     resets = "" if rests else busy
-    half = "a reset of it is unfinished: e ends it" if open_ else ""
+    half = "a reset of this slot is unfinished; press e to end it" if open_ else ""
     absent = "the slot does not exist" if there is False else ""
     words = one.seen.retained.words if one.seen.retained else None
     found = [
@@ -85,7 +85,7 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
         found += [
             _line(SlotVerb.REGISTER, absent or half or busy),
             _line(SlotVerb.DROP, absent or half or busy),
-            _line(SlotVerb.CREATE, "" if there is False else "it exists", busy),
+            _line(SlotVerb.CREATE, "" if there is False else "the slot exists", busy),
         ]
     if words is None or words.ddl:
         found.append(_line(SlotVerb.PREFLIGHT))
@@ -97,14 +97,14 @@ def slot_entries(one: SlotFacts, holder: JobFacts | None, open_resets: Sequence[
 
 
 _TARGETS = (
-    ("e", "earliest", "all that is still retained is applied again; skips nothing"),
-    ("p", "point", "a position, as the rows of the binlog show it"),
+    ("e", "earliest", "applies all retained changes again; skips nothing"),
+    ("p", "point", "a position, as shown in the binlog rows"),
     ("t", "time", "just before the first change at or after a time"),
-    ("b", "backup", "what a backup holds; `slots history` names them"),
+    ("b", "backup", "the positions of a backup; `slots history` lists backups"),
     ("s", "snapshot", "the next start copies the table again"),
     ("l", "latest", "changes that are not applied yet are SKIPPED"),
 )
-LOST = "the slot is lost, changes may be gone"
+LOST = "the slot is lost; changes may be missing"
 NO_POSITION = "the copy has not started: no position to move"
 _ONLY_COPY = frozenset(
     one.value for one in (TroubleName.TARGET_CHANGED, TroubleName.SCHEMA_CHANGED, TroubleName.TOPOLOGY_CHANGED)
@@ -116,7 +116,7 @@ def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
     """Return the destinations of a reset, the recommended one first. `lost`: the job has ended with SLOT LOST.
 
     >>> [(one.what, one.why_not) for one in reset_targets(True, None) if one.best or one.what == "earliest"]
-    [('snapshot', ''), ('earliest', 'the slot is lost, changes may be gone')]
+    [('snapshot', ''), ('earliest', 'the slot is lost; changes may be missing')]
     """
     emptied = job is not None and job.state is JobState.AWAITS_COPY
     trouble = job.trouble if job is not None and job.state is JobState.FAILED else ""
@@ -134,23 +134,23 @@ def reset_targets(lost: bool, job: JobFacts | None) -> list[Entry]:
 def entry_actions(one: Choice, configured: Collection[str]) -> list[Entry]:
     """Return the menu of quarantined rows: for the chosen entries, and for all entries of the job."""
     foreign = "" if one.job in configured else NOT_CONFIGURED
-    over = f"{one.over} of the chosen are over already: nothing is done to them" if one.over else ""
+    over = f"{one.over} of the selected entries are already resolved and stay unchanged" if one.over else ""
     found = []
     if not one.every:
-        why = foreign or ("" if one.number else "it is over already: nothing would be done")
+        why = foreign or ("" if one.number else "already resolved: nothing to do")
         found = [
             Entry(
                 verb.does.key, verb.value, f"{verb.value} {entries_in_words(one.number)}: {verb.does.label}", why, over
             )
             for verb in EntryVerb
         ]
-    none = foreign or ("nothing is quarantined" if one.total == 0 else "")
-    unknown = none or ("the number of quarantined rows is unknown: r reads again" if one.total is None else "")
+    none = foreign or ("no rows are quarantined" if one.total == 0 else "")
+    unknown = none or ("the number of quarantined rows is unknown; press r to refresh" if one.total is None else "")
     return found + [
         Entry(
             verb.does.key if one.every else verb.does.every,
             f"{verb.value} all",
-            f"{verb.value} all that is quarantined, {entries_in_words(one.total)}: {verb.does.label}",
+            f"{verb.value} all quarantined rows, {entries_in_words(one.total)}: {verb.does.label}",
             unknown if verb.does.final else none,
         )
         for verb in EntryVerb

@@ -38,7 +38,7 @@ def verdict(action: Action, said: Said, now: datetime) -> tuple[Level, str]:
     if action.stage in (Stage.BEGINNING, Stage.RUNNING):
         return Level.BUSY, f"{action.stage.value}, {in_words(took(action, now))}"
     if action.stage is Stage.GONE:
-        return Level.UNKNOWN, "its process is gone without a word: killed? read what is observed"
+        return Level.UNKNOWN, "the process exited without a result (killed?); see the observed state"
     code, found = action.record.code or 0, parsed(said.out)
     if code == CANCELLED:
         return Level.WARNING, "cancelled"
@@ -67,7 +67,7 @@ def observed(found: Mapping[str, Any] | None) -> str:
     if "drained" in found:
         return "drained" if found["drained"] else "not drained"
     if "clear" in found:
-        return "clear" if found["clear"] else "something retains binlog"
+        return "clear" if found["clear"] else "binlog is still retained"
     return f"observed {safe(found['state'], 20)}" if found.get("state") else ""
 
 
@@ -117,12 +117,12 @@ def job_lines(verb: JobVerb, action: Action, said: Said, job: JobFacts | None, n
         level, _ = verdict(action, said, now)
         lives = job is not None and job.state is not None and verb.does.copies and job.state.has_process
         late = lives or shown == wanted or (wanted.startswith("not ") and shown not in (wanted[4:], "?"))
-        applied = "refused" if action.record.code == REFUSED else "not applied by then" if late else "not applied yet"
+        applied = "refused" if action.record.code == REFUSED else "not applied in time" if late else "not applied yet"
         lines = [(level, f"{name}: requested {wanted}, observed {state or shown} after {seconds:.1f} s: {applied}")]
         lines += [(level, why), *_next(action, said)] if why else _next(action, said)
         state = state or (shown if not late else "")
     if shown not in (state, "?"):
-        lines.append((Level.FINE, f"{name} is {shown} now"))
+        lines.append((Level.FINE, f"{name} is now {shown}"))
     return lines
 
 
@@ -151,7 +151,7 @@ def slot_lines(action: Action, said: Said, now: datetime) -> Lines:
         lines.append((Level.FINE, labelled("Backup", safe(found["reset"], 60))))
     lines += _next(action, said)
     if action.record.code == REFUSED and "clear" not in found:
-        lines.append((Level.FINE, "n plans again with what is there now"))
+        lines.append((Level.FINE, "press n to plan again with the current state"))
     return lines
 
 
@@ -227,14 +227,14 @@ def _summed(entries: Sequence[Mapping[str, Any]]) -> str:
 
     >>> left_alone = {"state": "superseded", "outcome": "nothing was done"}
     >>> _summed([{"state": "replayed"}, {"state": "quarantined"}, left_alone])
-    '1 replayed, 1 still refused, 1 left alone'
+    '1 replayed, 1 still rejected, 1 unchanged'
     """
     words: dict[str, int] = {}
     for one in entries:
         still, nothing = one.get("state") == _STILL, str(one.get("outcome", "")).startswith(_NOTHING)
-        word = "still refused" if still else "left alone" if nothing else safe(one.get("state", "?"), 20)
+        word = "still rejected" if still else "unchanged" if nothing else safe(one.get("state", "?"), 20)
         words[word] = words.get(word, 0) + 1
-    return ", ".join(f"{number} {word}" for word, number in words.items()) or "nothing is quarantined"
+    return ", ".join(f"{number} {word}" for word, number in words.items()) or "no rows are quarantined"
 
 
 def _verdicts(found: Mapping[str, Any]) -> Lines:

@@ -88,7 +88,7 @@ def read(path: Path, taken: Mapping[str, str] | None = None) -> Own:
     except SlotkeeperError as error:
         return Own(faults=(f"not used: {error.message}; {error.hint}",))
     except (OSError, ValueError) as error:
-        return Own(faults=(f"not used: {FILE} cannot be read: {getattr(error, 'strerror', None) or 'no path'}",))
+        return Own(faults=(f"not used: {FILE} cannot be read: {getattr(error, 'strerror', None) or 'invalid path'}",))
     return read_text(raw, taken or {})
 
 
@@ -96,14 +96,14 @@ def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
     """Parse the text of the file."""
     try:
         if len(raw) > MOST:
-            raise ValueError(f"it has more than {MOST:,} bytes")
+            raise ValueError(f"larger than {MOST:,} bytes")
         found = tomllib.loads(raw.decode("utf-8"))
     except RecursionError:
-        return Own(faults=(f"not used: {FILE} is nested too deep",))
+        return Own(faults=(f"not used: {FILE} is nested too deeply",))
     except ValueError as error:  # from TOML, or from decoding UTF-8
         return Own(faults=(f"not used: {FILE}: {safe(error, 120)}",))
     reading = _Reading()
-    reading.faults += [f"{FILE}: unknown: {safe(key, 40)}" for key in found if key not in ("command", "contexts")]
+    reading.faults += [f"{FILE}: unknown key {safe(key, 40)}" for key in found if key not in ("command", "contexts")]
     _each(reading, found.get("command", []), lambda one: reading.commands.append(_command(one, reading, taken)))
     contexts = found.get("contexts", {})
     named = [{"name": name, "of": one} for name, one in contexts.items()] if isinstance(contexts, dict) else contexts
@@ -114,47 +114,47 @@ def read_text(raw: bytes, taken: Mapping[str, str]) -> Own:
 def _each(reading: _Reading, found: object, take: Callable[[dict[str, Any]], None]) -> None:
     """Pass each table of a list to `take`. A table that `take` rejects becomes a fault; the others are still used."""
     if not isinstance(found, list) or len(found) > MOST_COMMANDS:
-        reading.faults.append(f"{FILE}: at most {MOST_COMMANDS} tables [[command]], and a table [contexts]")
+        reading.faults.append(f"{FILE}: expected at most {MOST_COMMANDS} [[command]] tables and one [contexts] table")
         return
     for one in found:
         try:
             take(one if isinstance(one, dict) else {})
         except (ValueError, RuntimeError) as error:  # `~` of a user without a home directory
             name = one.get("name") if isinstance(one, dict) else None
-            reading.faults.append(f"{FILE}: {safe(name, 40) if name else 'one without a name'}: {error}; left out")
+            reading.faults.append(f"{FILE}: {safe(name, 40) if name else 'unnamed entry'}: {error}; ignored")
 
 
 def _command(one: dict[str, Any], reading: _Reading, taken: Mapping[str, str]) -> OwnCommand:
     name, key, run = one.get("name"), one.get("key", ""), one.get("run")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError("name is letters, digits, _ . and -")
+        raise ValueError("name can contain only letters, digits, _ . and -")
     if unknown := sorted(set(one) - {"name", "key", "run"}):
-        raise ValueError(f"unknown: {safe(unknown[0], 40)}")
+        raise ValueError(f"unknown key {safe(unknown[0], 40)}")
     if any(each.name == name for each in reading.commands):
-        raise ValueError("the name is there twice")
+        raise ValueError("the name is used twice")
     if not isinstance(key, str) or (key and (not _KEY.fullmatch(key) or key in _TERMINALS)):
-        raise ValueError("key is a letter, a digit, f1 to f12 or ctrl+ and a letter that no terminal uses")
+        raise ValueError("key must be a letter, a digit, f1 to f12, or ctrl+ with a letter that no terminal uses")
     if key and key in taken:
-        raise ValueError(f"key {key} is taken ({safe(taken[key], 40)})")
+        raise ValueError(f"key {key} is already used ({safe(taken[key], 40)})")
     if key and (other := next((each.name for each in reading.commands if each.key == key), "")):
-        raise ValueError(f"key {key} is taken ({other})")
+        raise ValueError(f"key {key} is already used ({other})")
     if not isinstance(run, list) or not 0 < len(run) <= MOST_WORDS:
-        raise ValueError('run is a list of words, as ["kubectl", "logs"]')
+        raise ValueError('run must be a list of words, such as ["kubectl", "logs"]')
     if not all(isinstance(word, str) and len(word) <= MOST_WORD and "\0" not in word for word in run) or not run[0]:
-        raise ValueError("run has a word that no program can be given")
+        raise ValueError("run contains a word that is not a valid argument")
     if "/" in run[0] and not run[0].startswith("/"):
-        raise ValueError("the program is a name that PATH finds, or a path from /")
+        raise ValueError("the program must be a name in PATH or an absolute path")
     return OwnCommand(name, key, tuple(run))
 
 
 def _context(one: dict[str, Any]) -> Context:
     name, of = str(one.get("name")), one.get("of")
     if not NAME.fullmatch(name):
-        raise ValueError("a context's name is letters, digits, _ . and -")
+        raise ValueError("a context's name can contain only letters, digits, _ . and -")
     if not isinstance(of, dict) or len(of) != 1 or not set(of) <= {"config", "state_dir"}:
-        raise ValueError('a context has config = "FILE" or state_dir = "FOLDER"')
+        raise ValueError('a context must set config = "FILE" or state_dir = "FOLDER"')
     ((key, text),) = of.items()
     if not isinstance(text, str) or not text.startswith(("/", "~/")) or "\0" in text:
-        raise ValueError(f"{key} is a path from / or ~/")
+        raise ValueError(f"{key} must be a path that starts with / or ~/")
     path = Path(text).expanduser()
     return Context(name, config=path) if key == "config" else Context(name, state_dir=path)

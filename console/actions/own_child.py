@@ -53,9 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = own.read(Path(file))
         command = found.command(name)
         if command is None:
-            raise Refused(f"no own command {safe(name, 40)}", next(iter(found.faults), f"it is not in {own.FILE}"))
+            raise Refused(
+                f"unknown own command {safe(name, 40)}", next(iter(found.faults), f"it is not defined in {own.FILE}")
+            )
         if command.mark != mark:
-            raise Refused(f"own command {name} is not as it was shown: {safe(command.text, 200)}", "ask for it again")
+            raise Refused(
+                f"own command {name} has changed since it was shown: {safe(command.text, 200)}", "request it again"
+            )
         row = dict(pair.split("=", 1) for pair in pairs)
         return _run(Audit(StateFolder.open(Path(folder))), command, row, reason)
     except KeyboardInterrupt:
@@ -71,7 +75,7 @@ def program_of(word: str, path: str) -> str:
     parts = os.pathsep.join(part for part in path.split(os.pathsep) if part.startswith("/"))
     found = shutil.which(word, path=parts)
     if found is None:
-        raise Refused(f"no program {safe(word, 80)} can be started", "name it from /, or check PATH")
+        raise Refused(f"program {safe(word, 80)} was not found", "give its absolute path, or check PATH")
     return found
 
 
@@ -93,7 +97,7 @@ def _run(audit: Audit, command: OwnCommand, row: Mapping[str, str], reason: str)
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            raise Refused(f"{command.name} cannot be started: {safe(error, 120)}", "nothing was run") from error
+            raise Refused(f"cannot start {command.name}: {safe(error, 120)}", "no program was run") from error
         with child:
             try:
                 written = _passed_on(child)
@@ -123,7 +127,7 @@ def _passed_on(child: subprocess.Popen[bytes]) -> int:
         if until == float("inf") and _is_over(child):
             until = time.monotonic() + QUIET_SECONDS
     if written > MOST_WRITTEN:
-        _write(f"\n... {written - MOST_WRITTEN:,} bytes more are not kept\n".encode())
+        _write(f"\n... {written - MOST_WRITTEN:,} more bytes are not stored\n".encode())
     return written
 
 

@@ -120,7 +120,7 @@ class Preview:
         means += _labelled("Impact", self.impact) + _labelled("Undo", (self.undo,))
         means += _labelled("Safer", (self.safer,) if self.safer else ())
         found = [Section(MEANS, tuple(means)), Section(CHECKS, checks, counted)]
-        sent = tuple((Level.FINE, "sql", each) for each in self.sql or ("nothing is sent",))
+        sent = tuple((Level.FINE, "sql", each) for each in self.sql or ("no statement is sent",))
         ends = [Section(COLUMNS, tuple((Level.FINE, "", each) for each in self.columns))] if self.columns else []
         return [*found, *ends, Section(SQL, sent)] if full else found
 
@@ -197,8 +197,8 @@ def _safer(plan: ResetPlan, skips: bool) -> str:
     if skips:
         return "reset to a snapshot: copies the table again, skips nothing"
     if _fewer(plan):
-        other = "; merge (key o) removes no row" if plan.at_stake else ""
-        return f"first see why the source has fewer rows{other}"
+        other = "; merge (key o) removes no rows" if plan.at_stake else ""
+        return f"first find out why the source has fewer rows{other}"
     return ""
 
 
@@ -248,9 +248,9 @@ def _verb(plan: Mapping[str, Any], to_type: Mapping[str, Any], undo: str) -> Pre
     owner = plan["owner"]
     rows = plan["rows"]
     verb = safe(plan["verb"], 20)
-    after = {"create": "0 (recording)", "register": "newest point"}.get(verb, "gone" if plan["sql"] else "its TTL")
+    after = {"create": "0 (recording)", "register": "newest point"}.get(verb, "dropped" if plan["sql"] else "TTL ends")
     lanes = [_shard(one, after, verb != "create") for one in plan["before"]["shards"]]
-    safer = "leave it: what is unread stays readable until its TTL" if rows != 0 else ""
+    safer = "keep the slot: unread changes stay readable until its TTL ends" if rows != 0 else ""
     return Preview(
         title=f"{verb.upper()} SLOT {safe(plan['slot'], 120)}",
         what=f"{safe(plan['slot'], 120)} of {safe(plan['table'], 200)} on {safe(plan['source'], 80)}",
@@ -261,7 +261,7 @@ def _verb(plan: Mapping[str, Any], to_type: Mapping[str, Any], undo: str) -> Pre
         undo=_said(undo),
         safer=safer,
         sql=tuple(map(_said, plan["sql"])),
-        checks=(CheckLine(True, "planned again and checked again at once before it is done", ""),),
+        checks=(CheckLine(True, "planned and checked again immediately before execution", ""),),
         wants=slot_wants(to_type),
     )
 
@@ -282,7 +282,7 @@ def _shard(found: Mapping[str, Any], after: str, loses: bool) -> LaneLine:
 
 def _owner(owner: Mapping[str, Any] | None) -> str:
     if owner is None:
-        return "external: no job of this configuration"
+        return "external: no configured job"
     state = safe(owner["state"], 20) if owner["state"] else "never started"
     return f"job {safe(owner['job'], 60)} {state}"
 
@@ -298,9 +298,9 @@ def _said(text: object) -> str:
 def valid(plan: Preview, now: datetime) -> str:
     """Return the plan's id and its remaining validity."""
     if plan.expires is None:
-        return "planned again when it is done"
+        return "planned again at execution"
     left = (plan.expires - now).total_seconds()
-    return f"plan {plan.plan} " + (f"valid {in_words(left)}" if left > 0 else "EXPIRED: n plans again")
+    return f"plan {plan.plan} " + (f"valid {in_words(left)}" if left > 0 else "EXPIRED; press n to plan again")
 
 
 def ending(place: Place) -> Preview:
@@ -308,13 +308,13 @@ def ending(place: Place) -> Preview:
     return Preview(
         title=f"END UNFINISHED RESET of {safe(place.slot, 120)}",
         what=f"{safe(place.slot, 120)} of {safe(place.table, 200)} on {safe(place.source, 80)}",
-        owner="its job does not start until this is done",
+        owner="its job cannot start until this is done",
         lanes=(),
-        effects=("finishes the reset where its rows were written, rolls it back where not",),
-        impact=("its plan and its backup are those of its start",),
-        undo="as before: with the backup of that reset",
-        safer="none: half a reset must not stay",
+        effects=("finishes the reset where its rows were written, otherwise rolls it back",),
+        impact=("uses the plan and the backup from the start of the reset",),
+        undo="unchanged: with the backup of that reset",
+        safer="none: a reset must not stay incomplete",
         sql=(),
-        checks=(CheckLine(True, "checked again at once before it is done", ""),),
+        checks=(CheckLine(True, "checked again immediately before execution", ""),),
         wants=(),
     )

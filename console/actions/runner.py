@@ -118,7 +118,7 @@ class Runner:
         records = Records(StateFolder.open(self._folder))
         for one in self.running() if order.listed else ():
             if one.record.what == order.what:
-                raise Refused(f"{one.record.what} is on its way already, since {one.record.started_at:%H:%M:%S}Z")
+                raise Refused(f"{one.record.what} is already in progress, since {one.record.started_at:%H:%M:%S}Z")
         now, argv = self._clock.utc(), tuple(masked(word) for word in order.shown or order.words)
         id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
         record = Record(id, argv, order.what, order.key, actor().text, order.listed, now, own=bool(order.shown))
@@ -129,7 +129,7 @@ class Runner:
             self._children[record.id] = _spawn(words, *streams)
         except (OSError, ValueError) as error:
             records.save(replace(record, ended_at=self._clock.utc(), code=-1))
-            raise Refused(f"{order.what}: the command cannot be started: {error}", "nothing was changed") from error
+            raise Refused(f"{order.what}: cannot start the command: {error}", "nothing was changed") from error
         finally:
             for stream in streams:
                 os.close(stream)

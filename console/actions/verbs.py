@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from slotkeeper.console.monitor.snapshot import JobFacts
     from slotkeeper.core.domain.report import JobStatus
 
-ELSEWHERE = "it may run on another host: use that host"
-NOT_CONFIGURED = "this configuration does not have this job"
-NEVER_STARTED = "it was never started"
+ELSEWHERE = "it may be running on another host; use that host"
+NOT_CONFIGURED = "this job is not in the configuration"
+NEVER_STARTED = "the job was never started"
 _STREAMING = (JobState.RUNNING, JobState.CATCHING_UP)
 
 
@@ -77,10 +77,10 @@ class JobVerb(Enum):
         name="stop",
         key="s",
         label="stop: a later start resumes at its position, while the source retains the binlog",
-        typed="stop it: a later start resumes at its position",
-        means="its processes end; a later start resumes at its position, while the source retains the binlog",
+        typed="stop the job: a later start resumes at its position",
+        means="ends its processes; a later start resumes at its position, while the source retains the binlog",
         requested="STOPPED",
-        why_not=lambda state, lives: "" if lives or state.is_open else f"it is {state.value}",
+        why_not=lambda state, lives: "" if lives or state.is_open else f"the job is {state.value}",
         many=True,
         help="Stop a job and its processes; a later start resumes at its position, while the source retains the"
         " binlog.",
@@ -94,7 +94,7 @@ class JobVerb(Enum):
         means="resumes from the sink's progress rows; a job that never ran starts with its copy",
         requested="a running process",
         why_not=lambda state, lives: (
-            f"it is {state.value}"
+            f"the job is {state.value}"
             if lives
             else _refused(state if not state.has_process else JobState.STOPPED, JobEvent.START)
         ),
@@ -106,9 +106,9 @@ class JobVerb(Enum):
     RESTART = OfJob(
         name="restart",
         key="r",
-        label="restart with the configuration as it is now",
-        typed="restart it with the configuration as it is now",
-        means="its processes end, then it starts with the configuration as it is now",
+        label="restart with the current configuration",
+        typed="restart the job with the current configuration",
+        means="ends its processes, then starts the job with the current configuration",
         requested="a running process",
         why_not=lambda state, lives: "CANCELLED is final" if state is JobState.CANCELLED else "",
         configured=True,
@@ -123,9 +123,9 @@ class JobVerb(Enum):
         means="its process keeps running and applies nothing; unread changes may expire at the source",
         requested="PAUSED",
         why_not=lambda state, lives: (
-            f"it is {state.value}: no process"
+            f"the job is {state.value}: no process"
             if not lives
-            else f"it is {state.value}"
+            else f"the job is {state.value}"
             if state is JobState.PAUSED
             else ""
         ),
@@ -137,15 +137,15 @@ class JobVerb(Enum):
         name="resume",
         key="p",
         label="resume",
-        typed="it applies again",
-        means="it applies again from its position",
+        typed="applies changes again",
+        means="applies changes again from its position",
         requested="not PAUSED",
         why_not=lambda state, lives: (
-            f"it is {state.value}: no process"
+            f"the job is {state.value}: no process"
             if not lives
             else ""
             if state is JobState.PAUSED
-            else f"it is {state.value}"
+            else f"the job is {state.value}"
         ),
         many=True,
         help="Resume a paused job, and wait until it runs or copies.",
@@ -155,11 +155,11 @@ class JobVerb(Enum):
         name="retry",
         key="t",
         bound="try now",
-        label="try now: retry or poll at once what waits",
-        means="it retries at once; this retry counts like any other, and a rejected login still waits its time",
+        label="try now: run waiting retries and polls immediately",
+        means="retries immediately; this retry counts like any other; a rejected login still waits its full delay",
         requested="an immediate retry",
         why_not=lambda state, lives: (
-            "" if lives and state is not JobState.PAUSED else f"it is {state.value}: it retries nothing"
+            "" if lives and state is not JobState.PAUSED else f"the job is {state.value}: nothing to retry"
         ),
         many=True,
     )
@@ -170,17 +170,17 @@ class JobVerb(Enum):
         typed="wait until all changes are read; changes nothing",
         requested="drained",
         why_not=lambda state, lives: (
-            "" if lives and state in _STREAMING else f"it is {state.value}: only a streaming job can drain"
+            "" if lives and state in _STREAMING else f"the job is {state.value}: only a streaming job can drain"
         ),
         configured=True,
     )
     VERIFY = OfJob(
         name="verify",
         key="v",
-        label="verify: compare source and target, all rows of both; changes nothing",
-        typed="compare source and target, all rows of both; changes nothing",
+        label="verify: compare all rows of source and target; changes nothing",
+        typed="compare all rows of source and target; changes nothing",
         requested="compared",
-        before_first_start="it was never started: there is nothing to compare",
+        before_first_start="the job was never started: there is nothing to compare",
         anywhere=True,
         configured=True,
         command=(),
@@ -188,12 +188,12 @@ class JobVerb(Enum):
     CANCEL = OfJob(
         name="cancel",
         key="c",
-        label="cancel: it can never be started again",
-        typed="final: it can never be started again",
-        means="FINAL: it can never be started again under this name; slot and rows do not change",
+        label="cancel: the job can never be started again",
+        typed="final: the job can never be started again",
+        means="FINAL: no job of this name can be started again; slot and rows do not change",
         requested="CANCELLED",
         why_not=lambda state, lives: (
-            "a process of it is running: stop it first" if lives else _refused(state, JobEvent.CANCELLED)
+            "one of its processes is running: stop the job first" if lives else _refused(state, JobEvent.CANCELLED)
         ),
         final=True,
     )
@@ -236,19 +236,19 @@ class SlotVerb(Enum):
     """The verbs of a slot, in the order of the menu. Their values are the names in the shell."""
 
     RESET = OfSlot(
-        "reset", "r", "reset: plan first; its positions are backed up",
-        "reset the slot of this row: plan first; its positions are backed up",
+        "reset", "r", "reset: shows a plan first; its positions are backed up",
+        "reset the slot of this row: shows a plan first; its positions are backed up",
     )  # fmt: skip
     UNDO = OfSlot(
-        "undo", "u", "undo its last reset: restores positions, not rows",
-        "plan the undo of its last reset: restores positions, not rows",
+        "undo", "u", "undo the last reset: restores positions, not rows",
+        "plan the undo of the last reset: restores positions, not rows",
     )  # fmt: skip
     REGISTER = OfSlot(
         "register", "f", "confirm up to a full-sync point: skips unread changes",
         "confirm up to a full-sync point: skips unread changes",
     )  # fmt: skip
-    DROP = OfSlot("drop", "d", "drop", "drop it")
-    CREATE = OfSlot("create", "c", "create", "create it")
+    DROP = OfSlot("drop", "d", "drop", "drop the slot")
+    CREATE = OfSlot("create", "c", "create", "create the slot")
     PREFLIGHT = OfSlot(
         "preflight", "p", "preflight: can a VACUUM FULL, scale-out or ALTER start now? changes nothing",
         "can a VACUUM FULL, scale-out or ALTER start now?",
@@ -282,17 +282,17 @@ class EntryVerb(Enum):
     """The verbs of quarantined rows. Their values are the names in the shell."""
 
     REPLAY = OfEntry(
-        "replay", "r", "R", "write into the target; rows that are rejected again stay here",
+        "replay", "r", "R", "write to the target; rows that are rejected again stay here",
         (
-            "writes each row into the target as the job does, while no step of the job runs on its DN",
-            "a row that is rejected again stays here with its reason; an ended entry is not touched",
+            "writes each row to the target as the job does, while no step of the job runs on its DN",
+            "a row that is rejected again stays here with its reason; resolved entries are not changed",
         ),
     )  # fmt: skip
     DISCARD = OfEntry(
-        "discard", "d", "D", "final; the target never gets it",
+        "discard", "d", "D", "final: never written to the target",
         (
-            "FINAL: the target never gets these rows, and lacks them until a later change of their keys",
-            "the source is neither read nor written; the entries stay in the table as discarded",
+            "FINAL: these rows are never written; the target lacks them until their keys change again",
+            "the source is neither read nor written; the entries stay in the table, marked as discarded",
         ),
         final=True,
     )  # fmt: skip

@@ -110,7 +110,7 @@ def _logged(error: BaseException, log: Path) -> str:
         with os.fdopen(_appending(log), "a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"{stamp} defect\n" + "".join(safe(each, 10_000) + "\n" for each in lines.splitlines()))
     except OSError as failed:
-        return f"no log could be written to {log}: {failed.strerror or type(failed).__name__}"
+        return f"could not write the log {log}: {failed.strerror or type(failed).__name__}"
     return f"details: {log}"
 
 

@@ -100,9 +100,11 @@ def place_of(text: str, form: str = FORM) -> Place:
         parts = urlsplit(f"//{text.strip()}")
         found = Place(parts.hostname or "", parts.port or 0, unquote(parts.path[1:]), unquote(parts.username or ""))
     except ValueError as error:
-        raise ConfigError(f"{error}", f"as in {form}") from None
+        raise ConfigError(f"{error}", f"expected: {form}") from None
     if parts.password is not None:
-        raise ConfigError("a password does not belong there", "it is asked for, and kept in a file of its own")
+        raise ConfigError(
+            "the address must not contain a password", "it is requested separately and stored in its own file"
+        )
     if (
         not (found.host and found.port and found.user)
         or bool(found.database) != (form == FORM)
@@ -110,7 +112,7 @@ def place_of(text: str, form: str = FORM) -> Place:
         or parts.query
         or parts.fragment
     ):
-        raise ConfigError(f"{text!r} does not name a server", f"as in {form}")
+        raise ConfigError(f"{text!r} is not a server address", f"expected: {form}")
     return found
 
 

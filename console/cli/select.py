@@ -27,12 +27,12 @@ Job = Annotated[str, typer.Argument(metavar="JOB", help="the job's name", autoco
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table", autocompletion=completion.tables_read)]
 Slot = Annotated[str, typer.Argument(metavar="SLOT", help="the slot's name", autocompletion=completion.slots)]
 OneJob = Annotated[
-    str, typer.Argument(metavar="[JOB]", help="of this job only; default: of all", autocompletion=completion.jobs)
+    str, typer.Argument(metavar="[JOB]", help="only this job; default: all jobs", autocompletion=completion.jobs)
 ]
 Source = Annotated[
     str,
     typer.Option(
-        "--source", metavar="NAME", help="the table's source, where several have it", autocompletion=completion.sources
+        "--source", metavar="NAME", help="the table's source, if several have it", autocompletion=completion.sources
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of text")]
@@ -42,18 +42,20 @@ StateDir = Annotated[
     typer.Option(
         "--state-dir",
         metavar="DIR",
-        help="state folder; no configuration is read then",
+        help="state folder; the configuration is not read",
         autocompletion=completion.files,
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why, for the audit")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="reason, for the audit")]
 
 
 def _named(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
     """Return the table. Raises ConfigError if an empty one was typed, for example from an unset variable."""
     source = ctx.get_parameter_source(param.name or "")
     if source is not None and source.name == "COMMANDLINE" and not value.strip():
-        raise ConfigError("--table is empty", "name one table as schema.table; without --table it is the whole job")
+        raise ConfigError(
+            "--table is empty", "give a table as schema.table; without --table the command applies to the whole job"
+        )
     return value
 
 
@@ -63,7 +65,7 @@ OneTable = Annotated[
         "--table",
         metavar="TABLE",
         callback=_named,
-        help="only this source table of the job; its other tables continue",
+        help="only this source table; the job's other tables continue",
         autocompletion=completion.tables_read,
     ),
 ]
@@ -79,7 +81,7 @@ def job_of(ctx: typer.Context, name: str) -> tuple[Loaded, JobSpec]:
     if name in loaded.refused:
         raise loaded.refused[name]
     near = get_close_matches(name, loaded.jobs, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"it has: {', '.join(sorted(loaded.jobs)) or 'none'}"
+    hint = f"did you mean {near[0]}?" if near else f"known jobs: {', '.join(sorted(loaded.jobs)) or 'none'}"
     raise ConfigError(f"{loaded.path}: unknown job {name!r}", hint)
 
 
@@ -114,7 +116,7 @@ def tell_refused(loaded: Loaded | None) -> dict[str, str]:
     """Return the same jobs, after writing a warning for each to stderr."""
     found = refused(loaded)
     for name, sentence in found.items():
-        diagnostics.warn(f"job {name} is refused: {sentence}")
+        diagnostics.warn(f"job {name} is rejected: {sentence}")
     return found
 
 
@@ -139,13 +141,13 @@ def state_of(ctx: typer.Context, given: Path | None) -> tuple[Loaded | None, Pat
 def places(loaded: Loaded, source: str, table: str) -> list[tuple[str, str]]:
     """Return the selected (source, table) pairs. For a table that no job reads, exactly one source must be selected."""
     if source and source not in loaded.sources:
-        raise ConfigError(f"unknown source {source!r}", f"it has: {', '.join(sorted(loaded.sources)) or 'none'}")
+        raise ConfigError(f"unknown source {source!r}", f"known sources: {', '.join(sorted(loaded.sources)) or 'none'}")
     found = tables(loaded, source, table)
     if found or not table:
         return found
     names = [source] if source else sorted(loaded.sources)
     if len(names) != 1:
-        raise ConfigError(f"no job reads {table}, so its source is not known", "name it with --source")
+        raise ConfigError(f"no job reads {table}, so its source is unknown", "specify it with --source")
     return [(names[0], table)]
 
 
@@ -154,7 +156,7 @@ def place(loaded: Loaded, source: str, table: str) -> tuple[str, str]:
     found = places(loaded, source, table)
     if len(found) > 1:
         names = ", ".join(name for name, _ in found)
-        raise ConfigError(f"{table} is read from several sources: {names}", "name one with --source")
+        raise ConfigError(f"{table} is read from several sources: {names}", "specify one with --source")
     return found[0]
 
 
@@ -182,9 +184,9 @@ def moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is not a time: {error}", "as in 2026-01-31T08:30:00+01:00") from None
+        raise ConfigError(f"{text!r} is not a time: {error}", "for example 2026-01-31T08:30:00+01:00") from None
     if found.tzinfo is None:
-        raise ConfigError(f"{text} has no offset from UTC", "as in 2026-01-31T08:30:00+01:00, or with Z")
+        raise ConfigError(f"{text} has no offset from UTC", "for example 2026-01-31T08:30:00+01:00, or with Z")
     return found
 
 

@@ -29,10 +29,12 @@ from slotkeeper.core.state.alerts import BESIDE, AckFile, AlertFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
-app = typer.Typer(help="Current alerts and their notifications: list, acknowledge, silence, test.", no_args_is_help=True)
+app = typer.Typer(
+    help="Current alerts and their notifications: list, acknowledge, silence, test.", no_args_is_help=True
+)
 
-Which = Annotated[str, typer.Argument(metavar="KEY", help="the key of an alert, as `alerts list` has it")]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with it")]
+Which = Annotated[str, typer.Argument(metavar="KEY", help="the key of an alert, from `alerts list`")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="reason, stored with the alert")]
 
 
 def _seconds(text: str) -> float:
@@ -63,9 +65,9 @@ def list_alerts(ctx: typer.Context, as_json: OneJson = False, state_dir: StateDi
         output.as_json({"alerts": [_values(one, now) for one in found]})
         return
     if not found:
-        output.line("nothing is wrong")
+        output.line("no current alerts")
         return
-    columns = ["key", "severity", "rule", "about", "for", "told", "said"]
+    columns = ["key", "severity", "rule", "about", "for", "sent", "acknowledged"]
     output.table(columns, [_row(one, now) for one in found], select.ascii_only(ctx))
 
 
@@ -74,7 +76,7 @@ def ack(ctx: typer.Context, which: Which, reason: Why = "", state_dir: StateDir 
     """Acknowledge an alert: it is not sent again until it ends or its severity rises."""
     now = SystemClock().utc()
     one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, None, reason)))
-    output.line(f"acknowledged until it ends or grows worse: {_named(one.fault)}", select.ascii_only(ctx))
+    output.line(f"acknowledged until it ends or its severity rises: {_named(one.fault)}", select.ascii_only(ctx))
 
 
 @app.command()
@@ -87,14 +89,14 @@ def unack(ctx: typer.Context, which: Which, state_dir: StateDir = None) -> None:
             file.remove(key, now)
 
     one = _change(ctx, which, state_dir, take_back)
-    output.line(f"taken back: {_named(one.fault)}", select.ascii_only(ctx))
+    output.line(f"acknowledgement removed: {_named(one.fault)}", select.ascii_only(ctx))
 
 
 @app.command()
 def silence(
     ctx: typer.Context,
     which: Which,
-    seconds: Annotated[float, typer.Option("--for", metavar="TIME", help='so long, as in "2h"', parser=_seconds)],
+    seconds: Annotated[float, typer.Option("--for", metavar="TIME", help='duration, such as "2h"', parser=_seconds)],
     reason: Why = "",
     state_dir: StateDir = None,
 ) -> None:
@@ -102,7 +104,7 @@ def silence(
     now = SystemClock().utc()
     until = now + timedelta(seconds=seconds)
     one = _change(ctx, which, state_dir, lambda file, keys: file.put(keys[0], _said(now, until, reason)))
-    output.line(f"silent until {output.second(until)}: {_named(one.fault)}", select.ascii_only(ctx))
+    output.line(f"silenced until {output.second(until)}: {_named(one.fault)}", select.ascii_only(ctx))
 
 
 @app.command()
@@ -111,15 +113,15 @@ def test(ctx: typer.Context, as_json: OneJson = False) -> None:
     loaded = context.of(ctx).load()
     if not loaded.alerts.command:
         hint = f"set command in [alerts]: {see('alerts', 'Configuration')}"
-        raise ConfigError(f"{loaded.path}: [alerts] names no command", hint)
+        raise ConfigError(f"{loaded.path}: no command in [alerts]", hint)
     sender = Sender(StateFolder.open(loaded.state_dir), loaded.alerts.command, loaded.alerts.command_timeout)
     answer = sender.send(a_test(SystemClock().utc()))
     if as_json:
         output.as_json({"exit_code": answer.code, "fault": answer.fault or None, "written": answer.written})
     elif not answer.fault:
-        output.line(f"the command took it{': ' + answer.written if answer.written else ''}", select.ascii_only(ctx))
+        output.line(f"the command succeeded{': ' + answer.written if answer.written else ''}", select.ascii_only(ctx))
     if answer.fault:
-        diagnostics.warn(f"the command did not take it: {answer.said}")
+        diagnostics.warn(f"the command failed: {answer.said}")
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
 
@@ -145,8 +147,10 @@ def _change(
     found, _ = _found(ctx, state_dir)
     one = next((each for each in found if which == each.fault.id), None)
     if one is None:
-        known = f"{many(len(found), 'alert')}: `slotkeeper alerts list` has their keys" if found else "nothing is wrong"
-        raise Refused(f"no alert has the key {safe(which, 40)!r}: it has ended, or never was", known)
+        known = (
+            f"{many(len(found), 'alert')}: `slotkeeper alerts list` shows their keys" if found else "no current alerts"
+        )
+        raise Refused(f"no current alert has the key {safe(which, 40)!r}", known)
     change(AckFile(StateFolder.open(select.state_of(ctx, state_dir)[1])), one.fault.ack_keys)
     return one
 
@@ -170,7 +174,7 @@ def _row(one: Shown, now: datetime) -> list[object]:
     sent = one.firing.sent_at if one.firing else None
     said = None
     if one.ack is not None:
-        until = "" if one.ack.until is None else f"silent until {output.second(one.ack.until)}, "
+        until = "" if one.ack.until is None else f"silenced until {output.second(one.ack.until)}, "
         said = f"{until}{one.ack.by}{': ' + one.ack.reason if one.ack.reason else ''}"
     for_ = None if lasts is None else in_brief(lasts)
     fault = one.fault

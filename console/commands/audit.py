@@ -28,7 +28,7 @@ def audit() -> None:
 @app.command("list")
 def list_lines(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="how many of the newest lines")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="number of lines, the newest first")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text, with the result per DN")] = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -39,7 +39,7 @@ def list_lines(
         output.as_json({"file": audit.file, "damaged": found.damaged, "lines": [one.as_json() for one in found.lines]})
     else:
         rows = [[both(one.at, SHORT), one.actor.who, one.action, one.what, one.said] for one in found.lines]
-        output.table(["at", "who", "action", "what", "said"], rows, select.ascii_only(ctx))
+        output.table(["at", "who", "action", "what", "result"], rows, select.ascii_only(ctx))
     if found.damaged:
         diagnostics.warn(f"{many(found.damaged, 'line')} of {audit.file} cannot be read")
 
@@ -47,9 +47,7 @@ def list_lines(
 @app.command()
 def export(
     ctx: typer.Context,
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="only lines of this time and later (RFC 3339)")
-    ] = "",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="only lines from this time on (RFC 3339)")] = "",
     state_dir: StateDir = None,
 ) -> None:
     """Print every line as stored, the oldest first: one JSON object per line, for journald, syslog or a file."""
@@ -78,8 +76,8 @@ def accept(ctx: typer.Context, reason: Reason = "", state_dir: StateDir = None) 
     proof = prove(audit, loaded)
     lines = many(len(proof.chain.unlinked), "line")
     if proof.altered or proof.unasked:
-        why = "differs from what was written" if proof.altered else "is not compared: a sink does not answer"
-        raise Refused(f"{audit.file} {why}; nothing was accepted", "`slotkeeper audit verify` says where")
+        why = "was altered" if proof.altered else "was not compared: a sink does not answer"
+        raise Refused(f"{audit.file} {why}; nothing was accepted", "`slotkeeper audit verify` shows where")
     if proof.chain.unlinked:
         audit.accept(proof.chain, reason)
     output.line(f"{audit.file}: {lines} accepted", select.ascii_only(ctx))
@@ -134,7 +132,7 @@ def _print(ctx: typer.Context, audit: Audit, proof: Proof) -> None:
         output.line(text, select.ascii_only(ctx))
 
     chain = proof.chain
-    linked = "each follows the one before it" if not chain.unlinked else "some without a hash"
+    linked = "hash chain intact" if not chain.unlinked else "some without a hash"
     verdict = "BROKEN" if chain.broken else linked
     say(f"{audit.file}: {many(len(chain.whole), 'line')}, {verdict}")
     for sentence in chain.broken:
@@ -145,12 +143,12 @@ def _print(ctx: typer.Context, audit: Audit, proof: Proof) -> None:
         if one.compared is None:
             say(f"sink {one.name}: not compared: {one.fault}")
             continue
-        found = f"{len(one.compared.missing)} DIFFER" if one.compared.missing else "all are here as they were written"
+        found = f"{len(one.compared.missing)} DIFFER" if one.compared.missing else "all match"
         say(f"sink {one.name}: {many(one.compared.heads, 'line')} copied, {found}")
         for sentence in one.compared.missing:
             say(f"  {sentence}")
     if not proof.sinks:
-        say("no sink was asked: none is configured here")
+        say("no sink was queried: none is configured here")
     say("not proven:")
     for sentence in proof.unproven:
         say(f"  {sentence}")

@@ -48,7 +48,7 @@ def check(ctx: typer.Context, as_json: OneJson = False) -> None:
             many(len(found), word)
             for found, word in ((loaded.sources, "source"), (loaded.sinks, "sink"), (loaded.jobs, "job"))
         )
-        output.line(f"{loaded.path}: fine ({counts})", context.of(ctx).ascii_only)
+        output.line(f"{loaded.path}: valid ({counts})", context.of(ctx).ascii_only)
 
 
 @app.command()

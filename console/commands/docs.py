@@ -65,7 +65,7 @@ def page_named(typed: str) -> Page:
     if name not in files:
         near = get_close_matches(name, files, n=1)
         meant = f"did you mean {see(near[0])}? " if near else ""
-        raise ConfigError(f"no page {asked!r}", f"{meant}`slotkeeper docs` lists the pages")
+        raise ConfigError(f"unknown page {asked!r}", f"{meant}`slotkeeper docs` lists all pages")
     text = files[name].read_text("utf-8")
     title = _title(name, text)
     if not section:
@@ -122,7 +122,8 @@ _WIDEST = 100
 def docs(
     ctx: typer.Context,
     page: Annotated[
-        str, typer.Argument(metavar="[PAGE]", help="a page, or PAGE#SECTION to start there", autocompletion=names)
+        str,
+        typer.Argument(metavar="[PAGE]", help="a page, or PAGE#SECTION for one of its sections", autocompletion=names),
     ] = "",
     as_json: select.Json = False,
 ) -> None:
@@ -156,8 +157,8 @@ def _open(page: Page, invocation: context.Invocation) -> None:
     try:
         pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=env)
     except OSError as error:
-        what = f"the pager {words[0]} does not start: {error.strerror or error}"
-        raise ConfigError(what, "name another one: PAGER=less slotkeeper docs PAGE") from error
+        what = f"cannot start the pager {words[0]}: {error.strerror or error}"
+        raise ConfigError(what, "use another one: PAGER=less slotkeeper docs PAGE") from error
     with pager:
         rest: bytes | None = text.encode()
         while pager.poll() is None:
@@ -171,7 +172,9 @@ def _pager(said: str) -> list[str]:
     try:
         return shlex.split(said) or [_PAGER]
     except ValueError as error:
-        raise ConfigError(f"PAGER cannot be read: {error}", "correct it, or: PAGER=less slotkeeper docs PAGE") from None
+        raise ConfigError(
+            f"PAGER cannot be parsed: {error}", "correct it, or: PAGER=less slotkeeper docs PAGE"
+        ) from None
 
 
 def _rendered(page: Page, colour: bool, ascii_only: bool) -> str:

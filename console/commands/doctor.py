@@ -71,16 +71,19 @@ _LOGIND = ("etc/systemd/logind.conf", *(f"{base}/systemd/logind.conf.d" for base
 Probed = Annotated[
     str,
     typer.Option(
-        "--probe", metavar="SOURCE", help="ask how this cluster behaves, and keep it", autocompletion=completion.sources
+        "--probe",
+        metavar="SOURCE",
+        help="test how this cluster behaves, and store the result",
+        autocompletion=completion.sources,
     ),
 ]
-Schema = Annotated[str, typer.Option("--probe-schema", metavar="SCHEMA", help="where the scratch tables are made")]
-Execute = Annotated[bool, typer.Option("--execute", help="probe a source that is PROD")]
+Schema = Annotated[str, typer.Option("--probe-schema", metavar="SCHEMA", help="schema for the scratch tables")]
+Execute = Annotated[bool, typer.Option("--execute", help="execute the probe on a PROD source")]
 Confirm = Annotated[str, typer.Option("--confirm", metavar="SOURCE", help="the source's name, typed again")]
 
 
 _WAIT = f"{looking.SECONDS:g}s"
-_WAIT_FOR = f"how long to wait for all servers together ({_WAIT})"
+_WAIT_FOR = f"time limit for all servers together ({_WAIT})"
 Wait = Annotated[float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help=_WAIT_FOR)]
 
 
@@ -147,7 +150,7 @@ def everywhere(loaded: Loaded, seconds: float = looking.SECONDS) -> Iterator[Fin
             continue
         yield from list(lists[place])
         level = Level.UNKNOWN if place == _HOST else Level.FAIL
-        text = f"{found}: the other checks there are not known; `slotkeeper doctor --wait 60s` waits longer"
+        text = f"{found}; other checks there were not completed: `slotkeeper doctor --wait 60s` waits longer"
         yield Finding(place, level, text, place != _HOST)
 
 
@@ -161,7 +164,7 @@ def last_probe(source: str, kept: Mapping[str, object] | None) -> Iterator[Findi
     if kept is None:
         return
     right = kept.get("reader_right") is True
-    verdict = "our reader is right under all that was told" if right else "our reader is WRONG under an answer"
+    verdict = "the reader is correct for all answers" if right else "the reader is WRONG for an answer"
     text = f"probed {safe(kept.get('at'), 40)} on {safe(kept.get('server'), 80)}: {verdict}"
     yield Finding(f"source {source}", Level.OK if right else Level.FAIL, text)
 
@@ -176,7 +179,9 @@ def _print(ctx: typer.Context, found: list[Finding], scripts: list[tuple[str, li
         output.line(f"{one.level.value:<7}  {one.place}: {one.text}", ascii_only)
     for server, statements in scripts:
         output.line("")
-        output.line(f"-- {server}: the least rights for the configured jobs, to be run by an administrator", ascii_only)
+        output.line(
+            f"-- {server}: minimum privileges for the configured jobs, to be granted by an administrator", ascii_only
+        )
         for statement in statements:
             output.line(statement, ascii_only)
 
@@ -208,7 +213,7 @@ def _ask_java() -> Mapping[str, str]:
         answer = output_of(command, _JAVA_SECONDS, _MOST_BYTES, env=handover.environment())
         found: Mapping[str, str] = json.loads(answer[1])
     except (OSError, subprocess.SubprocessError, ValueError):
-        return {"error": "asking for Java failed"}
+        return {"error": "cannot determine the Java version"}
     return found
 
 
@@ -223,14 +228,14 @@ def memory(jobs: Mapping[str, JobSpec], available: int) -> Iterator[Finding]:
     """Return the memory needed by each job's driver, and whether all jobs together fit into the available memory."""
     needs = {name: needed_bytes(job) for name, job in jobs.items()}
     for name, job in jobs.items():
-        text = f"driver heap {job.spark.driver_memory}, {job.spark.master}: about {needs[name] >> 20} MiB in all"
+        text = f"driver heap {job.spark.driver_memory}, {job.spark.master}: about {needs[name] >> 20} MiB in total"
         yield Finding(f"job {name}", Level.OK, text)
     total = sum(needs.values())
-    free = f"{available >> 20} MiB are available here"
+    free = f"{available >> 20} MiB are available"
     if total > available:
-        yield Finding("memory", Level.WARN, f"all jobs at once may take {total >> 20} MiB, {free}")
+        yield Finding("memory", Level.WARN, f"all jobs together may need {total >> 20} MiB; {free}")
     else:
-        yield Finding("memory", Level.OK, f"all jobs at once take about {total >> 20} MiB, {free}")
+        yield Finding("memory", Level.OK, f"all jobs together need about {total >> 20} MiB; {free}")
 
 
 def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
@@ -247,7 +252,7 @@ def masters(jobs: Mapping[str, JobSpec]) -> Iterator[Finding]:
         which = f"{text}, for {', '.join(names)}"
         opened = [host for host, _ in Master.parse(text).places if takes_submissions(host, REST_PORT)]
         if opened:
-            what = f"{', '.join(opened)}: port {REST_PORT} takes submissions without the secret; {REST_OFF}"
+            what = f"{', '.join(opened)}: port {REST_PORT} accepts submissions without the secret; {REST_OFF}"
             yield Finding("spark master", Level.FAIL, f"{which}: {what}")
         elif len(silent) == len(Master.parse(text).places):
             yield Finding("spark master", Level.FAIL, f"{which}: {'; '.join(silent)}", unreachable=True)
@@ -314,7 +319,8 @@ def logind_text() -> str:
     """Describe the effect of KillUserProcesses on jobs, and the two ways to avoid it."""
     return (
         "KillUserProcesses=yes: logging out ends running jobs;"
-        f" `loginctl enable-linger {getpass.getuser()}` keeps them, or run them as a service with `slotkeeper run JOB`"
+        f" `loginctl enable-linger {getpass.getuser()}` keeps them running,"
+        " or run them as a service with `slotkeeper run JOB`"
     )
 
 
@@ -325,7 +331,7 @@ def logind_text() -> str:
 def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, ascii_only: bool) -> None:
     """Ask for consent if the source is PROD, probe, and print the result. Exit 1 for a wrong answer or a table left."""
     for one in found.others:
-        diagnostics.warn(f"there is {one.table} ({one.why}); if no other probe runs: {one.cure}")
+        diagnostics.warn(f"found {one.table} ({one.why}); if no other probe is running: {one.cure}")
     if found.prod and not given.execute:
         if as_json:
             output.as_json({"executed": False, "plan": found, "to_type": {"confirm": found.source}})
@@ -345,7 +351,7 @@ def _probe(loaded: Loaded, found: ProbePlan, given: Consent, as_json: bool, asci
     else:
         _tell(report, ascii_only)
     for left in report.left:
-        diagnostics.warn(f"left behind: {left.table} ({left.why}); cure: {left.cure}")
+        diagnostics.warn(f"not dropped: {left.table} ({left.why}); fix: {left.cure}")
     if report.wrong or report.left:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
@@ -368,14 +374,14 @@ def _ended_by_signals() -> Iterator[None]:
 def _show_plan(found: ProbePlan, asked: int, ascii_only: bool) -> None:
     output.paragraph("", f"probe {found.place}, in schema {found.schema}; {found.server}", ascii_only)
     for effect in (
-        "two scratch tables and a slot on each are made, written to, altered, emptied and dropped again",
-        f"{asked} questions are asked about them; no other table or slot is touched",
-        "each registration may move the cluster's sync point by one, as a job's do",
+        "creates two scratch tables with a slot each, writes to them, and alters, empties and drops them",
+        f"runs {asked} checks on them; no other table or slot is changed",
+        "each confirmation may move the cluster's sync point by one, like those of a job",
     ):
         output.paragraph("effect", effect, ascii_only)
     for each in found.statements:
         output.line(f"sql     {each}", ascii_only)
-    output.line("dry run: nothing was changed; to do it:", ascii_only)
+    output.line("dry run: nothing was changed; to execute:", ascii_only)
     schema = f" --probe-schema {found.schema}"
     typed = f"--execute --reason TEXT --confirm {found.source}"
     output.line(f"  slotkeeper doctor --probe {found.source}{schema} {typed}", ascii_only)
@@ -389,7 +395,7 @@ def _tell(report: Report, ascii_only: bool) -> None:
         [one.question.name, one.finding.answer, one.question.documented or None, one.finding.reader.value]
         for one in report.answers
     ]
-    output.table(["question", "answer", "documented", "our reader"], rows, ascii_only)
+    output.table(["question", "answer", "documented", "reader"], rows, ascii_only)
     topic = ""
     for one in report.answers:
         if one.question.topic != topic:
@@ -399,14 +405,14 @@ def _tell(report: Report, ascii_only: bool) -> None:
         _detail(one, ascii_only)
     output.line("")
     answered = sum(one.finding.answer is not None for one in report.answers)
-    verdict = f"WRONG under {len(report.wrong)} answers" if report.wrong else "right under all of these"
-    text = f"{answered} of {len(report.answers)} questions answered in {report.seconds:.1f} s; our reader is {verdict}"
+    verdict = f"WRONG for {len(report.wrong)} of them" if report.wrong else "correct for all of them"
+    text = f"{answered} of {len(report.answers)} questions answered in {report.seconds:.1f} s; the reader is {verdict}"
     output.paragraph("", text, ascii_only)
-    output.line(f"kept in {report.file or 'no file'}", ascii_only)
+    output.line(f"stored in {report.file or 'no file'}", ascii_only)
 
 
 def _detail(one: Answer, ascii_only: bool) -> None:
-    said = one.finding.answer or "not asked" if one.question.topic == "not asked" else one.finding.answer or "not told"
+    said = one.finding.answer or "not asked" if one.question.topic == "not asked" else one.finding.answer or "unknown"
     output.paragraph(f"  {one.question.name}: {said}", one.question.asks, ascii_only)
     if one.finding.because:
         output.paragraph("    because", one.finding.because, ascii_only)

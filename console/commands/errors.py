@@ -30,9 +30,11 @@ _SPARE = ("kind", "position", "where", "lane")
 """Columns that the list omits on a narrow terminal; `errors show` has them."""
 _STATES = [*(state.value for state in EntryState), _ALL]
 
-Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="entries by number")]
+Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="IDs of entries")]
 All = Annotated[bool, typer.Option("--all", help="all quarantined rows of the job")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the entries and in the audit")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="reason, stored with the entries and in the audit")
+]
 
 
 @app.callback()
@@ -44,9 +46,15 @@ def errors() -> None:
 def list_entries(
     ctx: typer.Context,
     job: OneJob = "",
-    state: Annotated[str, typer.Option("--state", metavar="|".join(_STATES), help="only in this state")] = _QUARANTINED,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="at most this number of the newest")] = 100,
-    before: Annotated[int | None, typer.Option("--before", metavar="ID", help="older than this entry")] = None,
+    state: Annotated[
+        str, typer.Option("--state", metavar="|".join(_STATES), help="only entries in this state")
+    ] = _QUARANTINED,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="maximum number of entries, the newest first")
+    ] = 100,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="ID", help="only entries older than this one")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the entries, newest first, without their values."""
@@ -68,9 +76,9 @@ def list_entries(
         ]  # fmt: skip
         output.table(columns, rows, select.ascii_only(ctx), spare=[*known, *_SPARE])
     elif not failed:
-        output.line("no such rows are there" if state != _QUARANTINED else "no rows are in quarantine")
+        output.line("no matching rows" if state != _QUARANTINED else "no rows are in quarantine")
     for error in dict.fromkeys(map(diagnostics.with_hint, failed)):
-        diagnostics.warn(f"{error}; its rows are not known")
+        diagnostics.warn(f"{error}; its rows are unknown")
     if failed:
         raise typer.Exit(int(diagnostics.EXIT_CODES[failed[0].kind]))
 
@@ -93,7 +101,7 @@ def _everywhere(
 def show(
     ctx: typer.Context,
     job: Job,
-    id: Annotated[int, typer.Argument(metavar="ID", help="the entry's number")],
+    id: Annotated[int, typer.Argument(metavar="ID", help="the entry's ID")],
     as_json: Json = False,
 ) -> None:
     """Show one entry with all its details, and the row as the source sent it."""
@@ -106,14 +114,14 @@ def show(
 
     entry = looking.answer(f"sink {spec.store_at[0].name}", read)
     if entry is None or not quarantine.is_of(entry, spec):
-        raise Refused(f"unknown entry {id} of job {job}", f"`slotkeeper errors list {typed(job)}` has them")
+        raise Refused(f"unknown entry {id} of job {job}", f"`slotkeeper errors list {typed(job)}` lists them")
     if as_json:
         output.as_json({**_values(entry), "values": dict(entry.values)})
         return
     ascii_only = select.ascii_only(ctx)
     said = {name: value for name, value in _values(entry).items() if value not in ("", None, [])}
     output.table(["", f"entry {id}"], [[name, _shown(value)] for name, value in said.items()], ascii_only)
-    output.line("the row as the source wrote it:", ascii_only)
+    output.line("the row as the source sent it:", ascii_only)
     for name, text in entry.values:
         output.line(f"  {name}: {'NULL' if text is None else text}", ascii_only)
 
@@ -147,10 +155,10 @@ def discard(
     job: Job,
     ids: Ids = None,
     every: All = False,
-    execute: Annotated[bool, typer.Option("--execute", help="do it; without this it is only shown")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="discard the rows; without it, a dry run")] = False,
     reason: Reason = "",
     confirm: ConfirmJob = "",
-    rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="how many rows are discarded")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", metavar="N", help="number of rows to discard")] = None,
     as_json: Json = False,
 ) -> None:
     """Discard quarantined rows: the target stays as it is until their keys change again.
@@ -168,7 +176,7 @@ def discard(
     if rows != len(wanted):
         said = "nothing" if rows is None else str(rows)
         some = many(len(wanted), "entry", "entries")
-        raise Refused(f"{some} would be discarded, typed was {said}", f"--rows {len(wanted)}")
+        raise Refused(f"{some} would be discarded, but {said} was typed", f"--rows {len(wanted)}")
     _tell(
         ctx,
         quarantine.discard(spec, StateFolder.open(loaded.state_dir), wanted, reason, tell=diagnostics.warn),
@@ -187,7 +195,7 @@ def _of(job: JobSpec, states: tuple[EntryState, ...], before: int | None, limit:
 
 def _chosen(job: JobSpec, ids: Sequence[int], every: bool) -> list[int]:
     if bool(ids) == every:
-        raise ConfigError("which entries?", "name them by ID, or all quarantined rows by --all")
+        raise ConfigError("specify either IDs or --all", "--all selects all quarantined rows of the job")
     return [entry.id for entry in quarantine.quarantine_of(job)] if every else list(dict.fromkeys(ids))
 
 
@@ -204,11 +212,11 @@ def _tell(ctx: typer.Context, found: Sequence[Replayed], as_json: bool) -> None:
 
 def _outcome(one: Replayed) -> dict[str, Any]:
     if one.nothing_done:
-        said = f"nothing was done: it was {one.state.value} already"
+        said = f"nothing was done: it was already {one.state.value}"
     elif one.state is EntryState.QUARANTINED:
-        said = f"still bad: {one.sqlstate} {one.message}" + (f" ({one.where})" if one.where else "")
+        said = f"rejected again: {one.sqlstate} {one.message}" + (f" ({one.where})" if one.where else "")
     else:
-        halves = " with the other half of its changed key" if len(one.ids) > 1 else ""
+        halves = " together with the other half of its key change" if len(one.ids) > 1 else ""
         said = f"{one.state.value}{halves}"
     return {"id": one.id, "state": one.state.value, "outcome": said}
 
@@ -222,8 +230,8 @@ def _say_how(ctx: typer.Context, job: JobSpec, wanted: Sequence[int], every: boo
         return
     ascii_only = select.ascii_only(ctx)
     some = many(len(wanted), "entry", "entries")
-    output.line(f"{some} would be discarded: the target stays without those rows", ascii_only)
-    output.line("dry run: nothing was changed; to do it:", ascii_only)
+    output.line(f"{some} would be discarded: the target will not receive these rows", ascii_only)
+    output.line("dry run: nothing was changed; to execute:", ascii_only)
     output.line(f"  {how}", ascii_only)
 
 

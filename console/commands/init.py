@@ -49,9 +49,9 @@ app = typer.Typer(help="Write a configuration for a first job, after a few quest
 
 _FIRST_SINK = next(iter(sinks.KINDS))
 _PLAN = """\
-This makes your first job. It keeps a table of a sink equal to one of a source.
+This creates your first job, which keeps a sink table equal to a source table.
   Writes   {path}
-           and, beside it, a file for each password that you type
+           and, next to it, a file for each password that you type
   Checks   both servers; this changes nothing there
   Changes  nothing at a server until you start the job. The job then creates
            its target and progress tables, and a slot if the source has slots
@@ -75,7 +75,7 @@ Table = Annotated[str, typer.Option("--table", metavar="TABLE", help="source tab
 Into = Annotated[
     str, typer.Option("--into", metavar="TABLE", help="target table, schema.table; the job creates a missing one")
 ]
-Name = Annotated[str, typer.Option("--job", metavar="NAME", help="the job's name, and its slot's")]
+Name = Annotated[str, typer.Option("--job", metavar="NAME", help="name of the job and of its slot")]
 SourcePassword = Annotated[
     Path | None, typer.Option("--source-password-file", help="file with the password", autocompletion=completion.files)
 ]
@@ -98,8 +98,8 @@ Dialect = Annotated[
     ),
 ]
 SinkKind = Annotated[str, typer.Option("--sink-kind", metavar="NAME", help="kind of sink", autocompletion=_kinds)]
-Start = Annotated[bool | None, typer.Option("--start/--no-start", help="start the job, or not (default: init asks)")]
-Open = Annotated[bool, typer.Option("--open", help="open the console afterwards")]
+Start = Annotated[bool | None, typer.Option("--start/--no-start", help="start the job or not (default: ask)")]
+Open = Annotated[bool, typer.Option("--open", help="open the console at the end")]
 
 
 @app.command()
@@ -158,7 +158,7 @@ def init(
     begun = _go_on(ctx, job, start)
     if open_console:
         raise typer.Exit(startup.open_console(shared))
-    output.line("see it: slotkeeper")
+    output.line("open the console: slotkeeper")
     raise typer.Exit(int(diagnostics.ExitCode.FINE if begun else diagnostics.ExitCode.FAILED))
 
 
@@ -223,7 +223,7 @@ class _Asked:
             return Path(given).expanduser().absolute()
         file = self.folder / f"{NAMES[name]}.password"
         if file.exists():
-            raise ConfigError(f"{file} exists already", f"give it as `--{name}-password-file`, or move it away")
+            raise ConfigError(f"{file} already exists", f"pass it as `--{name}-password-file`, or move it away")
         self.typed[file] = _unseen(f"{name}: password of {place.user}: ")
         return file
 
@@ -246,7 +246,7 @@ def _answer(
     while True:
         if not given and not default and not sys.stdin.isatty():
             hint = "`slotkeeper init --help` lists the options"
-            raise ConfigError(f"{option} is required: no terminal to ask at", hint)
+            raise ConfigError(f"{option} is required: no terminal for a prompt", hint)
         found = given or (_ask(question, default) if sys.stdin.isatty() else str(default))
         if among is None or found in among:
             return found
@@ -284,7 +284,7 @@ def _free(
             return found
         other = taken[found]
         what = f"{found}: job {other.job} already {has} (configuration {other.config})"
-        _again(what, f"name another one, such as {free(found, taken)}", bool(given))
+        _again(what, f"choose another one, such as {free(found, taken)}", bool(given))
 
 
 def _again(what: str, hint: str, given: bool) -> None:
@@ -311,14 +311,14 @@ def _refuse_existing(path: Path) -> None:
     """Reject an existing file, and a folder that cannot store a configuration, before the first question."""
     if os.path.lexists(path):
         raise ConfigError(
-            f"configuration {path}: already exists", "add a job to it, or name another file with `--config FILE`"
+            f"configuration {path}: already exists", "add a job to it, or choose another file with `--config FILE`"
         )
     folder = next(one for one in path.absolute().parents if os.path.lexists(one))
     try:
         new = ownership.Part(str(path), ownership.Kind.FILE, os.geteuid(), os.getegid(), 0o600, "")
         ownership.refuse([*ownership.follow(folder), new], f"configuration {path}")
     except ownership.NotOurs as error:
-        raise ConfigError(f"{error.message}: its commands would run as us", error.hint) from None
+        raise ConfigError(f"{error.message}: its commands would run as this user", error.hint) from None
     except OSError as error:
         raise _unwritable(path, error) from error
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -330,7 +330,7 @@ def _refuse_sink(kind: str) -> None:
     if kind not in sinks.KINDS:
         raise ConfigError(f"unknown kind {safe(kind, 80)!r} (known: {', '.join(_kinds())})", "--sink-kind KIND")
     if kind not in _kinds():
-        what = f"a sink of kind {kind} needs a second sink for its progress rows, which init does not write"
+        what = f"a sink of kind {kind} needs a second sink for its progress rows, which init does not configure"
         raise ConfigError(what, f"write the configuration yourself: {see('delivery', 'A sink beside its store')}")
 
 
@@ -343,7 +343,9 @@ def _new(path: Path, text: str) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"{path} cannot be written: {error.strerror or error}", "name another file with `--config FILE`")
+    return ConfigError(
+        f"{path} cannot be written: {error.strerror or error}", "choose another file with `--config FILE`"
+    )
 
 
 def _allowed(path: Path) -> bool:

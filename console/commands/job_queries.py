@@ -26,7 +26,7 @@ OfJob = Mapping[str, QuerySeen]
 """The queries that read a job's slots, by source table."""
 
 
-SILENT = "never started here; its store is silent, or was not asked for DataFrame queries"
+SILENT = "never started here; its store did not answer, or was not checked for DataFrame queries"
 
 
 def of(loaded: Loaded, names: Iterable[str], silent: set[str] | None = None, unasked: bool = True) -> dict[str, OfJob]:
@@ -57,14 +57,14 @@ def shown(loaded: Loaded | None, store: Store, job: str) -> OfJob:
     read = here(loaded, store, job, silent, unasked=False)
     if silent:
         what = f"job {job} was never started here, and its store does not answer"
-        raise Unreachable(f"{what}: whether a DataFrame query reads its slot is not known", where="sink")
+        raise Unreachable(f"{what}: it is unknown whether a DataFrame query reads its slot", where="sink")
     return read
 
 
 def refuse(loaded: Loaded | None, store: Store, job: str) -> None:
     """Raise Refused if a query reads the slots of the job. The error names the query's owner and where to act."""
     for table, seen in here(loaded, store, job).items():
-        hint = f"{seen.to_do}; for a job of your own give it another slot"
+        hint = f"{seen.to_do}; to run a job here, give it another slot"
         raise Refused(f"job {job} ({table}): {seen.refusal}", hint, where="spark")
 
 
@@ -102,7 +102,7 @@ def show(ctx: typer.Context, job: str, read: OfJob, listed: Mapping[str, object]
     ascii_only = select.ascii_only(ctx)
     for table, one in read.items():
         lines = [
-            ("job", f"{job} reads {table}, elsewhere: nothing is done to it from here"),
+            ("job", f"{job} reads {table} elsewhere and cannot be controlled from here"),
             ("state", state({table: one}).value),
             ("query", one.called),
             ("who", one.who),

@@ -69,7 +69,7 @@ def noted_try(
     """Do the same as `noted` for an immediate retry."""
     row, what = store.job(job), f"job {job} table {table}" if table else f"job {job}"
     line = intent("jobs retry", what, reason, {"state": row.state.value if row else "never started"})
-    return _noted(store, line, act, lambda found: in_words(found) if found else "asked for")
+    return _noted(store, line, act, lambda found: in_words(found) if found else "requested")
 
 
 def _noted(store: Store, line: AuditLine, act: Callable[[], _Seen], state_of: Callable[[_Seen], str]) -> _Seen:
@@ -93,7 +93,7 @@ def consent(store: Store, job: str, table: str, name: str, reason: str) -> None:
     known = StoredConsents(store.folder, job)
     asked = [one for one in known.known() if table in ("", one.table)]
     if not asked:
-        diagnostics.note(f"{job}: no copy that awaits a consent is known here; the driver asks where it needs one")
+        diagnostics.note(f"{job}: no copy that awaits consent is known here; the driver asks when it needs consent")
     for one in asked:
         line = intent("copy consent", f"job {job} table {one.table}", reason, {"replaces": one.replaces})
         audit = Audit(store.folder)
@@ -157,7 +157,7 @@ def refuse_whole(spec: JobSpec) -> None:
 def refuse_take_over(take_over: bool) -> None:
     """Raise Refused: the job's running driver starts a single table, and takes over no session."""
     if take_over:
-        raise Refused("--take-over is of a whole job", "without --table, or without --take-over")
+        raise Refused("--take-over applies only to a whole job", "omit --table or --take-over")
 
 
 def narrowed(spec: JobSpec, table: str) -> JobSpec:
@@ -166,7 +166,7 @@ def narrowed(spec: JobSpec, table: str) -> JobSpec:
         refuse_one_table(spec.name)
     known = [channel.source_table for channel in spec.channels]
     if table not in known:
-        raise Refused(f"job {spec.name} has no table {table!r}", f"it has: {', '.join(sorted(known))}")
+        raise Refused(f"job {spec.name} has no table {table!r}", f"known tables: {', '.join(sorted(known))}")
     return spec.of(table)
 
 
@@ -184,7 +184,7 @@ def tell_apart(store: Store, spec: JobSpec) -> None:
         found = [table for table in known if table in asked and asked[table].wanted is wanted]
         if found and len(known) > 1:
             number = f"{len(found)} table{' stays' if len(found) == 1 else 's stay'} {word}"
-            does = f"`slotkeeper jobs {verb} {typed(spec.name)} --table TABLE` {verb}s one"
+            does = f"`slotkeeper jobs {verb} {typed(spec.name)} --table TABLE` {verb}s one of them"
             diagnostics.note(f"{spec.name}: {number}: {', '.join(found)}; {does}")
 
 
@@ -199,9 +199,9 @@ def tell_taken_out(store: Store, spec: JobSpec) -> None:
     had = {lane.source_table for lane in lanes} | {table.source_table for table in single}
     for table in sorted(had - {"", *(channel.source_table for channel in spec.channels)}):
         place = typed(table, spec.slot)
-        what = f"{table} is a table of this job no more, and its slot {spec.slot} keeps its changes until its TTL ends"
+        what = f"{table} is no longer a table of this job; slot {spec.slot} retains its changes until its TTL ends"
         drop = f"`slotkeeper slots drop {place} --source {typed(spec.source.name)}`"
-        cure = f"restored, it resumes at its position; {drop} lets the changes go, `slots list` names it until then"
+        cure = f"if added again, it resumes at its position; {drop} discards the changes; `slots list` shows the slot"
         diagnostics.note(f"{spec.name}: {what}; {cure}")
 
 
@@ -225,7 +225,7 @@ def show(view: JobStatus, ascii_only: bool) -> None:
         if one.reason:
             output.paragraph(one.source_table, f"{one.state}: {one.reason}", ascii_only)
         if one in stuck:
-            output.line(f"  do  {to_do(view.name, one)}", ascii_only)  # on one line, so that it can be pasted
+            output.line(f"  action  {to_do(view.name, one)}", ascii_only)  # on one line, so that it can be pasted
 
 
 def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float, reason: str, as_json: bool) -> None:
@@ -238,7 +238,7 @@ def retried(ctx: typer.Context, store: Store, job: str, table: str, wait: float,
         whole = {"job": job, "table": table or None, "answered": bool(found)}
         output.as_json({**whole, **lanes, "refused": refused, "said": said})
     else:
-        said = in_words(found) if found else "asked for; nothing is waited for"
+        said = in_words(found) if found else "requested; not waiting for the result"
         output.line(f"{' '.join(filter(None, (job, table)))}: {said}", select.ascii_only(ctx))
 
 
@@ -280,7 +280,7 @@ def drain(ctx: typer.Context, loaded: Loaded, spec: JobSpec, wait: float, as_jso
                 now = SystemClock().utc()
                 fault = next((one for one in judge(gather(store, loaded, now)) if one.job == spec.name), None)
                 if known != (known := fault.key if fault else ""):
-                    diagnostics.note(fault.said(now) if fault else f"{spec.name}: no problem left")
+                    diagnostics.note(fault.said(now) if fault else f"{spec.name}: no problems left")
             time.sleep(POLL_SECONDS)
             view = _streaming(store, spec.name, exit_code=True)
     _tell(ctx, spec, left, view, as_json)
@@ -308,7 +308,7 @@ def _left(loaded: Loaded, spec: JobSpec) -> _Left:
 
 def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobStatus, as_json: bool) -> None:
     at, table = SystemClock().utc(), ", ".join(channel.source_table for channel in spec.channels)
-    until = f"until the next commit on {table}; the job reads and registers that again by itself"
+    until = f"until the next commit on {table}; the job reads and confirms that commit automatically"
     if as_json:
         output.as_json(
             {
@@ -324,8 +324,8 @@ def _tell(ctx: typer.Context, spec: JobSpec, left: _Left, view: JobStatus, as_js
     elif left.by_lane:
         output.line(f"{spec.name}: not drained: {left.text}", select.ascii_only(ctx))
     else:
-        output.line(f"now: {table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
-        output.line(f"it holds {until}", select.ascii_only(ctx))
+        output.line(f"{table} is drained at {at:%Y-%m-%dT%H:%M:%SZ}", select.ascii_only(ctx))
+        output.line(f"valid {until}", select.ascii_only(ctx))
     if left.by_lane:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
 
@@ -345,7 +345,7 @@ def _streaming(store: Store, job: str, exit_code: bool = False) -> JobStatus:
     if view.state in _STREAMING and view.lives:
         return view
     why = f": {view.reason}" if view.reason else ""
-    text = f"job {job} is {view.state.value}{why}; draining needs a job that is RUNNING or CATCHING UP"
+    text = f"job {job} is {view.state.value}{why}; only a RUNNING or CATCHING UP job can be drained"
     if exit_code:
         diagnostics.warn(text)
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))

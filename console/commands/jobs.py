@@ -68,7 +68,7 @@ else:  # scripts run `jobs list` every few seconds
 app = typer.Typer(help="List, start, pause, stop, drain and cancel jobs.")
 
 _SHOWN_EVENTS = 10
-_REFUSED = "refused by the configuration"
+_REFUSED = "rejected by the configuration"
 LOCK_SECONDS = 5.0
 _WANTED = {WantedState.RUN: "running", WantedState.PAUSE: "paused", WantedState.STOP: "stopped"}
 
@@ -88,9 +88,7 @@ StartWait = Annotated[
     ),
 ]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start, also on another host")]
-DrainWait = Annotated[
-    float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="how long to wait at most")
-]
+DrainWait = Annotated[float, typer.Option("--wait", parser=select.seconds, metavar="TIME", help="longest wait")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="for scripts: the same as --wait 0")]
 _WAIT = "30s"
 START_SECONDS = 30.0
@@ -223,7 +221,7 @@ def _warn_of_its_end(store: Store, job: str) -> None:
     act = first_act(until_started(row.safe, job)) if row is not None and row.state is JobState.FAILED else ""
     if row is not None and act:
         ended = f" ({row.trouble})" if row.trouble else ""
-        diagnostics.warn(f"job {job} has FAILED{ended}, and ends so again unless this is done: {act}")
+        diagnostics.warn(f"job {job} has FAILED{ended}, and will fail again unless you do this: {act}")
 
 
 @app.command()
@@ -334,7 +332,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
             Alerting(store, lambda event, text: diagnostics.note(text), loaded=loaded).tick(0.0)
     for one in found:
         if one.state is JobState.AWAITS_COPY:
-            diagnostics.warn(f"job {one.job} is AWAITS COPY: {start_of(one.job)}, which may need a consent")
+            diagnostics.warn(f"job {one.job} is in state AWAITS COPY: {start_of(one.job)}, which may need consent")
     if as_json:
         output.as_json([{"job": one.job, "outcome": one.what, "state": one.state, "why": one.why} for one in found])
     else:
@@ -348,7 +346,7 @@ def ensure_all(ctx: typer.Context, reason: Reason = "", as_json: Json = False, s
 def logs(
     ctx: typer.Context,
     job: Job,
-    lines: Annotated[int, typer.Option("--lines", min=1, max=10_000, help="how many of the last lines")] = 100,
+    lines: Annotated[int, typer.Option("--lines", min=1, max=10_000, help="number of lines, from the end")] = 100,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -360,7 +358,7 @@ def logs(
             job_queries.refuse(loaded, store, job)
             observe(store, job)
     except Busy as error:  # the log can still be read
-        diagnostics.warn(f"whether job {job} is running is not known: {error}")
+        diagnostics.warn(f"cannot determine whether job {job} is running: {error}")
     found = last_lines(file, lines)
     if as_json:
         output.as_json({"job": job, "file": file, "lines": found})
@@ -397,9 +395,9 @@ def cancel(
             view = observe(store, job)
             transition(view.state, JobEvent.CANCELLED)
             if view.elsewhere:
-                raise Refused(f"job {job} was started elsewhere and may live there", "stop it there first")
+                raise Refused(f"job {job} was started elsewhere and may be running there", "stop it there first")
             if view.lives:
-                raise Refused(f"a process of job {job} still lives", f"`slotkeeper jobs stop {job}` first")
+                raise Refused(f"a process of job {job} is still running", f"`slotkeeper jobs stop {job}` first")
             control.refuse_open_reset(store, job)
 
             def act() -> Done:
@@ -414,9 +412,9 @@ def cancel(
     else:
         slotless = view.report is not None and not view.report.keeps_positions
         stays = (
-            "its progress rows stay, its source holds nothing back for it"
+            "its progress rows stay; its source retains nothing for it"
             if slotless
-            else "its slot stays until its TTL ends or `slots drop`"
+            else "its slot stays until its TTL ends or `slots drop` removes it"
         )
         output.line(f"{job}: {done.outcome}; {stays}", select.ascii_only(ctx))
 
@@ -443,7 +441,7 @@ def _place(ctx: typer.Context, state_dir: Path | None) -> tuple[Loaded | None, P
         return select.state_of(ctx, state_dir)
     except ConfigError as error:
         hint = f"{error.hint}; " if error.hint else ""
-        raise ConfigError(error.message, f"{hint}running jobs can be steered with --state-dir DIR meanwhile") from error
+        raise ConfigError(error.message, f"{hint}until then, control running jobs with --state-dir DIR") from error
 
 
 def _start_patience(job: str, wait: float | None) -> control.Patience:
@@ -476,9 +474,9 @@ def _show_head(ctx: typer.Context, view: JobStatus, limits: Limits) -> None:
     rows: list[tuple[str, object]] = [
         ("job", view.name),
         ("state", state_text(view.state, view.last_known)),
-        ("wanted", _WANTED.get(view.wanted) if view.wanted else None),
+        ("desired", _WANTED.get(view.wanted) if view.wanted else None),
         ("reason", why_of(view)),
-        ("do", for_job(view.safe, view.name) or job_verbs.to_do_first(view)),
+        ("action", for_job(view.safe, view.name) or job_verbs.to_do_first(view)),
         ("started", output.second(view.started_at)),
         ("ended", output.second(view.ended_at)),
         ("driver", _who(view.driver, view.driver_alive)),
@@ -497,7 +495,9 @@ def _reported(view: JobStatus, limits: Limits) -> str | None:
     if view.reported_at is None or not view.driver_alive or not view.reported:
         return at
     silent = (SystemClock().utc() - view.reported_at).total_seconds()
-    return f"{at}: its driver lives and has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
+    return (
+        f"{at}: its driver is running but has not reported for {silent:.0f} s" if silent > limits.silent_warning else at
+    )
 
 
 def _last_known(view: JobStatus) -> str:

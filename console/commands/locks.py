@@ -35,18 +35,18 @@ class ListsByDefault(typer.core.TyperGroup):
         return super().parse_args(ctx, args if verb in (*self.commands, "--help") else ["list", *args])
 
 
-app = typer.Typer(cls=ListsByDefault, help="Which sessions wait, and for whom; end one in front.")
-Pid = Annotated[int, typer.Argument(metavar="PID", help="the session's pid, as `locks list` has it", min=1)]
+app = typer.Typer(cls=ListsByDefault, help="Sessions that wait for locks, and their blockers; end a blocker.")
+Pid = Annotated[int, typer.Argument(metavar="PID", help="the session's pid, from `locks list`", min=1)]
 Sink = Annotated[
     str,
     typer.Option(
-        "--sink", metavar="NAME", help="where it is, where there are several", autocompletion=completion.sinks
+        "--sink", metavar="NAME", help="the session's sink, if there are several", autocompletion=completion.sinks
     ),
 ]
 EndSource = Annotated[
-    str, typer.Option("--source", metavar="NAME", help="the source where it is", autocompletion=completion.sources)
+    str, typer.Option("--source", metavar="NAME", help="the session's source", autocompletion=completion.sources)
 ]
-Began = Annotated[str, typer.Option("--began", metavar="TIME", help="when the session began, as `locks list` has it")]
+Began = Annotated[str, typer.Option("--began", metavar="TIME", help="when the session started, from `locks list`")]
 
 
 @app.command("list")
@@ -114,7 +114,9 @@ def end(
     try:
         since = moment_from(began) if began else None
     except ValueError:
-        raise ConfigError(f"{safe(began, 60)!r} is not a time", "--began TIME, as `slotkeeper locks` has it") from None
+        raise ConfigError(
+            f"{safe(began, 60)!r} is not a time", "--began TIME, as shown by `slotkeeper locks`"
+        ) from None
     asked = ending.Asked(server, pid, since, reason)
     ended = ending.end(loaded, asked, lambda: clock.utc().timestamp(), diagnostics.warn)
     one = ended.found.blocker
@@ -138,7 +140,7 @@ def end(
 
 def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
     if one.error is not None:
-        output.line(f"{one.server}: not known", ascii_only)
+        output.line(f"{one.server}: unknown", ascii_only)
         return
     if one.is_source:
         _print_source(one, now, ascii_only)
@@ -147,7 +149,7 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
         output.line(f"sink {one.place}: {one.untold or NONE_WAITS}", ascii_only)
         return
     output.line(f"sink {one.place}:", ascii_only)
-    heads = ["waiting", "waits for", "for", "blocker", "user", "it is"]
+    heads = ["waiting", "waits for", "for", "blocker", "user", "state"]
     rows: list[list[object]] = []
     for wait in one.waits:
         root, lasts = wait.root, in_words(max(0.0, now - wait.since))
@@ -157,11 +159,11 @@ def _print(one: LocksSeen, now: float, ascii_only: bool) -> None:
         rows.append([wait.session, wait.thing, lasts, *blocker])
     output.table(heads, rows, ascii_only)
     for each in locked(one.waits, now):
-        output.paragraph("wrong", each.cause, ascii_only)
-        output.paragraph("do   ", each.do, ascii_only)
+        output.paragraph("problem", each.cause, ascii_only)
+        output.paragraph("action ", each.do, ascii_only)
     for command in dict.fromkeys(end_command(one.name, wait) for wait in one.waits):
         if command:
-            output.paragraph("end  ", command, ascii_only)
+            output.paragraph("end    ", command, ascii_only)
 
 
 def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
@@ -171,8 +173,8 @@ def _print_source(one: LocksSeen, now: float, ascii_only: bool) -> None:
         return
     output.line(f"{one.server}:{f' {one.hidden}' if one.hidden else ''}", ascii_only)
     for wait in one.source_waits:
-        output.paragraph("wrong", source_waits.cause(wait, now), ascii_only)
-        output.paragraph("      ", source_waits.effect(wait), ascii_only)
-        output.paragraph("do   ", source_waits.to_do(wait), ascii_only)
+        output.paragraph("problem", source_waits.cause(wait, now), ascii_only)
+        output.paragraph("       ", source_waits.effect(wait), ascii_only)
+        output.paragraph("action ", source_waits.to_do(wait), ascii_only)
         if command := end_command(one.name, wait):
-            output.paragraph("end  ", command, ascii_only)
+            output.paragraph("end    ", command, ascii_only)

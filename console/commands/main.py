@@ -54,7 +54,7 @@ class Entry:
 
 
 COMMANDS: dict[str, Entry] = {
-    "status": Entry("slotkeeper.console.commands.status", "one answer for monitoring", group=False),
+    "status": Entry("slotkeeper.console.commands.status", "overall state for monitoring", group=False),
     "watch": Entry("slotkeeper.console.commands.watch", "follow one job in six lines below the prompt", group=False),
     "verify": Entry("slotkeeper.console.commands.verify", "compare source and target of a job", group=False),
     "audit": Entry("slotkeeper.console.commands.audit", "who changed what, when and why"),
@@ -63,25 +63,26 @@ COMMANDS: dict[str, Entry] = {
         "slotkeeper.console.commands.slots", "show slots and what they retain, and change them", part=Part.ACT
     ),
     "errors": Entry(
-        "slotkeeper.console.commands.errors", "rows that a target refused: list, replay, discard", part=Part.ACT
+        "slotkeeper.console.commands.errors", "rows that a target rejected: list, replay, discard", part=Part.ACT
     ),
     "alerts": Entry(
-        "slotkeeper.console.commands.alerts", "what is wrong: list, acknowledge, silence, test", part=Part.ACT
+        "slotkeeper.console.commands.alerts", "current alerts: list, acknowledge, silence, test", part=Part.ACT
     ),
-    "locks": Entry(
-        "slotkeeper.console.commands.locks", "who waits for a lock and who is in front; end it", part=Part.ACT
-    ),
+    "locks": Entry("slotkeeper.console.commands.locks", "lock waits and their blockers; end a blocker", part=Part.ACT),
     "run": Entry("slotkeeper.console.commands.run", "run one job in the foreground", group=False, part=Part.ACT),
-    "demo": Entry("slotkeeper.demo.command", "try everything on this host, without a warehouse", False, Part.SET_UP),
+    "demo": Entry("slotkeeper.demo.command", "try Slotkeeper on this host, without a warehouse", False, Part.SET_UP),
     "init": Entry(
         "slotkeeper.console.commands.init", "write a first configuration after a few questions", False, Part.SET_UP
     ),
     "doctor": Entry(
-        "slotkeeper.console.commands.doctor", "check what jobs need here and at the servers", False, Part.SET_UP
+        "slotkeeper.console.commands.doctor", "check what jobs need on this host and the servers", False, Part.SET_UP
     ),
     "config": Entry("slotkeeper.console.commands.config", "check and show the configuration", part=Part.SET_UP),
     "completion": Entry(
-        "slotkeeper.console.commands.completion", "let bash, zsh or fish complete commands", False, Part.SET_UP
+        "slotkeeper.console.commands.completion",
+        "print the completion script for bash, zsh or fish",
+        False,
+        Part.SET_UP,
     ),
     "docs": Entry(
         "slotkeeper.console.commands.docs", "list the pages of the documentation, or open one", False, Part.SET_UP
@@ -91,8 +92,8 @@ COMMANDS: dict[str, Entry] = {
 
 _OPTIONS = """\
 Options: --config FILE  the configuration     --ascii  plain ASCII only
-         --read-only    change nothing        --mono   no colours, as NO_COLOR
-         --version      show it and exit      --help   this, and for commands
+         --read-only    change nothing        --mono   no colours, like NO_COLOR
+         --version      show it and exit      --help   help, also of commands
 """
 """All options of the root command, for its help."""
 
@@ -192,7 +193,7 @@ def root(
     ] = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="plain ASCII only")] = False,
     mono: Annotated[bool, typer.Option("--mono", help="no colours; NO_COLOR does the same")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="the console can change nothing")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="the console changes nothing")] = False,
     asked: Annotated[
         bool, typer.Option("--version", help="show the version and exit", callback=_version, is_eager=True)
     ] = False,
@@ -213,11 +214,11 @@ def _print_status(ctx: typer.Context, shared: Invocation) -> None:
         find(shared.config, shared.env)
     except NoConfig as error:
         hint = "`slotkeeper init` writes one, `slotkeeper demo` needs none"
-        raise ConfigError(f"no configuration, and no screen: {why}", hint) from error
+        raise ConfigError(f"no configuration, and no console: {why}", hint) from error
     from slotkeeper.console.commands import status  # imported only if needed
 
     status.status(ctx)
-    diagnostics.note(f"no screen: {why}; this is `slotkeeper status`")
+    diagnostics.note(f"no console: {why}; showing `slotkeeper status`")
 
 
 _CONVERTER = getattr(typer.core.TyperOption, "get_runtime_param", None)
@@ -328,11 +329,11 @@ def _what_there_is(error: typer.TyperException) -> str:
     """Return a hint to the help of the misused command, as far as it was recognized; with its verbs if none was typed.
 
     >>> _what_there_is(typer.TyperException("no"))
-    'slotkeeper --help lists what there is'
+    'slotkeeper --help lists the commands'
     """
     failed = getattr(error, "ctx", None)
     if failed is None:
-        return f"{PROGRAM} --help lists what there is"
+        return f"{PROGRAM} --help lists the commands"
     verbs = getattr(failed.command, "commands", {}) if failed.invoked_subcommand is None else {}
     one = f"one of {', '.join(verbs)}; " if verbs else ""
-    return f"{one}{failed.command_path} --help {'says more' if verbs else 'lists what there is'}"
+    return f"{one}{failed.command_path} --help {'describes them' if verbs else 'lists the options'}"

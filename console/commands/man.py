@@ -35,28 +35,28 @@ def man(ctx: typer.Context) -> None:
 _CODES = {
     ExitCode.FINE: "fine",
     ExitCode.FAILED: "failed",
-    ExitCode.USAGE: "the command line or the configuration is wrong",
-    ExitCode.REFUSED: "refused by a precondition, which is named",
+    ExitCode.USAGE: "invalid command line or configuration",
+    ExitCode.REFUSED: "a precondition is not met; the message names it",
     ExitCode.DIFFERENT: "a difference was found",
     ExitCode.UNREACHABLE: "a server does not answer",
 }
 _ENVIRONMENT = {
-    CONFIG_VARIABLE: "The configuration file, where --config names none.",
-    "XDG_CONFIG_HOME, XDG_STATE_HOME": "Where the configuration and the state folder are looked for by default.",
+    CONFIG_VARIABLE: "The configuration file, unless --config names one.",
+    "XDG_CONFIG_HOME, XDG_STATE_HOME": "Default locations of the configuration and of the state folder.",
     "SLOTKEEPER__SECTION__KEY": "One value of the configuration, such as SLOTKEEPER__JOBS__ORDERS_RT__START.",
-    "NO_COLOR": "Set to anything: no colours.",
-    "PAGER": "What shows a page of slotkeeper docs on a terminal; default: less.",
-    "TZ": "The zone of the local time that stands beside UTC where a person reads.",
+    "NO_COLOR": "Any value turns colours off.",
+    "PAGER": "The pager for slotkeeper docs on a terminal; default: less.",
+    "TZ": "The time zone of the local times shown next to UTC.",
 }
 _FILES = {
-    "~/.config/slotkeeper/config.toml": "The configuration, where nothing else names one.",
-    "~/.local/state/slotkeeper": "The state folder, where [state] dir names no other: jobs, logs, audit, backups.",
+    "~/.config/slotkeeper/config.toml": "The default configuration file.",
+    "~/.local/state/slotkeeper": "The default state folder, unless [state] dir is set: jobs, logs, audit, backups.",
 }
 _EXAMPLES = {
-    "slotkeeper demo": "Try everything on this host, without a warehouse; `slotkeeper demo stop` ends a kept demo.",
+    "slotkeeper demo": "Try Slotkeeper on this host, without a warehouse; `slotkeeper demo stop` ends a running demo.",
     "slotkeeper init": "Write a configuration for a first job after a few questions, and start it.",
     "slotkeeper": "Open the console.",
-    "slotkeeper status --exit-code": "One answer for monitoring: 0 ok, 1 warning, 2 critical, 3 not known.",
+    "slotkeeper status --exit-code": "Overall state for monitoring: 0 ok, 1 warning, 2 critical, 3 unknown.",
 }
 
 
@@ -67,12 +67,12 @@ def page(root: Any, version: str) -> str:
 
 def _lines(root: Any, version: str) -> Iterator[str]:
     yield f'.TH SLOTKEEPER 1 "" "slotkeeper {escaped(version)}" "User Commands"'
-    yield from (".SH NAME", r"slotkeeper \- mirror warehouse binlogs into tables, and steer the jobs that do")
+    yield from (".SH NAME", r"slotkeeper \- mirror warehouse binlogs into tables, and control the jobs")
     yield from (".SH SYNOPSIS", ".B slotkeeper", r"[\fIOPTION\fR]...", ".br", ".B slotkeeper")
     yield r"\fICOMMAND\fR [\fIARGUMENT\fR]..."
     context = root.make_context("slotkeeper", [], resilient_parsing=True)
     yield from (".SH DESCRIPTION", *_paragraphs(root.help))
-    yield from (".SH OPTIONS", "These may be typed anywhere on the line.", *_options(root, context))
+    yield from (".SH OPTIONS", "These can appear anywhere on the command line.", *_options(root, context))
     yield ".SH COMMANDS"
     for name in root.list_commands(context):
         yield from _command(root.get_command(context, name), name, context)

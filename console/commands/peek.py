@@ -28,27 +28,29 @@ Slot = Annotated[
     typer.Option(
         "--slot",
         metavar="SLOT",
-        help="from where this slot stands; default: the job's, if it is one",
+        help="from this slot's position; default: the slot of the table's only job",
         autocompletion=completion.slots,
     ),
 ]
 Dn = Annotated[
     str,
     typer.Option(
-        "--dn", metavar="NAME", help="default: where the slot lies furthest back", autocompletion=completion.dns
+        "--dn", metavar="NAME", help="default: the DN where the slot is furthest behind", autocompletion=completion.dns
     ),
 ]
-From = Annotated[str, typer.Option("--from", metavar="N", help="from this place on, as the rows show it")]
-To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this place")]
-Time = Annotated[str, typer.Option("--time", metavar="TIME", help="from the first record at or after it (RFC 3339)")]
-Keys = Annotated[
-    list[str] | None, typer.Option("--key", metavar="COLUMN=VALUE", help="only this value; may be repeated")
+From = Annotated[str, typer.Option("--from", metavar="N", help="from this position on, as shown in the rows")]
+To = Annotated[str, typer.Option("--to", metavar="N|latest", help="up to this position")]
+Time = Annotated[
+    str, typer.Option("--time", metavar="TIME", help="from the first record at or after this time (RFC 3339)")
 ]
-Types = Annotated[str, typer.Option("--types", metavar=TYPES, help="only these types of row")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="at most this number of rows")]
-Newest = Annotated[bool, typer.Option("--newest", help="the last rows, wherever a slot stands")]
-Unmask = Annotated[bool, typer.Option("--unmask", help="show masked values; the audit keeps who did and why")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="with --unmask: why, for the audit")]
+Keys = Annotated[
+    list[str] | None, typer.Option("--key", metavar="COLUMN=VALUE", help="only rows with this value; can be repeated")
+]
+Types = Annotated[str, typer.Option("--types", metavar=TYPES, help="only these row types")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_ROWS, help="maximum number of rows")]
+Newest = Annotated[bool, typer.Option("--newest", help="the last rows, regardless of any slot")]
+Unmask = Annotated[bool, typer.Option("--unmask", help="show masked values; recorded in the audit")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="with --unmask: reason, for the audit")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="one JSON object per row")]
 
 
@@ -78,17 +80,17 @@ def peek(
     """Show rows of one DN's binlog: from the job's position, or the last ones. Creates nothing and moves nothing."""
     given = sum([bool(slot), bool(start), bool(time), newest])
     if given > 1:
-        raise ConfigError("--slot, --from, --time and --newest are four ways to say where to begin", "give one of them")
+        raise ConfigError("--slot, --from, --time and --newest are mutually exclusive", "use only one of them")
     loaded = context.of(ctx).load()
     place = select.place(loaded, source, table)
     slot = slot or ("" if given else own_slot(loaded, *place))
     if not types or set(types) - set(TYPES):
-        raise ConfigError(f"{types!r} are no types of rows", f"some of {TYPES} (d is delete, B before update)")
+        raise ConfigError(f"{types!r} are not row types", f"use some of {TYPES} (d is delete, B before update)")
     kinds = () if set(types) == set(TYPES) else tuple(sorted(set(types)))
     pairs = [text.partition("=") for text in key or ()]
     for name, equals, value in pairs:
         if not name or not equals:
-            raise ConfigError(f"{name + equals + value!r} is not a key", "COLUMN=VALUE, as in --key id=4711")
+            raise ConfigError(f"{name + equals + value!r} is not a key", "use COLUMN=VALUE, for example --key id=4711")
     only = Filter(kinds, {name: value for name, _, value in pairs})
     after = binlog_rows.place(loaded, place[0], start) if start else None
     up_to = None if to == LATEST else binlog_rows.place(loaded, place[0], to).place
@@ -161,10 +163,10 @@ def _print(page: Page, ascii_only: bool) -> None:
     output.table([one.label for one in columns], [[row.cells[one.key] for one in columns] for row in rows], ascii_only)
     left = binlog.left_out(page, columns)
     if left:
-        output.line(f"{left} more columns are not shown: --json has them all", ascii_only)
+        output.line(f"{left} more columns are not shown: --json shows all", ascii_only)
     if not rows:
         output.line("no rows", ascii_only)
     for note in page.notes:
         output.paragraph("note", note, ascii_only)
     if not page.whole and page.begun and page.on:
-        output.line(f"there may be more: --dn {page.shard} --from {page.on.shown}", ascii_only)
+        output.line(f"more rows may follow: --dn {page.shard} --from {page.on.shown}", ascii_only)

@@ -63,37 +63,44 @@ class Existing(Enum):
 LOCK_SECONDS = 5.0
 EVENTS = 200
 """The number of events that are searched for the last copy."""
-BY_RESET = "starts the copy within 24 h; later `slotkeeper jobs start JOB --confirm JOB --reason TEXT` consents to it"
+BY_RESET = (
+    "starts the copy within 24 h; after that, consent with `slotkeeper jobs start JOB --confirm JOB --reason TEXT`"
+)
 _UNDO = "restores positions, not rows; possible"
-UNDO = f"{_UNDO} while the source retains them and moves positions back"
+UNDO = f"{_UNDO} while the source retains them and can move positions back"
 UNDO_BACK = f"{_UNDO} until the replay starts"
 UNDO_COPY = f"{_UNDO} until the copy starts"
 
-To = Annotated[TargetKind | None, typer.Option("--to", help="where to go")]
+To = Annotated[TargetKind | None, typer.Option("--to", help="destination of the reset")]
 Points = Annotated[
-    list[str] | None, typer.Option("--point", metavar="DN=PLACE", help="with --to point: per DN, or one place for all")
+    list[str] | None,
+    typer.Option("--point", metavar="DN=PLACE", help="with --to point: position of a DN, or one for all"),
 ]
-Time = Annotated[str, typer.Option("--time", metavar="TIME", help="with --to time: RFC 3339 with its offset")]
+Time = Annotated[str, typer.Option("--time", metavar="TIME", help="with --to time: RFC 3339 with UTC offset")]
 Backup = Annotated[
     str, typer.Option("--backup", metavar="ID", help="with --to backup", autocompletion=completion.backups)
 ]
 Dns = Annotated[
     list[str] | None,
-    typer.Option("--dn", metavar="NAME", help="only this DN; may be repeated", autocompletion=completion.dns),
+    typer.Option("--dn", metavar="NAME", help="only this DN; can be repeated", autocompletion=completion.dns),
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="carry out --plan; without this only a plan is made")]
+Execute = Annotated[bool, typer.Option("--execute", help="execute --plan; without it, only a plan is made")]
 PlanId = Annotated[str, typer.Option("--plan", metavar="ID", help="the plan's id", autocompletion=completion.plans)]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with the backup and in the audit")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="reason, stored with the backup and in the audit")
+]
 Rows = Annotated[
     int | None,
-    typer.Option("--rows", metavar="N", help="the number of changes skipped, or of rows that the target loses"),
+    typer.Option("--rows", metavar="N", help="number of skipped changes, or of rows that the target loses"),
 ]
 OnExisting = Annotated[
     Existing | None,
-    typer.Option("--on-existing", help="with --to snapshot: the target's rows in the next copy, that one alone"),
+    typer.Option("--on-existing", help="with --to snapshot: how the next copy treats rows in the target"),
 ]
-Steal = Annotated[str, typer.Option("--steal", metavar="LEASE", help="end the lease's holder, named by its run")]
-Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back what a crash left behind")]
+Steal = Annotated[
+    str, typer.Option("--steal", metavar="LEASE", help="end the session of the lease's holder, given by its run")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="finish or roll back an unfinished reset")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -129,7 +136,7 @@ def reset(
     """Move a slot to another position: show a plan, execute one (--execute), or end an unfinished one (--resume)."""
     loaded = context.of(ctx).load()
     if on_existing and (execute or go_on):
-        raise ConfigError("--on-existing is part of the plan", "make a new one with it: without --execute and --resume")
+        raise ConfigError("--on-existing is part of the plan", "make a new plan with it, without --execute or --resume")
     if go_on:
         _resume(ctx, loaded, table, slot, steal, as_json)
         return
@@ -206,7 +213,7 @@ def _resume(ctx: typer.Context, loaded: Loaded, table: str, slot: str, steal: st
     left = marks(loaded.state_dir)
     found = [(table, slot)] if table and slot else [(mark.table, mark.slot) for mark in left]
     if not found:
-        raise Refused("no reset is unfinished here", "one that another machine began: --resume TABLE SLOT")
+        raise Refused("no reset is unfinished here", "for one started on another host: --resume TABLE SLOT")
     for its_table, its_slot in found:
         job = reset_service.job_of(loaded, its_table, its_slot)
         _tell(_on(loaded, job, reset_apply.resume, steal), start_alone(loaded, job), as_json, select.ascii_only(ctx))
@@ -230,9 +237,9 @@ def _goal(
         (TargetKind.BACKUP, backup, "--backup"),
     ):
         if bool(given) != (to is kind):
-            raise ConfigError(f"{name} goes with --to {kind.value}, and the other way round", "see --help")
+            raise ConfigError(f"{name} requires --to {kind.value}, and vice versa", "see --help")
     if on_existing and to is not TargetKind.SNAPSHOT:
-        raise ConfigError("--on-existing goes with --to snapshot: nothing else copies", "see --help")
+        raise ConfigError("--on-existing requires --to snapshot", "see --help")
     if time:
         select.moment(time)
     how = on_existing.value if on_existing else ""
@@ -289,27 +296,27 @@ def at_rest(store: Store, job: str, table: str) -> Check:
     """
     name = "job not running"
     if store.job(job) is None:
-        return Check(name, True, "it was never started here")
+        return Check(name, True, "the job was never started here")
     view = settled(store, job)
     alone = None if view.elsewhere else of_living(view, table)
     if alone is not None:
         rests = alone.rests and steering.wanted(store, job).get(table, AS_THE_JOB).wanted is not WantedState.PAUSE
         if rests:
-            return Check(name, True, f"table {table} of job {job} is {alone.state}; its other tables go on")
+            return Check(name, True, f"table {table} of job {job} is {alone.state}; its other tables continue")
         return Check(
             name,
             False,
             f"table {table} of job {job} is {alone.state}; `slotkeeper jobs stop {typed(job)} --table {typed(table)}`"
-            " stops it alone",
+            " stops only this table",
         )
     if view.lives or view.elsewhere:
-        where = "on another machine, as far as is known" if view.elsewhere else "here"
-        return Check(name, False, f"job {job} is {view.state.value} and its process lives {where}; stop it first")
+        where = "on another host, as far as is known" if view.elsewhere else "here"
+        return Check(name, False, f"job {job} is {view.state.value} and its process is running {where}; stop it first")
     try:
         transition(view.state, JobEvent.RESET)
     except Refused:
-        return Check(name, False, f"job {job} is {view.state.value}; a reset needs it STOPPED, FAILED or AWAITS COPY")
-    return Check(name, True, f"{view.state.value}, no process lives")
+        return Check(name, False, f"job {job} is {view.state.value}; a reset requires STOPPED, FAILED or AWAITS COPY")
+    return Check(name, True, f"{view.state.value}, no running process")
 
 
 def _rate_of_last_copy(store: Store, job: str, present: int | None) -> float | None:
@@ -360,7 +367,7 @@ def _tell(result: Result, start: str, as_json: bool, ascii_only: bool) -> None:
     else:
         print_result(result, ascii_only)
         if start:
-            output.line(f"the table is still stopped: {start}", ascii_only)
+            output.line(f"the table is still stopped; to start it: {start}", ascii_only)
     if result.outcome != DONE:
         raise typer.Exit(int(diagnostics.ExitCode.REFUSED))
 
@@ -414,7 +421,7 @@ def entry_as_json(entry: ResetEntry) -> dict[str, Any]:
 def print_plan(plan: ResetPlan, undoing: str, ascii_only: bool) -> None:
     """Print a plan: lanes, effects, checks, statements, and the command that executes it."""
     shown = preview.of_reset(plan, to_type(plan), undo_of(plan))
-    made = f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing is changed yet"
+    made = f"made {_time(plan.made)}, expires {_time(plan.expires)}; nothing has been changed yet"
     output.paragraph("plan", f"{plan.id}: {shown.title} ({shown.what}, {shown.owner})", ascii_only)
     output.paragraph("", made, ascii_only)
     output.line("")

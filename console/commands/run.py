@@ -45,12 +45,12 @@ def run(
     ctx: typer.Context,
     job: Job,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="end once everything that the source has is applied")
+        bool, typer.Option("--until-caught-up", help="end when all changes at the source are applied")
     ] = False,
     wait: Annotated[
         int | None,
         typer.Option(
-            "--wait", parser=select.milliseconds, metavar="TIME", help="limit of the wait for open transactions (10m)"
+            "--wait", parser=select.milliseconds, metavar="TIME", help="longest wait for open transactions (10m)"
         ),
     ] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="end sessions of an earlier start")] = False,

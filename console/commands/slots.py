@@ -32,37 +32,37 @@ from slotkeeper.core.slots.preflight import Action, MayBegin, Preflight, Rate, r
 from slotkeeper.core.slots.status import KnownBy, ShardRetained, SlotOnShard, SlotRetained, SlotView, TableRetained
 from slotkeeper.core.state.sqlite import Store
 
-app = typer.Typer(help="Look at the slots of source tables, and change them.")
+app = typer.Typer(help="Show the slots of source tables, and change them.")
 
 RATE_SECONDS = 3.0
 """How long to wait for a job's next report, to calculate its rate. A job reports about every second."""
 LOCK_SECONDS = 5.0
 _UNDO = {
-    "create": "`slotkeeper slots drop`, which loses what it retains by then",
-    "register": "none: what is skipped is not read again; a new snapshot brings the rows",
-    "drop": "none: what it retained is lost to it; a new snapshot brings the rows",
-    "abandon": "a registration before its TTL ends keeps it",
+    "create": "`slotkeeper slots drop`, which loses the changes retained until then",
+    "register": "none: skipped changes are not read again; a new snapshot restores the rows",
+    "drop": "none: the changes it retained are lost; a new snapshot restores the rows",
+    "abandon": "confirm the slot before its TTL ends",
 }
 """How to undo each verb, as text."""
 
 OnlySource = Annotated[
     str, typer.Option("--source", metavar="NAME", help="only this source", autocompletion=completion.sources)
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="do it; without this only the plan is shown")]
+Execute = Annotated[bool, typer.Option("--execute", help="execute the plan; without it, only show it")]
 ConfirmTable = Annotated[
     str,
     typer.Option(
         "--confirm-table",
         metavar="TABLE",
-        help="the table's name, typed again: for a slot of no configured job, and where the source is PROD",
+        help="the table's name, typed again: for an external slot, or if the source is PROD",
     ),
 ]
 Rows = Annotated[
     str,
-    typer.Option("--rows", metavar="N", help="the most unread rows that may be lost, or 'unknown'"),
+    typer.Option("--rows", metavar="N", help="maximum number of unread rows to lose, or 'unknown'"),
 ]
 For = Annotated[
-    list[Action] | None, typer.Option("--for", help="judge the exit code by this action only; may be repeated")
+    list[Action] | None, typer.Option("--for", help="base the exit code on this action only; can be repeated")
 ]
 
 
@@ -100,9 +100,9 @@ def list_slots(
             _print(ctx, each, read)
         for one in left:
             place = typed(one["table"], one["slot"])
-            what = f"slot {one['slot']} of {one['source']} {one['table']} keeps its changes until its TTL ends"
-            cure = f"job {one['job']} no longer has that table: restored, it resumes at its position"
-            drop = f"`slotkeeper slots drop {place} --source {typed(one['source'])}` lets the changes go"
+            what = f"slot {one['slot']} of {one['source']} {one['table']} retains its changes until its TTL ends"
+            cure = f"job {one['job']} no longer has that table; if added again, it resumes at its position"
+            drop = f"`slotkeeper slots drop {place} --source {typed(one['source'])}` discards the changes"
             output.paragraph("taken out", f"{what}; {cure}; {drop}", select.ascii_only(ctx))
     for place, reason in failed:
         diagnostics.warn(f"{place}: {diagnostics.with_hint(reason)}")
@@ -147,7 +147,7 @@ def show(ctx: typer.Context, table: Table, slot: Slot, source: OnlySource = "", 
         output.as_json({**place, **_slot(one, found.retained, query), **more})
         return
     ascii_only, retained = select.ascii_only(ctx), found.retained.slot(slot)
-    owner = f"of job {one.job}" if one.job else "external (no job of this configuration)"
+    owner = f"of job {one.job}" if one.job else "external (no configured job)"
     output.line(
         f"{found.slots.source} {found.slots.table} slot {one.name}: {owner}{_presence(one, found.retained)}", ascii_only
     )
@@ -202,7 +202,7 @@ def _places(one: SlotView, retained: SlotRetained, table: TableRetained) -> tupl
     shards, marks, part = one.shards or registered, table.words.marks, table.words.part.lower()
     place = marks[0] if marks else "position"
     if len(marks) < 2 and table.ttl.by_record:
-        heads = [part, place, "unread", "records go from", "left", "ttl"]
+        heads = [part, place, "unread", "records expire", "left", "ttl"]
         return heads, [[h.shard, h.live, h.unread, *_goes(h.left)] for h in retained.shards]
     if len(marks) < 2:
         return [part, place, "unread"], [[each.shard, each.live, each.unread] for each in shards]
@@ -260,7 +260,7 @@ def _own_slots(each: Polled) -> tuple[list[str], list[list[object]]]:
             row += _goes(retained.left)
         rows.append(row)
     heads = ["slot", "owner", f"{each.retained.words.part.lower()}s", "position", "unread"]
-    return [*heads, *(["records go from", "left", "ttl"] if each.retained.ttl.by_record else ())], rows
+    return [*heads, *(["records expire", "left", "ttl"] if each.retained.ttl.by_record else ())], rows
 
 
 def _notes(name: str, retained: SlotRetained, table: TableRetained) -> list[str]:
@@ -299,10 +299,10 @@ def _tell_untold(found: Polled) -> None:
 
 def _presence(slot: SlotView, table: TableRetained) -> str:
     if slot.exists is None and not table.words.marks:
-        return "; the server keeps nothing for it, ours are the progress rows"
+        return "; the server retains nothing for it: its position is in the progress rows"
     if slot.exists is None:
-        return "; whether it exists cannot be told here"
-    return "" if slot.exists else "; it does not exist (and was not created by looking)"
+        return "; cannot determine whether it exists"
+    return "" if slot.exists else "; it does not exist (this check did not create it)"
 
 
 def _table(retained: TableRetained) -> dict[str, object]:
@@ -466,19 +466,19 @@ def _losing(name: str, verb: SlotVerb, help: str) -> None:
 _losing(
     "register",
     change.REGISTER,
-    """Register a full-sync point: move the slot to now and skip what it has not read.
+    """Register a full-sync point: move the slot to now and skip its unread changes.
 
-    A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where rows are skipped. --confirm-table TABLE
-    as well where no configured job owns the slot, or the source's environment is PROD.
+    A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N if rows are skipped. --confirm-table TABLE
+    as well if no configured job owns the slot, or if the source's environment is PROD.
     """,
 )
 _losing(
     "drop",
     change.DROP,
-    """Drop a slot; where the kernel cannot, say when its TTL clears it.
+    """Drop a slot; if the kernel cannot, report when its TTL clears it.
 
-    A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N where unread rows are lost. --confirm-table
-    TABLE as well where no configured job owns the slot, or the source's environment is PROD.
+    A dry run unless --execute --reason TEXT --confirm SLOT, and --rows N if unread rows are lost. --confirm-table
+    TABLE as well if no configured job owns the slot, or if the source's environment is PROD.
     """,
 )
 
@@ -533,7 +533,7 @@ def to_type(plan: ChangePlan) -> dict[str, str | None]:
 
 
 def _show(plan: ChangePlan, ascii_only: bool) -> None:
-    owner = f"job {plan.owner.job}" if plan.owner else "external (no job of this configuration)"
+    owner = f"job {plan.owner.job}" if plan.owner else "external (no configured job)"
     output.paragraph("", f"{plan.verb} {plan.what}; {owner}", ascii_only)
     if plan.before.shards:
         output.table(["dn", "now"], per_shard(plan.before).items(), ascii_only)
@@ -547,7 +547,7 @@ def _say_how(plan: ChangePlan, ascii_only: bool) -> None:
     verb = "drop" if plan.verb == "abandon" else plan.verb
     table = f" --confirm-table {typed(plan.table)}" if plan.highest else ""
     rows = f" --rows {plan.rows_to_type}" if plan.rows_to_type else ""
-    output.line("dry run: nothing was changed; to do it:", ascii_only)
+    output.line("dry run: nothing was changed; to execute:", ascii_only)
     source = "" if plan.owner else f" --source {typed(plan.source)}"  # no job identifies the source
     consent = f"--execute --reason TEXT --confirm {typed(plan.slot)}{table}{rows}"
     output.line(f"  slotkeeper slots {verb} {typed(plan.table, plan.slot)}{source} {consent}", ascii_only)

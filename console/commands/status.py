@@ -29,19 +29,17 @@ from slotkeeper.core.launch.seen import gather
 from slotkeeper.core.state.observed import last
 from slotkeeper.core.state.sqlite import Store
 
-app = typer.Typer(help="One answer for monitoring.", add_completion=False)
+app = typer.Typer(help="Overall state for monitoring.", add_completion=False)
 
 EXIT_CODES = {Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: UNJUDGED}
-_REFUSED = "refused by the configuration"
+_REFUSED = "rejected by the configuration"
 
 
 @app.command()
 def status(
     ctx: typer.Context,
     as_json: OneJson = False,
-    by_code: Annotated[
-        bool, typer.Option(BY_CODE, help="end with 0 ok, 1 warning, 2 critical, 3 if that cannot be told")
-    ] = False,
+    by_code: Annotated[bool, typer.Option(BY_CODE, help="exit with 0 ok, 1 warning, 2 critical, 3 unknown")] = False,
     state_dir: StateDir = None,
 ) -> None:
     """Print one line per job, from the state store only; queries no server."""
@@ -68,7 +66,7 @@ def status(
         for one in found:
             output.line(_line(one, now), select.ascii_only(ctx))
         if not found:
-            output.line("no job is known here")
+            output.line("no jobs are known here")
     if by_code:
         raise typer.Exit(EXIT_CODES.get(overall, 0))
 

@@ -161,4 +161,4 @@ def _tell_limits(spec: JobSpec, found: Comparison, view: JobStatus | None, runs:
         state = "was never started here" if view is None else f"is {view.state.value}"
         diagnostics.note(f"job {spec.name} {state}: a difference may be a change that it has not applied yet")
     if spec.on_existing == "merge" and found.extra.count:
-        diagnostics.note('on_existing is "merge": what is promised is "source within target", so extra rows stay')
+        diagnostics.note('on_existing is "merge": extra rows in the target are allowed and stay')

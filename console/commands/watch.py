@@ -54,7 +54,7 @@ def watch(ctx: typer.Context, job: Job, state_dir: StateDir = None) -> None:
         try:
             view = follow(store, job, select.ascii_only(ctx), lambda one: False, loaded)
         except KeyboardInterrupt:
-            diagnostics.note(f"left; job {job} continues")
+            diagnostics.note(f"watch ended; job {job} continues")
             return
     if view.state is JobState.FAILED:
         raise typer.Exit(int(diagnostics.ExitCode.FAILED))
@@ -138,8 +138,8 @@ def list_lines(job: JobFacts, events: Sequence[EventRow], now: datetime) -> list
         last = f"last    {one.at:%H:%M:%S} {safe(one.event, 40)}{said}"
     return [
         (job.level, f"{glyph}{safe(job.name, 60)}  {state}   {now:%H:%M:%S} UTC   {seen}"),
-        (job.level, f"wrong   {what_is_wrong(job)}"),
-        (Level.FINE, f"do      {what_is_safe(job)}"),
+        (job.level, f"problem {what_is_wrong(job)}"),
+        (Level.FINE, f"action  {what_is_safe(job)}"),
         (Level.FINE, behind),
         (Level.FINE, copied),
         (Level.REST, last),

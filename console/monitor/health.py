@@ -91,7 +91,7 @@ def _progress(report: JobReport | None) -> str:
     if not report.lanes:
         return "its lanes are not known yet"
     behind = [lane for lane in report.lanes if lane.state == LaneState.CATCHING_UP.value]
-    waited_for = f"; catching up: {len(behind)} of them, the first is {behind[0].name}" if behind else ""
+    waited_for = f"; catching up: {len(behind)} of them (first: {behind[0].name})" if behind else ""
     return f"{many(len(report.lanes), 'lane')}, {many(report.changes, 'change')}{waited_for}"
 
 

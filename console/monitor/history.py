@@ -31,13 +31,13 @@ from slotkeeper.core.state.observed import last, seen_until
 from slotkeeper.core.state.rows import ErrorRow
 from slotkeeper.core.state.sqlite import Store
 
-LOG_NOT_RECORDED = "the log is not part of history; leave it with R"
+LOG_NOT_RECORDED = "the log is not recorded in the history; press R to leave the history"
 STEP, LONGEST_STEP = 5.0, 300.0
 PLAY_SECONDS = 1.0
 """Seconds for which playback shows each frame."""
 STOPPED_SECONDS = 0.3
 SILENT_SECONDS = 15.0
-_NOTHING = "nothing was recorded of it until then"
+_NOTHING = "not recorded before this time"
 _EVENTS, _AUDIT = 20, 200
 _AGO = re.compile(r"-\s*(\d+)\s*([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -63,9 +63,9 @@ def parse_moment(text: str, now: datetime) -> datetime:
             continue
         found = found - timedelta(days=1) if today and found > now else found
         if found > now:
-            raise ValueError(f"{found:%Y-%m-%d %H:%M:%S} UTC has not come yet")
+            raise ValueError(f"{found:%Y-%m-%d %H:%M:%S} UTC is in the future")
         return found
-    raise ValueError("a moment is 02:28, 02:28:01, 2026-11-21 02:28 (UTC) or -15m")
+    raise ValueError("enter a time as 02:28, 02:28:01, 2026-11-21 02:28 (UTC) or -15m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _facts(frame: Frame, at: datetime) -> JobFacts:
     job = replace(facts(frame.view, judge(Facts(at, (seen,))), at), host=frame.host)
     silent = (at - frame.at).total_seconds()
     if job.state is not None and job.state.has_process and silent > SILENT_SECONDS:
-        wrong = f"nothing was recorded from {frame.at:%H:%M:%S} on; it was {job.state.value} then"
+        wrong = f"nothing was recorded after {frame.at:%H:%M:%S}; the last recorded state is {job.state.value}"
         return replace(job, level=Level.UNKNOWN, wrong=wrong, safe="", alive=None, behind=None, current=False)
     return job
 
@@ -201,14 +201,14 @@ def _error(row: ErrorRow, at: datetime) -> ErrorRow:
     """Return an error as known at that time. Its count then is not recorded, so the count is at least one."""
     if row.last_at <= at:
         return row
-    later = f"{row.message} (at least once by then, {row.count} times until {row.last_at:%m-%d %H:%M:%S})"
+    later = f"{row.message} (at least once by this time, {row.count} times until {row.last_at:%m-%d %H:%M:%S})"
     return replace(row, count=1, last_at=row.first_at, message=later)
 
 
 SILENT = timedelta(minutes=10)
 """Rows are a minute apart: after this gap no process was there to record the slot."""
 _KEEPING = SlotWords(marks=("live", "durable"))
-REMEMBERED = "of the past a slot is remembered as a whole, once a minute; its DNs are not"
+REMEMBERED = "the history records each slot once a minute as a whole, without its DNs"
 
 
 def tables_of(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 REFUSED = "refused: "
 """The prefix of the error of a rejected job."""
-UNSEEN = "never started here; whether another host runs it is unknown here"
+UNSEEN = "never started here; another host may be running it"
 
 
 class Level(Enum):

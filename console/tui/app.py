@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from slotkeeper.console.tui.history_mode import HistoryMode
     from slotkeeper.console.views.slots import SlotFacts
 
-NO_JOB = "no job is chosen: p pauses a job, f freezes the picture"
-ONE_SLOT = "one slot at a time: u unmarks, then a acts on the row under the cursor"
+NO_JOB = "no job is selected: p pauses a job, f freezes the screen"
+ONE_SLOT = "select one slot only: u unmarks, then a acts on the row at the cursor"
 
 
 def lazily(module: str, name: str, *args: object) -> Callable[[], Screen[None]]:
@@ -106,14 +106,14 @@ class Navigation(Shell):
         if names:
             self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "JobMenu", names)(), verb)
         else:
-            self.say("no job is chosen", Level.WARNING)
+            self.say("no job is selected", Level.WARNING)
 
     def open_slot_menu(self, slots: Sequence[SlotFacts], verb: str = "") -> None:
         """Open the menu of this slot; with a verb, choose its line at once. Several slots are rejected."""
         if len(slots) == 1:
             self._open_menu(lazily("slotkeeper.console.tui.screens.actions.menu", "SlotMenu", slots[0])(), verb)
         else:
-            self.say(ONE_SLOT if slots else "no slot is chosen", Level.WARNING)
+            self.say(ONE_SLOT if slots else "no slot is selected", Level.WARNING)
 
     def _open_menu(self, menu: Any, verb: str) -> None:
         """Open a menu. After it is drawn, choose the line of the verb, as its key would."""
@@ -123,7 +123,7 @@ class Navigation(Shell):
             if key and self.screen in (menu,):
                 menu.action_choose(key)
             else:
-                self.say(f"{verb} is not offered here now", Level.WARNING)
+                self.say(f"{verb} is not available here", Level.WARNING)
 
         self.push_screen(menu)
         if verb:
@@ -183,9 +183,9 @@ class ConsoleApp(Navigation):
     CSS_PATH = "console.tcss"
     TITLE = "slotkeeper"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("R", "history", "history", id="history", tooltip="what was recorded in the last 24 h; again leaves it"),
-        Binding("less_than_sign", "step(-1)", "earlier", id="earlier", key_display="<", tooltip="in history"),
-        Binding("greater_than_sign", "step(1)", "later", id="later", key_display=">", tooltip="kept pressed: faster"),
+        Binding("R", "history", "history", id="history", tooltip="show the recordings of the last 24 h; again: leave"),
+        Binding("less_than_sign", "step(-1)", "earlier", id="earlier", key_display="<", tooltip="step back in history"),
+        Binding("greater_than_sign", "step(1)", "later", id="later", key_display=">", tooltip="hold for larger steps"),
     ]
 
     def __init__(
@@ -396,7 +396,7 @@ class ConsoleApp(Navigation):
             self.show_past()
         else:
             self.leave_history()
-            self.say("this is now again")
+            self.say("showing live data again")
 
     def show_past(self, moment: str = "") -> None:
         """Show the newest recorded time, or the given one."""

@@ -128,22 +128,24 @@ class Shell(PatchedApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "p", "pause", "pause job", id="pause", tooltip="or resume it: this row's, or the marked ones; asks first"
+            "p", "pause", "pause job", id="pause", tooltip="or resume it: this row's job or the marked jobs; asks first"
         ),
-        Binding("f", "freeze", "freeze", id="freeze", tooltip="the picture stops; collecting continues"),
-        Binding("r", "renew", "refresh", id="refresh", tooltip="read now"),
+        Binding("f", "freeze", "freeze", id="freeze", tooltip="stop updating the screen; collection continues"),
+        Binding("r", "renew", "refresh", id="refresh", tooltip="read the data now"),
         Binding(
             "plus", "interval(1)", "slower", id="slower", key_display="+", tooltip="poll less often: 1 2 5 10 30 s"
         ),
         Binding("minus", "interval(-1)", "faster", id="faster", key_display="-", tooltip="poll more often"),
-        Binding("m", "mouse", "mouse", id="mouse", tooltip="on or off; off, the terminal selects without Shift"),
+        Binding("m", "mouse", "mouse", id="mouse", tooltip="turn it on or off; when off, select text without Shift"),
         Binding("T", "theme", "theme", id="theme", tooltip="dark, light, contrast, ansi, mono"),
-        Binding("colon,ctrl+p", "palette", "command", id="palette", key_display=":", tooltip="typed, Tab completes"),
+        Binding("colon,ctrl+p", "palette", "command", id="palette", key_display=":", tooltip="type it; Tab completes"),
         Binding(
-            "question_mark", "keys", "help", id="help", key_display="?", tooltip="the keys of this screen; runs them"
+            "question_mark", "keys", "help", id="help", key_display="?", tooltip="keys of this screen; Enter runs one"
         ),
-        Binding("q,ctrl+q", "quit", "quit", id="quit", key_display="q", tooltip="asks if armed or an action runs"),
-        Binding("ctrl+c", "help_quit", "copy selection", id="interrupt", tooltip="never quits"),
+        Binding(
+            "q,ctrl+q", "quit", "quit", id="quit", key_display="q", tooltip="asks if armed or an action is running"
+        ),
+        Binding("ctrl+c", "help_quit", "copy selection", id="interrupt", tooltip="does not quit"),
     ]
     ENABLE_COMMAND_PALETTE = False
 
@@ -191,7 +193,7 @@ class Shell(PatchedApp):
         every = bindings_of(self.frame) if self.frame is not None else ()
         bound = next((one for one in every if one.binding.id == name), None)
         if bound is None:
-            self.say(f"{name} does nothing on this screen")
+            self.say(f"{name} has no effect on this screen")
         else:
             self.call_later(self.run_action, bound.binding.action, bound.node)
 
@@ -213,7 +215,7 @@ class Shell(PatchedApp):
         """Ask a question in the message line. `y` runs `then`; any other key cancels and has no other effect."""
         self._quiet()
         self._question = then
-        self.said = Level.WARNING, safe(f"{question}  y does it, any other key stays", 300)
+        self.said = Level.WARNING, safe(f"{question}  y confirms, any other key cancels", 300)
         self.message_shown()
 
     def _quiet(self) -> None:
@@ -331,7 +333,7 @@ class Shell(PatchedApp):
             return
         self._arming = write_mode.armed(reason, self.instant())
         self._note_armed(self._arming)
-        self.say("armed for ten minutes; `:ro` ends it, so does no key for five minutes", Level.WARNING)
+        self.say("armed for ten minutes; `:ro` or five minutes without a key end it", Level.WARNING)
         self.redrawn()
 
     def disarm(self) -> None:
@@ -385,7 +387,7 @@ class Shell(PatchedApp):
         """Set the interval for reading the store and for polling the sources that are shown."""
         self.every = seconds
         self.services.feed.set_every(seconds)
-        self.say(f"looks every {seconds:g} s")
+        self.say(f"polling every {seconds:g} s")
         self.redrawn()
 
     def action_interval(self, step: int) -> None:
@@ -418,7 +420,7 @@ class Shell(PatchedApp):
 
     def action_mouse(self) -> None:
         if not self.turn_mouse(not self.mouse_on):
-            self.say("this terminal has no mouse", Level.WARNING)
+            self.say("this terminal does not support the mouse", Level.WARNING)
             return
         self.say("mouse on: select text with Shift+drag" if self.mouse_on else "mouse off")
 
@@ -445,12 +447,12 @@ class Shell(PatchedApp):
 
     def action_help_quit(self) -> None:
         """Handle Ctrl+C with nothing selected: users press it to leave, or to copy."""
-        self.say("nothing is selected; q leaves, y copies the row")
+        self.say("no text selected; q quits, y copies the row")
 
     async def action_quit(self) -> None:
         reasons = [*(["changes are armed"] if self.armed else []), *self.busy]
         if reasons:
-            self.ask(f"{', '.join(reasons[:2])}: leave?", self.exit)
+            self.ask(f"{', '.join(reasons[:2])}: quit anyway?", self.exit)
         else:
             self.exit()
 

@@ -30,7 +30,7 @@ from slotkeeper.core.domain.text import safe
 if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
 
-PAST = "a moment of the past cannot be acted upon; R leaves history"
+PAST = "actions are not available in history; press R to leave it"
 
 
 def jobs_known(app: Host) -> list[str]:
@@ -61,7 +61,7 @@ def on_jobs(verb: str) -> Callable[[Host, str], object]:
         elif unknown:
             app.say(f"unknown job {unknown[0]}", Level.WARNING)
         elif not names:
-            app.say(f"no job is chosen: :{verb} JOB", Level.WARNING)
+            app.say(f"no job is selected: :{verb} JOB", Level.WARNING)
         else:
             app.open_job_menu(names, verb)
 
@@ -79,9 +79,9 @@ def on_slot(verb: str) -> Callable[[Host, str], object]:
         elif len(found) == 1:
             app.open_slot_menu(found, verb)
         elif typed:
-            app.say(f"there are {len(found)} slots {typed}" if found else f"unknown slot {typed}", Level.WARNING)
+            app.say(f"{len(found)} slots are named {typed}" if found else f"unknown slot {typed}", Level.WARNING)
         else:
-            app.say(f"no slot is chosen: :{verb} TABLE SLOT, or 3 and its row", Level.WARNING)
+            app.say(f"no slot is selected: :{verb} TABLE SLOT, or select its row on screen 3", Level.WARNING)
 
     return act
 
@@ -136,7 +136,7 @@ def wrong(typed: str) -> str:
         near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
         return f"unknown command :{name}" + (f"; did you mean :{near[0]}?" if near else "; Tab lists them")
     needed = command.argument and not command.argument.startswith("[")
-    return f"something is missing: :{command.usage}" if needed and not rest.strip() else ""
+    return f"missing argument: :{command.usage}" if needed and not rest.strip() else ""
 
 
 def run(app: Host, typed: str) -> None:
@@ -186,9 +186,9 @@ def _slot(app: Host, name: str) -> None:
     if len(found) == 1:
         app.open("slot", found[0].key)
     elif not slots_known(app):
-        app.say("no slot was looked at yet: 3 looks")
+        app.say("no slot status yet: 3 polls it")
     else:
-        app.say(f"there are {len(found)} slots {name}: type its table too" if found else f"unknown slot {name}")
+        app.say(f"{len(found)} slots are named {name}: add the table" if found else f"unknown slot {name}")
 
 
 def _graphs(app: Host, name: str) -> None:
@@ -196,21 +196,21 @@ def _graphs(app: Host, name: str) -> None:
     if named and named[0] in jobs_known(app):
         app.open("graphs", named[0], "2")
     else:
-        app.say(f"unknown job {name}" if name else "no job is chosen: :graphs JOB")
+        app.say(f"unknown job {name}" if name else "no job is selected: :graphs JOB")
 
 
 def _refresh(app: Host, seconds: str) -> None:
     if seconds.rstrip("s") in _SECONDS:
         app.poll_every(_SECONDS[seconds.rstrip("s")])
     else:
-        app.say(f"one of {', '.join(_SECONDS)} seconds")
+        app.say(f"the interval must be one of {', '.join(_SECONDS)} seconds")
 
 
 def _theme(app: Host, name: str) -> None:
     if name in _THEMES:
         app.wear(_THEMES[name])
     else:
-        app.say(f"one of {', '.join(_THEMES)}")
+        app.say(f"the theme must be one of {', '.join(_THEMES)}")
 
 
 def _settings(app: Host, word: str) -> None:
@@ -219,11 +219,11 @@ def _settings(app: Host, word: str) -> None:
     if word == "reset":
         settings.forget()
         app.redrawn()
-        app.say("settings forgotten: the next start begins as the first one did")
+        app.say("settings deleted: the next start uses the defaults")
     elif word:
-        app.say(":settings, or :settings reset")
+        app.say("usage: :settings or :settings reset")
     else:
-        app.say(f"{settings.path or 'kept nowhere'}   {settings.fault}".rstrip())
+        app.say(f"{settings.path or 'settings are not stored'}   {settings.fault}".rstrip())
 
 
 def _own(app: Host, name: str) -> None:
@@ -248,33 +248,33 @@ def _contexts(app: Host) -> list[str]:
 
 
 for _mode in ("overview", "jobs", "slots", "errors", "binlog", "alerts", "audit"):
-    add(Command(_mode, f"the screen {_mode.capitalize()}", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
+    add(Command(_mode, f"go to the {_mode.capitalize()} screen", lambda app, rest, mode=_mode: app.action_go(mode)))  # type: ignore[misc]
 add(Command("job", "open one job", _job, "NAME", jobs_known))
 add(Command("slot", "open one slot", _slot, "[TABLE] SLOT", slots_known))
 add(Command("graphs", "lag and rate of this row's job over time", _graphs, "[JOB]", jobs_known))
 add(Command("rw", "allow changes for ten minutes", lambda app, rest: app.arm(rest), "REASON"))
-add(Command("ro", "only read again", lambda app, rest: app.disarm()))
-add(Command("refresh", "set the seconds between two polls", _refresh, "SECONDS", lambda app: _SECONDS))
-add(Command("theme", "how it looks", _theme, "NAME", lambda app: _THEMES))
-_FORGETS = "where this user's settings are; `reset` forgets them"
+add(Command("ro", "return to read-only", lambda app, rest: app.disarm()))
+add(Command("refresh", "set the poll interval in seconds", _refresh, "SECONDS", lambda app: _SECONDS))
+add(Command("theme", "set the color theme", _theme, "NAME", lambda app: _THEMES))
+_FORGETS = "show where your settings are stored; `reset` deletes them"
 add(Command("settings", _FORGETS, _settings, "[reset]", lambda app: ["reset"]))
-add(Command("own", "run an own command for the selected row; alone: which there are", _own, "[NAME]", _own_names))
-_OTHER = "open another configuration or state folder; alone: which there are"
+add(Command("own", "run an own command for the selected row; without a name: list them", _own, "[NAME]", _own_names))
+_OTHER = "open another configuration or state folder; without a name: list them"
 add(Command("context", _OTHER, lambda app, name: app.open_context(name), "[NAME]", _contexts))
-add(Command("history", "what was recorded; again leaves it", lambda app, rest: app.action_history()))
-_MOMENT = "a moment of the past (UTC): 02:28, 2026-11-21 02:28, -15m"
+add(Command("history", "show recorded history; again: leave", lambda app, rest: app.action_history()))
+_MOMENT = "show a past time (UTC): 02:28, 2026-11-21 02:28, -15m"
 add(Command("at", _MOMENT, lambda app, moment: app.show_past(moment), "TIME"))
-add(Command("locks", "who waits for a lock, and for whom", lambda app, rest: app.open("locks")))
-add(Command("actions", "what was set going from here, and how it ended", lambda app, rest: app.open("actions")))
-add(Command("freeze", "freeze the picture, or show what is now", lambda app, rest: app.action_freeze()))
-add(Command("mouse", "mouse on or off", lambda app, rest: app.action_mouse()))
+add(Command("locks", "sessions that wait for locks, and their blockers", lambda app, rest: app.open("locks")))
+add(Command("actions", "actions started from here, and their results", lambda app, rest: app.open("actions")))
+add(Command("freeze", "freeze the screen, or show live data again", lambda app, rest: app.action_freeze()))
+add(Command("mouse", "turn the mouse on or off", lambda app, rest: app.action_mouse()))
 add(Command("copy", "copy the row", _key("copy")))
-add(Command("export", "the listed rows as CSV and JSON", _key("export")))
-add(Command("wide", "the columns that this width hides", _key("wide")))
-add(Command("columns", "which columns this table shows", _key("columns")))
-add(Command("faults", "only rows in trouble, or all", _key("faults")))
-add(Command("help", "the keys of this screen", lambda app, rest: app.action_keys()))
-add(Command("quit", "leave", _key("quit")))
+add(Command("export", "export the listed rows as CSV and JSON", _key("export")))
+add(Command("wide", "show the columns that do not fit this width", _key("wide")))
+add(Command("columns", "choose the columns of this table", _key("columns")))
+add(Command("faults", "show only rows with a fault, or all rows", _key("faults")))
+add(Command("help", "list the keys of this screen", lambda app, rest: app.action_keys()))
+add(Command("quit", "quit the console", _key("quit")))
 for _verb in JobVerb:
     if _verb.does.typed:
         add(Command(_verb.value, _verb.does.typed, on_jobs(_verb.value), "[JOB ...]", jobs_known))
@@ -293,7 +293,7 @@ class PaletteScreen(ModalScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+p", "close", "close"),
         Binding("down", "choose(1)", "next"),
-        Binding("up", "choose(-1)", "before"),
+        Binding("up", "choose(-1)", "previous"),
         Binding("tab", "complete", "complete"),
     ]
 
@@ -368,7 +368,7 @@ class PaletteScreen(ModalScreen[str]):
                 plain(f" :{safe(typed, 200):<16}", ascii_only), style="reverse" if place == self._chosen else "", end=""
             )
             lines.append(words.append(f"  {does}", style_of(theme, "dim")))
-        said = said or ("" if lines else "nothing begins so; Esc closes")
+        said = said or ("" if lines else "no command matches; Esc closes")
         lines += [Text(plain(f" {safe(said, 300)}", ascii_only), style=style_of(theme, "warn"), end="")] if said else []
         text = Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
         self.query_one("#offered", Line).say(text, layout=True)

@@ -114,7 +114,7 @@ def copied(text: str, folder: Path, env: Mapping[str, str], to_terminal: Callabl
     try:
         put(folder, FILE, text)
     except (OSError, SlotkeeperError) as error:
-        refused.append(f"{FILE} was not written: {safe(error, 100)}")
+        refused.append(f"could not write {FILE}: {safe(error, 100)}")
     else:
         where.append(FILE)
     number = f"{len(text)} character" + ("s" if len(text) != 1 else "")
@@ -127,10 +127,10 @@ def _pasteable(text: str, env: Mapping[str, str], to_terminal: Callable[[], obje
     if env.get("TMUX"):
         if _to_tmux(text, env):
             return ["tmux buffer"], []
-        refused.append("tmux did not take it")
+        refused.append("tmux rejected the text")
     encoded = (len(text.encode("utf-8", "backslashreplace")) + 2) // 3 * 4
     if encoded > MOST:
-        return [], [*refused, f"too long for the terminal ({encoded} bytes of at most {MOST})"]
+        return [], [*refused, f"too long for the terminal ({encoded} bytes, at most {MOST})"]
     to_terminal()
     return ["OSC 52"], refused
 

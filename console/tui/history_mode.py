@@ -21,7 +21,7 @@ from slotkeeper.core.errors import SlotkeeperError
 if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
 
-NOTHING = "nothing is recorded yet: supervisors record while jobs run"
+NOTHING = "no history recorded yet: supervisors record it while jobs run"
 T = TypeVar("T")
 
 
@@ -70,11 +70,11 @@ class HistoryMode:
         """Start or stop playback."""
         if self._playing is not None:
             self._quiet()
-            self._app.say("history stopped")
+            self._app.say("playback stopped")
         elif self._replay is not None:
             self._replay = self._replay.play()
             self._playing = self._app.set_interval(PLAY_SECONDS, self._next)
-            self._app.say("history plays; f stops it")
+            self._app.say("playing history; f stops it")
 
     def renew(self) -> None:
         """Read the same time again, for another job."""
@@ -118,7 +118,7 @@ class HistoryMode:
             return
         if self._playing is not None and not replay.playing:
             self._quiet()
-            self._app.say("history has come to the end of what is recorded")
+            self._app.say("end of the recorded history")
         self._replay, self.local = replay, local
         self._app.show_moment(local, tables)
 

@@ -27,7 +27,7 @@ from slotkeeper.core.state.folder import StateFolder
 
 SHARED = Path("/etc/slotkeeper")
 """The folder in which an administrator provides configurations for all users of a host."""
-OPEN_FORM = "a form is open: Esc closes it first"
+OPEN_FORM = "a form is open: press Esc to close it first"
 
 
 class Owner(Host, Protocol):
@@ -103,9 +103,9 @@ def ask(app: Owner, name: str) -> None:
     command = app.own.command(name) if app.own is not None else None
     frame, file = app.frame, app.services.own_file
     if command is None or frame is None or file is None:
-        app.say(f"unknown own command {name}", Level.WARNING)
+        app.say(f"no own command is named {name}", Level.WARNING)
     elif app.in_history:
-        app.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
+        app.say("actions are not available in history; press R to leave it", Level.WARNING)
     elif _in_a_form(app):
         app.say(OPEN_FORM, Level.WARNING)
     else:
@@ -170,7 +170,7 @@ def switch(app: Owner, name: str) -> None:
     elif _in_a_form(app):
         app.say(OPEN_FORM, Level.WARNING)
     elif fault := fault_of(one):
-        app.say(f"{safe(name, 31)} cannot be opened: {fault}", Level.WARNING)
+        app.say(f"cannot open context {safe(name, 31)}: {fault}", Level.WARNING)
     else:
         if app.armed:
             app.disarm()

@@ -44,11 +44,11 @@ class SettingsFile:
         try:
             self.now = settings_from(self._raw(path)) if path is not None else Settings()
         except SlotkeeperError as error:
-            self.fault = f"not used: {error.message}"
+            self.fault = f"settings not used: {error.message}"
         except ValueError:
-            self.fault = f"not used: {FILE} is not as the console writes it; {FORGET}"
+            self.fault = f"settings not used: {FILE} has an invalid format; {FORGET} deletes it"
         except OSError as error:
-            self.fault = f"not used: {FILE} cannot be read: {error.strerror}"
+            self.fault = f"settings not used: {FILE} cannot be read: {error.strerror}"
 
     def change(self, value: object, *keys: str) -> None:
         """Change a value, and write it."""
@@ -96,7 +96,7 @@ class SettingsFile:
             except (SlotkeeperError, OSError, ValueError) as error:
                 why = error.message if isinstance(error, SlotkeeperError) else getattr(error, "strerror", "") or error
                 with suppress(Exception):  # a console that is closing has no message line
-                    self.tell(f"not kept for the next start: {safe(why, 200)}")
+                    self.tell(f"settings not saved: {safe(why, 200)}")
 
     def _write(self, keys: tuple[str, ...], value: object) -> None:
         from slotkeeper.core.state.folder import replaced

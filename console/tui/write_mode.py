@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 LASTS = timedelta(minutes=10)
 IDLE = timedelta(minutes=5)
 _LEAST = 3
-FORBIDDEN = "this console was started with --read-only: nothing can be changed from here"
+FORBIDDEN = "this console was started with --read-only: changes are not allowed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Arming:
     def ended(self, now: Instant, touched: Instant) -> str:
         """Return the reason why the arming has ended; "" while it lasts. `touched` is the time of the last key."""
         if now.since(self.since) >= LASTS.total_seconds():
-            return "read-only again: ten minutes are over"
-        return "read-only again: no key for five minutes" if now.since(touched) >= IDLE.total_seconds() else ""
+            return "read-only again: the ten minutes have ended"
+        return "read-only again: no key pressed for five minutes" if now.since(touched) >= IDLE.total_seconds() else ""
 
 
 def refusal(reason: str, read_only: bool) -> str:
     """Return the reason why the console cannot be armed; "" if it can.
 
     >>> refusal("INC-2304", False), refusal(" x ", False), bool(refusal("INC-2304", True))
-    ('', 'say why: `:rw REASON`, at least 3 characters', True)
+    ('', 'reason required: `:rw REASON`, at least 3 characters', True)
     """
     if read_only:
         return FORBIDDEN
-    return "" if len(reason.strip()) >= _LEAST else f"say why: `:rw REASON`, at least {_LEAST} characters"
+    return "" if len(reason.strip()) >= _LEAST else f"reason required: `:rw REASON`, at least {_LEAST} characters"
 
 
 def armed(reason: str, now: Instant) -> Arming:

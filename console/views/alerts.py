@@ -95,7 +95,7 @@ def figures(found: Iterable[Alert], acks: Mapping[str, Ack], now: datetime) -> s
     every = list(found)
     quiet = [one.ack(acks) for one in every if one.is_quiet(acks, now)]
     silent = sum(ack is not None and ack.until is not None for ack in quiet)
-    return f"{len(every) - len(quiet)} firing, {len(quiet) - silent} acknowledged, {silent} silent"
+    return f"{len(every) - len(quiet)} firing, {len(quiet) - silent} acknowledged, {silent} silenced"
 
 
 def counts_of(monitor: MonitorState, jobs: Mapping[str, JobSpec], now: datetime) -> tuple[dict[str, int], set[str]]:
@@ -202,7 +202,7 @@ def _known(one: Fault, job: JobFacts | None) -> tuple[Option, ...]:
 
 _TTL = (
     Option("raise binlog_ttl at the source: ALTER TABLE @ SET (binlog_ttl = ...)"),
-    Option("`slotkeeper slots register TABLE SLOT`: gives up what is unread", Loss.UNREAD),
+    Option("`slotkeeper slots register TABLE SLOT`: discards unread changes", Loss.UNREAD),
 )
 
 
@@ -222,5 +222,5 @@ def _unseen(table: TableSeen) -> Alert:
     known = remedy_for("", table.fault)
     return Alert(
         key, (key,), "slots_unseen", "", name, Level.UNKNOWN, "?", "-", table.at, safe(table.fault, 300),
-        "when slots of this table expire is not seen here", known.options, ("slot", ""),
+        "the expiry times of this table's slots are unknown", known.options, ("slot", ""),
     )  # fmt: skip

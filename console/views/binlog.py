@@ -97,7 +97,7 @@ def net_effect(rows: Sequence[ChangeRow]) -> str:
     >>> net_effect([row("I", 1), row("B", 2), row("U", 3), row("d", 4)])
     '+ > -  net: deleted'
     >>> net_effect([row("B", 1)]), net_effect([])
-    ('<  net: its key was changed to another', 'no rows')
+    ('<  net: key changed', 'no rows')
     """
     if not rows:
         return "no rows"
@@ -107,7 +107,7 @@ def net_effect(rows: Sequence[ChangeRow]) -> str:
         for place, kind in enumerate(kinds)
         if kind != "B" or place == last or kinds[place + 1] != "U"
     ]
-    ends = {"I": "inserted", "d": "deleted", "B": "its key was changed to another"}
+    ends = {"I": "inserted", "d": "deleted", "B": "key changed"}
     net = ends.get(kinds[-1], "inserted" if kinds[0] == "I" else "updated")
     return f"{' '.join(signs)}  net: {net}"
 
@@ -247,9 +247,9 @@ def image_title(page: Page, key: str | None) -> str:
     """Return the title of the selected row."""
     one = next((each for each in shown_rows(page) if each.key == key), None)
     if one is None:
-        return "no row is chosen"
-    with_its = f", with its {one.pair.kind}" if one.pair else ""
-    alone = "" if one.pair or one.row.kind not in ("B", "U") else ", its other half is not on this page"
+        return "no row is selected"
+    with_its = f", paired with {one.pair.kind}" if one.pair else ""
+    alone = "" if one.pair or one.row.kind not in ("B", "U") else ", its other half is on another page"
     at = moment(one.row.time_us)
     when = f"   {at:%m-%d %H:%M:%S}.{at.microsecond:06d} UTC" if at else ""
     place = one.row.position
@@ -260,7 +260,7 @@ def image_title(page: Page, key: str | None) -> str:
 def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> list[str]:
     """Return the position of each slot on this DN, one line each, from the last poll of slots; sends no query."""
     if seen is None or seen.slots is None:
-        return ["who has read how far is not known yet (3 shows it)"]
+        return ["slot positions are not known yet (3 shows them)"]
     rows = history(page, key) or list(page.rows)
     said = []
     for slot in seen.slots.slots:
@@ -274,7 +274,7 @@ def read_so_far(page: Page, seen: TableSeen | None, key: Mapping[str, str]) -> l
         past = [row.kind for row in rows if row.position <= min(points)]
         share = "all" if len(past) == len(rows) else " ".join(past) if key else f"{len(past)} of {len(rows)} rows"
         said.append(f"{name} has read to {min(points).shown} ({share or 'none'})")
-    return said or ["no slot was seen"]
+    return said or ["no slot found"]
 
 
 # -- the tables to inspect

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Lines = list[tuple[Level, str]]
 _OF_PLANS = ("Slot", "Effect", "Undo", "Safer", "Backup", "Next", "FAIL", "pass", "unknown", "sql")
 LABELS = (
-    "Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Way out", "Detail", "Means", "Copy",
+    "Problem", "Status", "Impact", "Action", "Target", "Progress", "Steps", "Detail", "Means", "Copy",
     *_OF_PLANS,
 )  # fmt: skip
 WIDTH = 9
@@ -137,7 +137,7 @@ def catching_up(job: JobFacts) -> HowFar | None:
     level = sum(lag is not None and lag < LATE for lag in lags)
     left = max((one.eta for one in lanes_now if one.eta is not None), default=None)
     rate = "" if job.rate is None else f"{speed(job.rate)} events/s"
-    return HowFar("catch up", level, len(lanes), "lanes level", "" if left is None else in_words(left), rate)
+    return HowFar("catch up", level, len(lanes), "lanes current", "" if left is None else in_words(left), rate)
 
 
 def action_lines(job: JobFacts) -> Lines:

@@ -137,7 +137,7 @@ def error_lines(one: ErrorRow, job: JobFacts | None, now: datetime) -> list[tupl
         (Level.REST, labelled("Detail", f"{place}: {times}" if place else times)),
     ]
     if job is not None and job.state is not None:
-        stays = "" if job.state is JobState.RUNNING else "; its position stays and nothing is skipped"
+        stays = "" if job.state is JobState.RUNNING else "; position held, nothing skipped"
         said.append((job.level, labelled("Impact", f"job {job.state.value}{stays}")))
     title = " ".join(part for part in (known.code, named(known.title, one.job)) if part)
     said.append((Level.FINE, labelled("Means", f"{title}: {known.means}")))
@@ -152,11 +152,11 @@ def summary(rows: Iterable[Row]) -> str:
     """Return the figures of the title: the number of kinds, and the total number of errors.
 
     >>> summary([])
-    '0 kinds, 0 times'
+    '0 kinds, 0 occurrences'
     """
     every = list(rows)
     times = sum(int(row.order.get("number") or 0) for row in every)
-    return f"{many(len(every), 'kind')}, {count(times)} {'time' if times == 1 else 'times'}"
+    return f"{many(len(every), 'kind')}, {count(times)} {'occurrence' if times == 1 else 'occurrences'}"
 
 
 def dn_of(message: str) -> str:

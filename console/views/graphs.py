@@ -133,7 +133,7 @@ def _head(
     known = [(value, place) for place, value in enumerate(values) if value is not None]
     now = words(values[-1]) if values and values[-1] is not None else "unknown"
     if not known:
-        return [(f" {name}  {newest} {UNKNOWN}   nothing is recorded of it here", "dim")]
+        return [(f" {name}  {newest} {UNKNOWN}   no recorded values", "dim")]
     most, place = max(known, key=lambda one: one[0])
     at = datetime.fromtimestamp(series.begins + place * series.every, timezone.utc)
     mean = sum(value for value, _ in known) / len(known)

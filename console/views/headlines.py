@@ -23,9 +23,9 @@ from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.state.rows import ErrorRow
 
 DAY = timedelta(hours=24)
-NO_JOB = "No job is configured: `slotkeeper init` starts one, `slotkeeper demo` a trial"
+NO_JOB = "No jobs configured: `slotkeeper init` starts one, `slotkeeper demo` runs a trial"
 NOT_ASKED = "No slot seen yet: no source has answered."
-NO_SLOTS = "Each slot is listed here with what it holds back, who reads it, and when its unread changes expire."
+NO_SLOTS = "Each slot is listed here with its retained binlog, its reader, and the expiry of its unread changes."
 NO_SLOT = "The tables of these jobs have no slot. `slotkeeper slots create TABLE SLOT` plans one."
 
 
@@ -48,7 +48,7 @@ def of_slots(
     level, words = of_slot(worst, now, local)
     if level in FAULTS:
         return Verdict(level, of_place(number, words, apart))
-    return Verdict(Level.FINE, f"No slot is in danger{apart}{words}")
+    return Verdict(Level.FINE, f"No slot is at risk{apart}{words}")
 
 
 def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
@@ -56,7 +56,7 @@ def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
     name = f"slot {both_ends(safe(one.slot.name), 40)}"
     jobs = slot_history.jobs_of(local)
     if slot_history.is_lost(one.seen.table, one.slot, jobs):
-        return Level.CRITICAL, f"{name} is LOST: its unread changes are in no binlog any more"
+        return Level.CRITICAL, f"{name} is LOST: its unread changes are no longer in any binlog"
     if slot_history.open_reset_of(local, one.seen.table, one.slot.name) is not None:
         return Level.CRITICAL, f"{name} has an unfinished reset"
     level = slot_level(one, now)
@@ -66,7 +66,7 @@ def of_slot(one: SlotFacts, now: datetime, local: Local) -> tuple[Level, str]:
         return level, f"{name}: {safe(one.seen.fault, 120)}"
     left = remaining(one.retained.left, one.seen.at, now)
     if left is None:
-        return level, f"{name} does not expire" if keeps_nothing(one) else f"when {name} expires is unknown"
+        return level, f"{name} does not expire" if keeps_nothing(one) else f"{name}: expiry time unknown"
     reader = "" if one.slot.job else " has no job here, and"
     unread = f", {count(one.slot.unread)} changes unread" if one.slot.unread else ""
     return level, f"{name}{reader} expires in {span(left)} unless confirmed{unread}"
@@ -84,7 +84,9 @@ def of_errors(
     last = max((one.last_at for one in errors), default=None)
     if last is None or now - last > DAY:
         return Verdict(Level.FINE, "No errors in the last 24 h")
-    return Verdict(Level.FINE, f"No open error{apart}{many(len(errors), 'kind')} recorded, the last {since(last, now)}")
+    return Verdict(
+        Level.FINE, f"No open errors{apart}{many(len(errors), 'kind')} recorded, the last {since(last, now)}"
+    )
 
 
 def of_alerts(rows: Sequence[Row], found: Sequence[Alert], seen: bool, apart: str) -> Verdict:
@@ -94,16 +96,16 @@ def of_alerts(rows: Sequence[Row], found: Sequence[Alert], seen: bool, apart: st
         one = next(one for one in found if one.key == rows[0].key)
         whose = one.thing.removesuffix(one.means.partition(":")[0]).rstrip(": ")
         return Verdict(rows[0].level, of_place(number, f"{whose}: {one.means}" if whose else one.means, apart))
-    quiet = f"{apart}{len(rows)} acknowledged or silent" if rows else ""
-    return Verdict(Level.FINE, f"No alert fires{quiet}" + ("" if seen else f"{apart}slots not seen yet"))
+    quiet = f"{apart}{len(rows)} acknowledged or silenced" if rows else ""
+    return Verdict(Level.FINE, f"No alerts firing{quiet}" + ("" if seen else f"{apart}slots not seen yet"))
 
 
 def of_audit(lines: Sequence[AuditLine], damaged: int, now: datetime) -> Verdict:
     """Return the last change."""
     if damaged:
-        return Verdict(Level.WARNING, f"{many(damaged, 'line')} of the audit cannot be read")
+        return Verdict(Level.WARNING, f"{many(damaged, 'audit line')} cannot be read")
     if not lines:
-        return Verdict(Level.REST, "Nothing was changed from this host yet")
+        return Verdict(Level.REST, "No changes from this host yet")
     last = lines[0]
     level = Level.WARNING if last.failed else Level.REST
     what = " ".join(safe(one, 60) for one in (last.actor.who, last.action, last.what) if one)
@@ -114,7 +116,7 @@ def of_graphs(job: str, local: Local, lags: Sequence[float | None], said: str, a
     """Return the state of a job, with its maximum lag in the time of its graphs."""
     found = next((one for one in local.jobs if one.name == job), None)
     if found is None:
-        return Verdict(Level.UNKNOWN, f"{safe(job, 60)} is not known here any more")
+        return Verdict(Level.UNKNOWN, f"{safe(job, 60)} is no longer known on this host")
     most = max((one for one in lags if one is not None), default=None)
     lagged = "no lag recorded" if most is None else f"lag at most {span(most)}"
     wrong = f"{apart}{what_is_wrong(found)}" if found.level in FAULTS else ""

@@ -280,7 +280,7 @@ def sync_line(job: JobFacts, ascii_only: bool = False) -> str:
     return (
         f"sync   {shown} of the copy is done"
         if copying
-        else f"sync   {shown} {part_in(job)}s lag by {BEHIND_SECONDS:g} s at most"
+        else f"sync   {shown} {part_in(job)}s lag by at most {BEHIND_SECONDS:g} s"
     )
 
 
@@ -315,7 +315,7 @@ def what_is_wrong(job: JobFacts) -> str:
     if job.level in FAULTS:
         return safe(job.wrong or "a problem without a recorded reason", 400)
     if job.state is JobState.RUNNING:
-        return "No problem: it follows its source"
+        return "No problem: the job follows its source"
     return "nothing" + (f": {safe(job.wrong, 400)}" if job.wrong else "")
 
 
@@ -325,9 +325,9 @@ def what_is_safe(job: JobFacts) -> str:
         return safe(f"{job.safe} ({job.faults[0].code})" if job.faults else job.safe, TYPED)
     name = safe(job.name, 80)
     if job.refused:
-        return "`slotkeeper config check` names the errors; then correct them; then start the job"
+        return "`slotkeeper config check` lists the errors; correct them, then start the job"
     if job.only_quarantined:
-        return f"`slotkeeper errors list {name}` (key E) shows the rows; then correct the target; then replay them"
+        return f"`slotkeeper errors list {name}` (key E) shows the rows; correct the target, then replay them"
     if job.state is None or job.state in RESETTABLE:
         return f"`slotkeeper jobs start {name}` resumes from the sink's progress rows"
     if job.state is JobState.PAUSED and job.alive:

@@ -203,7 +203,7 @@ def figures(job: JobFacts, now: datetime, ascii_only: bool = False) -> str:
 
     report = job.report
     if report is None:
-        return "nothing was reported yet"
+        return "no report yet"
     parts = [f"last known {age(job.reported_at, now)} ago"] if job.last_known else []
     copied = copy_of(job)
     if copied is not None:
@@ -265,7 +265,7 @@ def shares(busy: Busy) -> str:
 def process(job: JobFacts, detail: JobDetail | None, now: datetime) -> str:
     """Return the process and its history."""
     where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
-    parts = [where, f"wanted: {safe(job.wanted or '-', 10)}"]
+    parts = [where, f"desired: {safe(job.wanted or '-', 10)}"]
     if job.alive and job.started_at is not None:
         parts.append(f"up {age(job.started_at, now)}")
     if not job.alive and job.ended_at is not None:
@@ -284,7 +284,7 @@ def host_line(job: JobFacts) -> str:
     >>> job = JobFacts("a", Level.FINE, JobState.RUNNING, alive=True)
     >>> share = HostShare(10.0, driver_cpu=0.11, ran=0.1, waited=0.9)
     >>> host_line(replace(job, host=HostReport(0.0, 2, 80.2, short=share)))
-    'host: load 80.2 on 2 CPUs   got 10 % of the CPU time it was ready for   driver 0.11 CPU -   java - CPU -'
+    'host: load 80.2 on 2 CPUs   got 10 % of the CPU time that it needed   driver 0.11 CPU -   java - CPU -'
     """
     host = job.host if job.alive else None
     if host is None:
@@ -293,7 +293,7 @@ def host_line(job: JobFacts) -> str:
     got = None if share is None else share.got
     load = "-" if host.load is None else f"{host.load:.1f}"
     parts = [f"host: load {load} on {host.cpus or '-'} CPUs"]
-    parts.append(f"got {'-' if got is None else f'{got:.0%}'.replace('%', ' %')} of the CPU time it was ready for")
+    parts.append(f"got {'-' if got is None else f'{got:.0%}'.replace('%', ' %')} of the CPU time that it needed")
     for name in ("driver", "java"):
         cpu, memory = getattr(share, f"{name}_cpu", None), getattr(host, f"{name}_memory")
         size = "-" if memory is None else f"{memory / 2**20:.0f}M"
@@ -334,7 +334,7 @@ def proof(job: JobFacts, now: datetime) -> str:
     if not job.quarantined:
         return in_a_phrase(job.verified, now)
     said = in_a_phrase(replace(job.verified, quarantined=0) if job.verified else None, now)
-    return f"{said}, apart from {rows_quarantined(job.quarantined)}"
+    return f"{said}, except for {rows_quarantined(job.quarantined)}"
 
 
 def lane_gtids(job: JobFacts | None, name: str | None) -> str:

@@ -159,10 +159,10 @@ def wait_lines(wait: AnyWait, now: datetime) -> list[tuple[Level, str]]:
         ]
     lines = [(Level.WARNING, labelled("Problem", cause(wait, at))), (Level.FINE, labelled("Action", to_do(wait)))]
     statement = HIDDEN if wait.statement is None else without_literals(wait.statement)
-    how = "waits" if wait.waits else "waited, and is tried again,"
+    how = "waits" if wait.waits else "waited, and will retry,"
     said = f"pid {wait.pid} ({safe(wait.session, 63)}) {how} for {safe(wait.mode, 40)}: {statement}"
     lines.append((Level.FINE, said))
-    lines += [(Level.REST, f"in front: {one.name}, {one.doing(at)}") for one in wait.blockers[1:]]
+    lines += [(Level.REST, f"also blocking: {one.name}, {one.doing(at)}") for one in wait.blockers[1:]]
     return lines
 
 
@@ -191,12 +191,12 @@ def why_not(one: Blocker) -> str:
     if one.pid is None:
         return "it is a prepared transaction"
     if one.user == "":
-        return "it is a process of the server"
+        return "it is a server process"
     if (one.application or "").startswith(PREFIX):
-        return "it calls itself a job's session: pause that job"
+        return "its application name is a job's session: pause that job"
     if one.node or one.query:
-        return "the server ends a session at the coordinator that has it"
-    return "" if one.began is not None else "when it began is hidden from this login (pg_read_all_stats shows it)"
+        return "it can be ended only at its own coordinator"
+    return "" if one.began is not None else "its start time is hidden from this login (pg_read_all_stats shows it)"
 
 
 def end_command(name: str, wait: AnyWait) -> str:

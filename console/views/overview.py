@@ -34,12 +34,12 @@ def trust(jobs: Sequence[JobFacts], now: datetime) -> tuple[Level, str]:
     apart = _apart(started)
     if untrusted:
         also = f"; {apart}" if apart else ""
-        return Level.WARNING, f"{_named('untrusted', untrusted)}{also}; {_proof(started, now)}"
+        return Level.WARNING, f"{_named('not verified', untrusted)}{also}; {_proof(started, now)}"
     if apart:
-        return Level.WARNING, f"targets: all follow, apart from {apart}; {_proof(started, now)}"
+        return Level.WARNING, f"all targets current except for {apart}; {_proof(started, now)}"
     if unseen:
         return Level.UNKNOWN, f"{_named('not seen from this host', unseen)}; {_proof(started, now)}"
-    return Level.FINE, f"targets: all follow; {_proof(started, now)}"
+    return Level.FINE, f"all targets current; {_proof(started, now)}"
 
 
 def follows(job: JobFacts) -> bool:
@@ -62,10 +62,9 @@ def _apart(jobs: Sequence[JobFacts]) -> str:
 def _proof(jobs: Sequence[JobFacts], now: datetime) -> str:
     equal = [job.verified.at for job in jobs if job.verified and job.verified.verdict == "equal"]
     if not equal:
-        return "none is verified now" if any(job.verified for job in jobs) else "none was ever verified"
-    return f"{len(equal)} of {len(jobs)} verified equal, {age(min(equal), now)} ago" + (
-        " and less" if equal[1:] else ""
-    )
+        return "no valid comparison" if any(job.verified for job in jobs) else "no comparison yet"
+    most = "at most " if equal[1:] else ""
+    return f"{len(equal)} of {len(jobs)} verified equal, {most}{age(min(equal), now)} ago"
 
 
 def sides(jobs: Iterable[JobFacts]) -> list[str]:
@@ -80,7 +79,7 @@ def sides(jobs: Iterable[JobFacts]) -> list[str]:
 def who_is_on_it(local: Local, now: datetime) -> list[str]:
     """Return armed consoles, a running command, an unfinished reset, and the last change of the last ten minutes."""
     said = [
-        f"ARMED: {safe(one.who, 40)} at another console until {one.until:%H:%M}Z, because: {safe(one.reason, 40)}"
+        f"ARMED: {safe(one.who, 40)} at another console until {one.until:%H:%M}Z, reason: {safe(one.reason, 40)}"
         for one in local.armed[:1]
     ]
     said += [f"a command is starting {both_ends(safe(name), 30)} now" for name in local.locked[:1]]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from slotkeeper.core.config.model import Loaded
 
 NO_SINK = "no job of this configuration writes to that sink"
-HAS_NONE = "this kind of sink has no quarantine: a job stops at the first row that is refused"
-NOT_RECORDED = "rows in quarantine are not recorded; R leaves the replay"
+HAS_NONE = "this kind of sink has no quarantine: a job stops at the first rejected row"
+NOT_RECORDED = "quarantined rows are not recorded in history; press R to leave history"
 Place = tuple[str, str, str]
 """Source, source table, slot."""
 _KINDS = {**WORDS, "B": "old half of a changed key", "U": "update", COPIED: "copied row"}
@@ -112,13 +112,13 @@ class JobQuarantine:
     def text(self) -> str:
         """The quarantine in one line."""
         if self.number is None:
-            return f"rows in quarantine: {UNKNOWN}; {safe(self.fault, 300)}"
+            return f"rows in quarantine: unknown; {safe(self.fault, 300)}"
         if self.has_none:
             return HAS_NONE
         if not self.number:
-            return "no row is in quarantine"
-        oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", by its last report"
-        each = " a table" if self.spec and len(self.spec.channels) > 1 else ""
+            return "no rows in quarantine"
+        oldest = f", oldest {self.oldest:%m-%d %H:%M} UTC" if self.oldest else ", as last reported"
+        each = " per table" if self.spec and len(self.spec.channels) > 1 else ""
         limit = "" if self.limit is None else f", limit {self.limit}{each}"
         return f"{rows_quarantined(self.number)}{oldest}{limit}"
 
@@ -249,11 +249,11 @@ def group_lines(one: JobQuarantine, now: datetime) -> list[tuple[Level, str]]:
     """Return the lines of a job's quarantine: the rows, their meaning, and the ways out."""
     said = [(one.level, labelled("Problem", one.text))]
     if one.fault and one.number is not None:
-        said.append((Level.UNKNOWN, f"the sink could not be asked since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
+        said.append((Level.UNKNOWN, f"the sink has not answered since {clock(one.asked_at)}: {safe(one.fault, 300)}"))
     tables = ", ".join(dict.fromkeys(safe(table, 60) for _, table, _ in one.places))
     into = f" -> {safe(one.spec.channel.target, 60)}" if one.spec and len(one.spec.channels) == 1 else ""
     old = f"   oldest {age(one.oldest, now)} ago" if one.oldest else ""
-    said.append((Level.FINE, labelled("Detail", f"of {tables or UNKNOWN}{into}{old}   Enter: the rows")))
+    said.append((Level.FINE, labelled("Detail", f"of {tables or UNKNOWN}{into}{old}   Enter shows the rows")))
     said.append((Level.FINE, labelled("Impact", QUARANTINED_ROWS.means)))
     return said + listed("Action", numbered(QUARANTINED_ROWS.options, safe(one.job, 80)))
 
@@ -322,7 +322,7 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
         half = "the other half of the changed key is not listed here"
         if other is not None:
             half = f"#{other.id}, the {'old' if other.kind == 'B' else 'new'} key {key_words(other)}"
-        lines.append((Level.FINE, f"pair    {half}: both move together"))
+        lines.append((Level.FINE, f"pair    {half}: both are handled together"))
     kind = _KINDS.get(one.kind, f"kind {safe(one.kind, 4)}")
     lines.append((Level.FINE, f"key     {key_words(one)}   {kind} of {safe(one.source_table, 60)}"))
     lines.append((Level.FINE, f"read    {dn_words(one)} {safe(one.position, 40)}   into {safe(one.target, 60)}"))
@@ -338,11 +338,11 @@ def entry_lines(one: QuarantineEntry, other: QuarantineEntry | None, now: dateti
 def replay_words(one: QuarantineEntry) -> str:
     """Describe the effect of a replay on an entry."""
     if one.state is not EntryState.QUARANTINED:
-        return f"does nothing: it is {one.state.value}"
+        return f"has no effect: the entry is {one.state.value}"
     target = safe(one.target, 60)
     if one.kind == "B":
-        return f"ends the row of the old key in {target}, together with the new half"
-    return f"writes the row into {target} as the job does; a row that is still refused stays here"
+        return f"removes the row of the old key from {target}, together with the new half"
+    return f"writes the row into {target} as the job does; a row that is still rejected stays quarantined"
 
 
 # -- one entry in full

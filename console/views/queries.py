@@ -37,12 +37,15 @@ def lines(job: JobFacts, now: datetime) -> Lines:
     silent = safe(job.wrong.partition("; ")[0], 300)
     found: Lines = [(job.level, silent)] if job.level is Level.UNKNOWN else []
     for table, one in now_of(job, now).items():
-        lives = "lives elsewhere" if one.lives else "does not live"
+        lives = "runs elsewhere" if one.lives else "is not running"
         found += [
-            (Level.FINE if one.lives else Level.REST, safe(f"{one.called} {lives}; not steered from here", 300)),
+            (
+                Level.FINE if one.lives else Level.REST,
+                safe(f"{one.called} {lives}; view only from here", 300),
+            ),
             (Level.FINE, f"reads  {safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"),
             *([(Level.REST, f"?      {one.unsaid}")] if one.unsaid else []),
-            (Level.FINE, f"do     {one.to_do}"),  # before texts from others, which can be long
+            (Level.FINE, f"action {one.to_do}"),  # before texts from others, which can be long
             (Level.FINE, f"who    {safe(one.who, 300)}"),
             (Level.FINE, f"checkpoint {safe(one.checkpoint or UNKNOWN, 300)}"),
         ]
@@ -53,7 +56,10 @@ def strip(job: JobFacts, now: datetime) -> Lines:
     """Return a short form of the same, for the rows above its DNs."""
     state = job.state.value if job.state else UNKNOWN
     found: Lines = [
-        (job.level, f"{job.level.value} {safe(job.name, 60)}  {state}, a DataFrame query; not steered from here")
+        (
+            job.level,
+            f"{job.level.value} {safe(job.name, 60)}  {state}, a DataFrame query; view only from here",
+        )
     ]
     for table, one in now_of(job, now).items():
         found.append((Level.FINE, f"{safe(table, 60)}   {safe(one.progress, 60)}   {safe(one.lag, 60)}"))

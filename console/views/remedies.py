@@ -79,7 +79,7 @@ _TROUBLES = {
     ),
     TroubleName.PROGRESS_LOST: Remedy(
         f"{TroubleName.PROGRESS_LOST.value}: {SAFE[TroubleName.PROGRESS_LOST]}",
-        "the slot has points and the sink no progress rows: the position to resume from is unknown",
+        "the slot has points, but the sink has no progress rows: the position to resume from is unknown",
         (
             Option("restore slotkeeper_progress from a backup of the sink, then `slotkeeper jobs start JOB`"),
             Option(
@@ -94,7 +94,7 @@ _TROUBLES = {
     ),
     TroubleName.POSITIONS_DIFFER: _trouble(
         TroubleName.POSITIONS_DIFFER,
-        "the job's position belongs to another history of the binlog: the changes between are unknown",
+        "the job's position belongs to another history of the binlog: the changes in between are unknown",
         Option("find out whether the source was rebuilt or failed over"),
     ),
     TroubleName.SINK_OLDER: _trouble(
@@ -116,7 +116,7 @@ _TROUBLES = {
         ),
     ),
     TroubleName.TOPOLOGY_CHANGED: _trouble(
-        TroubleName.TOPOLOGY_CHANGED, "the source's DNs are not those of the progress rows"
+        TroubleName.TOPOLOGY_CHANGED, "the source's DNs differ from those of the progress rows"
     ),
     TroubleName.QUARANTINE_FULL: Remedy(
         f"{TroubleName.QUARANTINE_FULL.value}: {SAFE[TroubleName.QUARANTINE_FULL]}",
@@ -132,16 +132,16 @@ _TROUBLES = {
 }
 QUARANTINED_ROWS = Remedy(
     "rows are in quarantine",
-    "the target rejected these rows and lacks them; all others are applied, and a later change of a key ends its entry",
+    "the target rejected these rows and lacks them; all others are applied, and a later change to a key ends its entry",
     (_POLL, _REPLAY, _DISCARD),
 )
 
 _OPEN = Remedy(
     "a start waits for open transactions",
-    "changes that they wrote before recording began are in no binlog and in no copy yet; nothing is skipped",
+    "changes that they wrote before recording started are in neither the binlog nor the copy yet; nothing is skipped",
     (
         Option("wait: the start continues automatically once they have ended"),
-        Option("end them: the start names where an administrator sees them"),
+        Option("end them: the message says where an administrator can see them"),
         Option("let the login see all sessions: `slotkeeper doctor` prints the GRANT"),
         Option("raise `wait` in [jobs.JOB], then `slotkeeper jobs start JOB`"),
     ),
@@ -187,8 +187,11 @@ _GTM = Remedy(
 )
 _CRASH = Remedy(
     "the driver crashed",
-    "its supervisor restarts it with growing pauses; after 5 crashes in 10 minutes the job fails",
-    (Option("read the log: `slotkeeper jobs logs JOB`; SIGKILL is most often the kernel out of memory"), _START),
+    "its supervisor restarts it with increasing delays; after 5 crashes in 10 minutes the job fails",
+    (
+        Option("read the log: `slotkeeper jobs logs JOB`; SIGKILL usually means that the kernel ran out of memory"),
+        _START,
+    ),
 )
 _RESET = Remedy(
     "a reset is unfinished",
@@ -202,7 +205,7 @@ _LEASE = Remedy(
 )
 _STRANGER = Remedy(
     "another session has the lease's lock",
-    "a session that belongs to no job took a lock of the same number; it cannot change the job's data",
+    "a session that belongs to no job took a lock with the same number; it cannot change the job's data",
     (
         Option("ask its user or an administrator to end it: the message names it"),
         Option("`slotkeeper jobs start JOB --take-over` continues without it: the progress rows fence each step"),
@@ -210,13 +213,13 @@ _STRANGER = Remedy(
 )
 _STRANGERS_TARGET = Remedy(
     "another session has the target's lock",
-    "a session that belongs to no job took it; no option passes this lock, because no fence protects the target",
+    "a session that belongs to no job took it; no option bypasses this lock, because no fence protects the target",
     (Option("ask its user or an administrator to end it: the message names it"), _START),
 )
 UNKNOWN_KIND = Remedy(
-    "not a known kind of error",
+    "unknown kind of error",
     "only the message is known",
-    (Option("`slotkeeper jobs logs JOB` shows what came before it"), _DOCTOR),
+    (Option("`slotkeeper jobs logs JOB` shows the lines before it"), _DOCTOR),
 )
 
 _THEN = dict.fromkeys(("SK-11", "SK-15", "SK-16", "SK-18"), _START)
@@ -233,7 +236,7 @@ _BY_WORDS = (
     (r"target \S.* belongs to", _TAKEN),
     (r"target \S.* is not empty", _FILLED),
     (r"gtm_option|enable_gtm_free", _GTM),
-    (r"the lease of .* is held: by (no job|a session)", _STRANGER),
+    (r"the lease of .* is held by a session", _STRANGER),
     (r"the lease of|holds the lease$", _LEASE),
 )
 
@@ -249,7 +252,7 @@ def remedy_for(code: str, message: str) -> Remedy:
     >>> remedy_for("", "SLOT LOST: dn_1: gone").options[0].do
     '`slotkeeper verify JOB` names the keys that differ'
     >>> remedy_for("", "?").title
-    'not a known kind of error'
+    'unknown kind of error'
     """
     for name, remedy in _TROUBLES.items():
         if code == name.value or message.startswith(name.value):

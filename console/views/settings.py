@@ -41,9 +41,9 @@ def raw_from(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)  # UnicodeDecodeError is also a ValueError
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("nested too deeply") from None
     if not isinstance(found, dict):
-        raise ValueError("no object")
+        raise ValueError("not an object")
     return found
 
 
@@ -95,35 +95,35 @@ def text_of(raw: Mapping[str, Any]) -> bytes:
 def _objects(raw: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = raw.get(key, {})
     if not isinstance(found, dict) or len(found) > _MOST_NAMES:
-        raise ValueError(f"{key} is not an object")
+        raise ValueError(f"{key} must be an object")
     return found
 
 
 def _name(value: object) -> str:
     if value == "" or (isinstance(value, str) and _NAME.fullmatch(value)):
         return str(value)
-    raise ValueError("a name is letters, digits, _ and -")
+    raise ValueError("a name can contain only letters, digits, _ and -")
 
 
 def _names(value: object) -> frozenset[str]:
     if not isinstance(value, list) or len(value) > _MOST_NAMES:
-        raise ValueError("columns are a list")
+        raise ValueError("columns must be a list")
     return frozenset(_name(one) for one in value)
 
 
 def _chosen(value: object) -> Chosen:
     if not isinstance(value, dict):
-        raise ValueError("columns are an object")
+        raise ValueError("columns must be an object")
     return Chosen(_names(value.get("shown", [])), _names(value.get("hidden", [])))
 
 
 def _order(value: object) -> Order:
     if not isinstance(value, dict) or not isinstance(value.get("reverse", False), bool):
-        raise ValueError("an order is an object")
+        raise ValueError("an order must be an object")
     return Order(_name(value.get("column", "")), value.get("reverse", False))
 
 
 def _seconds(value: object) -> int:
     if type(value) is not int or not 0 <= value <= 31_536_000:
-        raise ValueError("seconds are a whole number")
+        raise ValueError("seconds must be a whole number")
     return value

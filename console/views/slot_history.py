@@ -33,9 +33,9 @@ _SHORT = {
     JobState.AWAITS_COPY: "AWAITS",
     JobState.DEAD: "DEAD",
 }
-ONLY_READS = "SQL, only reads:"
+ONLY_READS = "SQL, read-only:"
 _REMARK = "--"
-GUARDLESS = "SQL, as the last resort: it bypasses every guard: no lease, no plan, no backup, no audit line."
+GUARDLESS = "SQL, as a last resort; it bypasses every guard: no lease, no plan, no backup, no audit line."
 
 
 def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
@@ -55,10 +55,10 @@ def holder(job: str | None, jobs: Mapping[str, JobFacts]) -> str:
 def holder_line(slot: SlotView, jobs: Mapping[str, JobFacts]) -> tuple[Level, str]:
     """Return the same as a sentence, with its level."""
     if slot.job is None:
-        return Level.FINE, "read by no job of this configuration: who reads it is not known here"
+        return Level.FINE, "no job of this configuration reads this slot: its reader is unknown here"
     facts, name = jobs.get(slot.job), safe(slot.job, 60)
     if facts is None:
-        return Level.UNKNOWN, f"read by job {name}, whose state is not known here"
+        return Level.UNKNOWN, f"read by job {name}, whose state is unknown on this host"
     state = facts.state_text if facts.state else "never started"
     read = "of" if facts.last_known or facts.state is None else "read by"
     return facts.level, f"{read} job {name}: {state}" + (f"; {safe(facts.wrong, 200)}" if facts.wrong else "")
@@ -90,7 +90,7 @@ def open_reset_of(local: Local, table: str, slot: str) -> OpenReset | None:
 def open_reset_line(one: OpenReset, table: str, slot: str) -> str:
     """Return the next action on an unfinished reset."""
     place = typed(table, slot)
-    which = "a reset whose mark is damaged, maybe of this slot," if one.slot == UNKNOWN else "a reset of this slot"
+    which = "a reset with a damaged marker, possibly of this slot," if one.slot == UNKNOWN else "a reset of this slot"
     return f"{which} is unfinished ({safe(one.id, 60)}): `slotkeeper slots reset --resume {place}`"
 
 
@@ -105,10 +105,10 @@ def last_line(lines: Iterable[AuditLine], table: str, slot: str, now: datetime) 
 
     found = done_to(lines, table, slot)
     if not found:
-        return "last operation: none from this machine"
+        return "last operation: none from this host"
     last = found[0]
     reason = next((one.reason for one in found if one.action_id == last.action_id and one.reason), "")
-    said = last.outcome if last.phase is Phase.OUTCOME else "began, and no outcome was written"
+    said = last.outcome if last.phase is Phase.OUTCOME else "started, no outcome recorded"
     why = f' "{safe(reason, 80)}"' if reason else ""
     who = f"{age(last.at, now)} ago  {safe(last.actor.who, 40)}"
     return f"last operation  {who}  {safe(last.action, 40)}{why}  {safe(said, 120)}"
@@ -126,7 +126,7 @@ def manual_sql_lines(manual: ManualSql, table: str, slot: SlotView, shard: str |
     lines = [
         GUARDLESS,
         f"  {manual.status(table)}",
-        "  registers the same position again, so that its TTL starts over:",
+        "  confirms the same position again, which restarts its TTL:",
     ]
     return [safe(line, 400) for line in (*lines, *(f"  {each}" for each in register))]
 

@@ -122,7 +122,7 @@ def slot_rows(
     return [row for *_, row in sorted(keyed, key=lambda item: item[:3])]
 
 
-_LOST_SAID = "LOST: what it had not read is in no binlog any more; its job says what to do"
+_LOST_SAID = "LOST: its unread changes are no longer in any binlog; its job shows the action"
 _LOST = {"left": "LOST", "bar": "", "deadline": "-", "lost": _LOST_SAID}
 """The cells of a lost slot, which has no time left."""
 
@@ -323,7 +323,7 @@ def slot_lines(
         return said  # its figures are meaningless, and the SQL would register nothing
     said += _retained(one)
     if one.seen.at is not None and one.seen.counted_at is None:
-        said.append((Level.UNKNOWN, "unread rows were not counted yet"))
+        said.append((Level.UNKNOWN, "unread rows not counted yet"))
     untold = [
         *(one.seen.slots.untold if one.seen.slots else ()),
         *(one.seen.retained.untold if one.seen.retained else ()),
@@ -343,8 +343,8 @@ def _retained(one: SlotFacts) -> list[tuple[Level, str]]:
     if back is not None and back.behind is not None:
         at = back.point.shown if back.point else UNKNOWN
         keeping = not by_age(one, False)
-        how = f"retains binlog with {back.behind.words}," if keeping else "nothing is held back for it; it stands at"
-        none = f"not registered on {safe(back.shard, 40)}: it retains nothing there"
+        how = f"retains binlog with {back.behind.words}," if keeping else "the source retains nothing for it; it is at"
+        none = f"no confirmed position on {safe(back.shard, 40)}: it retains nothing there"
         said.append((Level.FINE, none if keeping and at == "0" else f"{how} {at} on {safe(back.shard, 40)}"))
     mine = [safe(each.shard, 20) for each in one.retained.shards if each.oldest and not by_age(one, False)]
     if mine:
@@ -371,19 +371,22 @@ def _purge(one: SlotFacts) -> Purge | None:
 def _consequence(one: SlotFacts, now: datetime) -> tuple[Level, str]:
     level = slot_level(one, now)
     if one.slot.exists is False:
-        return level, "the slot does not exist (and was not created by looking)"
+        return level, "the slot does not exist (viewing does not create it)"
     left = one.retained.left
     purge = _purge(one)
     if left is None and purge is not None and purge.file_text:
         return level, purge.file_text
     if left is None and keeps_nothing(one):
-        return level, "it does not expire: its source keeps nothing for it"
+        return level, "it does not expire: its source retains nothing for it"
     if left is None:
-        return level, "when it expires cannot be told here"
+        return level, "its expiry time cannot be determined here"
     if by_age(one):
-        return level, f"records behind it go from {clock(left.expires_at)} UTC on, read or not, unless it moves on"
+        return (
+            level,
+            f"records after its position expire from {clock(left.expires_at)} UTC, read or not, unless it advances",
+        )
     unread = "" if one.slot.unread is None else f"{count(one.slot.unread)} "
-    lost = f"its {unread}unread rows are" if one.slot.unread != 0 else "what comes after it is"
+    lost = f"its {unread}unread rows are" if one.slot.unread != 0 else "the changes after it are"
     return level, f"unless confirmed, it expires at {clock(left.expires_at)} UTC and {lost} lost"
 
 
@@ -428,13 +431,13 @@ def soonest(tables: Iterable[TableSeen], now: datetime, local: Local = NOT_READ)
         name = both_ends(safe(f"{lost[0].seen.table}/{lost[0].slot.name}"), 40)
         return Level.CRITICAL, f"slots {len(slots)}: {name} is LOST{f' and {len(lost) - 1} more' if lost[1:] else ''}"
     if not keyed and all(map(keeps_nothing, slots)):
-        return Level.FINE, f"slots {len(slots)}: none expires, their sources keep nothing for them"
+        return Level.FINE, f"slots {len(slots)}: none expires, their sources retain nothing for them"
     if not keyed:
-        return Level.UNKNOWN, f"slots {len(slots)}: when they expire cannot be told"
+        return Level.UNKNOWN, f"slots {len(slots)}: expiry times unknown"
     left, _, one = min(keyed, key=lambda item: item[:2])
     name = both_ends(safe(f"{one.seen.table}/{one.slot.name}"), 40)
     seen = f"seen {age(one.seen.at, now)} ago{more}"
-    goes = "unread records go" if by_age(one) else "expires"
+    goes = "unread records expire" if by_age(one) else "expires"
     ends = f"{goes} {deadline(one.retained.left, now)}, {in_words(left)} left"
     return Level.CRITICAL if lost else slot_level(one, now), f"slots {len(slots)}: {name} {ends}; {seen}"
 

@@ -51,10 +51,10 @@ def verdict(local: Local, now: datetime, place: int = 0, apart: str = " \u00b7 "
     """Return the fault at that index, the worst first; with their number if there are several.
 
     >>> verdict(Local(datetime(2026, 1, 1)), datetime(2026, 1, 1)).words
-    'No job is known here: `slotkeeper init` starts one, `slotkeeper demo` a trial'
+    'No jobs found: `slotkeeper init` starts one, `slotkeeper demo` runs a trial'
     """
     if not local.jobs and not local.faults:
-        return Verdict(Level.UNKNOWN, "No job is known here: `slotkeeper init` starts one, `slotkeeper demo` a trial")
+        return Verdict(Level.UNKNOWN, "No jobs found: `slotkeeper init` starts one, `slotkeeper demo` runs a trial")
     if not local.faults:
         worst = min((job.judged for job in local.jobs), key=rank)
         words = f"No problems{apart}{states(local.jobs)}{apart}{trust(local.jobs, now)[1]}"

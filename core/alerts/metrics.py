@@ -42,8 +42,10 @@ def exposition(facts: Facts, faults: Iterable[Fault]) -> str:
 def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
     counted = Counter((one.rule, one.job, one.severity.value) for one in faults)
     names = ("rule", "job", "severity")
-    yield Metric("faults", "Faults that hold now.", [(_labels(names, key), n) for key, n in sorted(counted.items())])
-    yield Metric("evaluation_timestamp_seconds", "When these faults were evaluated.", [((), facts.now.timestamp())])
+    yield Metric("faults", "Currently active faults.", [(_labels(names, key), n) for key, n in sorted(counted.items())])
+    yield Metric(
+        "evaluation_timestamp_seconds", "Time at which the faults were evaluated.", [((), facts.now.timestamp())]
+    )
     yield Metric("state_folder_free_bytes", "Free space on the state folder's disk.", [((), facts.machine.free)])
     yield Metric("job_state", "1 for the job's current state.", [
         (_labels(("job", "state"), (one.view.name, state.value)), one.view.state is state)
@@ -51,16 +53,16 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
     ])  # fmt: skip
     jobs = [(_labels(("job",), (one.view.name,)), one) for one in facts.jobs]
     yield Metric(
-        "job_up", "1 where a process of the job is running here.", [(key, one.view.lives) for key, one in jobs]
+        "job_up", "1 if a process of the job is running on this host.", [(key, one.view.lives) for key, one in jobs]
     )
-    yield Metric("report_age_seconds", "Seconds since its driver reported.", [
+    yield Metric("report_age_seconds", "Seconds since the job's driver last reported.", [
         (key, None if (at := one.view.reported_at) is None else elapsed(at, facts.now)) for key, one in jobs
     ])  # fmt: skip
     ages = [(key, [elapsed(at, facts.now) for at in one.crashes]) for key, one in jobs]
-    yield Metric("driver_crashes", "Crashes of its driver within `crashes` of [alerts].", [
+    yield Metric("driver_crashes", "Crashes of the job's driver within the time `crashes` in [alerts].", [
         (key, sum(past is not None and past < facts.limits.crashes for past in crashes)) for key, crashes in ages
     ])  # fmt: skip
-    yield Metric("quarantined_rows", "Rows that its target lacks.", [
+    yield Metric("quarantined_rows", "Rows in quarantine, which are missing in the target.", [
         (key, None if one.view.report is None else one.view.report.quarantined) for key, one in jobs
     ])  # fmt: skip
     yield from _lanes(facts)
@@ -72,7 +74,7 @@ def _metrics(facts: Facts, faults: list[Fault]) -> Iterator[Metric]:
         )
         for slot in facts.slots
     ]
-    yield Metric("slot_left_seconds", "Seconds left of a slot's TTL unless it is confirmed.", left)
+    yield Metric("slot_left_seconds", "Seconds until a slot expires unless it is confirmed.", left)
 
 
 def _lanes(facts: Facts) -> Iterator[Metric]:
@@ -82,14 +84,14 @@ def _lanes(facts: Facts) -> Iterator[Metric]:
         if one.view.state.has_process
         for lane, lag in one.lags.items()
     ]
-    yield Metric("lane_lag_seconds", "How far a lane is behind its source; absent where unknown.", lags)
+    yield Metric("lane_lag_seconds", "Seconds that a lane lags behind its source; absent if unknown.", lags)
     behind = [
         (_labels(("job", "lane"), (one.view.name, lane.name)), lane.known_behind)
         for one in facts.jobs
         if one.view.report is not None and one.view.reported and one.view.state.has_process
         for lane in one.view.report.lanes
     ]
-    yield Metric("lane_behind_commits", "Commits between a lane and its latest, in the unit of its source.", behind)
+    yield Metric("lane_behind_commits", "Commits between a lane and the newest one, in the unit of its source.", behind)
 
 
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> Labels:

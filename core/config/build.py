@@ -117,16 +117,16 @@ def _stored(reading: Reading, path: Path, sink: SinkEntry, sinks: Mapping[str, S
     known = ", ".join(name for name, one in sinks.items() if sink_traits(one.kind).stores_for_others) or "none"
     if sink_traits(sink.kind).is_store:
         if sink.store:
-            what = f"{dotted(here)} has no effect: a sink of kind {sink.kind} keeps its progress rows itself"
+            what = f"{dotted(here)} has no effect: a sink of kind {sink.kind} stores its own progress rows"
             raise reading.error(here, what, "remove the key")
         return
     if not sink.store:
-        what = f"[{dotted(path)}] names no progress_store, and a sink of kind {sink.kind} keeps no progress rows"
+        what = f"[{dotted(path)}] sets no progress_store, but a sink of kind {sink.kind} cannot store progress rows"
         raise reading.error(path, what, f"stores: {known}")
     if sink.store not in sinks:
-        raise reading.error(here, f"{dotted(here)} names no [sinks.X]", f"stores: {known}")
+        raise reading.error(here, f"{dotted(here)} is not the name of a [sinks.X]", f"stores: {known}")
     if not sink_traits(sinks[sink.store].kind).stores_for_others:
-        what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which keeps no progress rows for others"
+        what = f"{dotted(here)} names a sink of kind {sinks[sink.store].kind}, which cannot store others' progress rows"
         raise reading.error(here, what, f"stores: {known}")
     if "progress_schema" in table_at(reading, path):
         what = f"{dotted(path)}.progress_schema has no effect: the progress rows are in sinks.{sink.store}"
@@ -176,7 +176,7 @@ def _job(
     given = read_section(reading, path, raw, keys.JOB, (*JOB_TABLES, "channels"))
     for kind, known in (("source", sources), ("sink", sinks)):
         if given[kind] not in known:
-            what, names = f"{dotted(path)}.{kind} names no [{kind}s.X]", ", ".join(known) or "none"
+            what, names = f"{dotted(path)}.{kind} is not the name of a [{kind}s.X]", ", ".join(known) or "none"
             raise reading.error((*path, kind), what, f"known: {names}")
     source, sink = sources[given["source"]], sinks[given["sink"]]
     store = sinks[sink.store] if sink.store else sink
@@ -214,12 +214,12 @@ def _job(
 def _refuse_pair(reading: Reading, path: Path, job: JobSpec) -> None:
     if job.sink_options.quarantines and job.in_two_parts and not sink_traits(job.sink_kind).tries_rows:
         here: Path = (*path, "sink_options", "on_bad_row")
-        what = f'{dotted(here)} = "quarantine" needs a sink that keeps its progress rows itself, or can try rows'
+        what = f'{dotted(here)} = "quarantine" needs a sink that stores its own progress rows or can test rows'
         raise reading.error(here, what, 'set on_bad_row = "stop"')
     several_by = source_traits(job.source_kind).several_by
     if several_by and len(job.channels) > 1:
-        what = f"[{dotted(path)}] has {len(job.channels)} channels, and a slot of this source is of one table"
-        raise reading.error(path, what, f'make a job for each table, or read with dialect = "{several_by}"')
+        what = f"[{dotted(path)}] has {len(job.channels)} channels, but a slot of this source covers one table"
+        raise reading.error(path, what, f'create one job per table, or set dialect = "{several_by}"')
     for channel in job.channels if _server(job.source) == _server(job.sink) else ():
         if channel.source_table == channel.target:
             raise reading.error(path, f"[{dotted(path)}] copies {channel.target} onto itself")
@@ -231,7 +231,7 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
     below = binlog if isinstance(binlog, dict) else {}
     for one, two in (("slot", "binlog_slot_name"), ("start", "binlog_start_time")):
         if one in raw and two in below:
-            what = f"[{dotted(path)}] sets {one} and binlog.{two}, two keys for one thing"
+            what = f"[{dotted(path)}] sets {one} and binlog.{two}, two keys for one setting"
             raise reading.error((*path, "binlog", two), what, f"keep {one}")
     if "binlog_slot_name" in below:
         raw["slot"] = below.pop("binlog_slot_name")
@@ -243,7 +243,7 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
         reading.overrides[(*path, "start")] = reading.origin(here)
     if isinstance(raw.get("sink"), dict):
         what = f"{dotted(path)}.sink must be the name of a [sinks.X]"
-        raise reading.error((*path, "sink"), what, f"parameters of the sink stand in [{dotted(path)}.sink_options]")
+        raise reading.error((*path, "sink"), what, f"set the sink's parameters in [{dotted(path)}.sink_options]")
     homes = {
         "binlog": of_binlog.section,
         "sink_options": SINK_OPTIONS,
@@ -257,24 +257,24 @@ def _misplaced(reading: Reading, path: Path, raw: Table, of_binlog: BinlogKeys) 
         for table, section in homes.items():
             if name in section:
                 raise reading.error(
-                    (*path, name), f"unknown key {name} in [{dotted(path)}]; it stands in [{dotted(path)}.{table}]"
+                    (*path, name), f"unknown key {name} in [{dotted(path)}]; it belongs in [{dotted(path)}.{table}]"
                 )
 
 
 def _agree(reading: Reading, path: Path, job: JobSpec, on_schema_change: str) -> None:
     """Reject options of two tables that contradict each other; `on_schema_change` is the job's own setting."""
     if job.start != "initial" and not job.binlog.binlog:
-        what = f"{dotted(path)}.start is not initial, but binlog is false: one full copy"
+        what = f'{dotted(path)}.start must be "initial" if binlog is false (one full copy)'
         raise reading.error((*path, "start"), what, f"set binlog = true in [{dotted(path)}.binlog]")
     without_old = job.binlog.binlog_ignore_update_before
     if without_old and not all(channel.keys_never_change for channel in job.channels):
         here: Path = (*path, "binlog", "binlog_ignore_update_before")
-        what = f"{dotted(here)} drops the old key of a changed one, so that its row would stay"
-        raise reading.error(here, what, "set keys_never_change = true in the channel, where that is certain")
+        what = f"{dotted(here)} omits the old key when a key changes, so the old row would remain"
+        raise reading.error(here, what, "if no key ever changes, set keys_never_change = true in the channel")
     if without_old and not job.sink_options.ignore_update_before:
         here = (*path, "sink_options", "ignore_update_before")
-        what = f"{dotted(here)} = false has no effect: binlog_ignore_update_before leaves old images at the server"
-        raise reading.error(here, what, "set one of them")
+        what = f"{dotted(here)} = false has no effect: with binlog_ignore_update_before, the server omits old images"
+        raise reading.error(here, what, "set only one of them")
     _refuse_resnapshot(reading, path, job, on_schema_change)
 
 
@@ -287,10 +287,14 @@ def _refuse_resnapshot(reading: Reading, path: Path, job: JobSpec, on_schema_cha
     here: Path = (*place, "on_schema_change")
     for wrong, what, hint in (
         (not job.binlog.binlog, "has no effect with binlog = false", "each run is a copy, which checks the columns"),
-        (job.start != "initial", f'copies again, start = "{job.start}" makes no copy', 'set start = "initial"'),
+        (
+            job.start != "initial",
+            f'copies the table again, but start = "{job.start}" makes no copy',
+            'set start = "initial"',
+        ),
         (
             job.on_existing == "refuse",
-            'copies over a target with rows, which on_existing = "refuse" refuses',
+            'copies into a target with rows, which on_existing = "refuse" rejects',
             'set on_existing = "replace" (or "merge")',
         ),
     ):
@@ -304,14 +308,14 @@ def _slot(reading: Reading, name: str, path: Path, given: Mapping[str, Any]) -> 
     try:
         return slot(name)
     except BadValue:
-        what = f"[{dotted(path)}] has no slot, and its own name is not a slot name"
-        raise reading.error(path, what, 'set slot = "..." of letters, digits, _ and $') from None
+        what = f"[{dotted(path)}] sets no slot, and the job's name is not a valid slot name"
+        raise reading.error(path, what, 'set slot = "...", with letters, digits, _ and $ only') from None
 
 
 def _binlog(reading: Reading, path: Path, raw: Table, dialect: str) -> BinlogOptions:
     its = SETS[source_traits(dialect).binlog_keys]
     if raw.get("start") == StartKind.EARLIEST.value and not source_traits(dialect).earliest:
-        what = f'{dotted(path)}.start = "earliest" is for sources whose binlog is there without a slot'
+        what = f'{dotted(path)}.start = "earliest" needs a source whose binlog exists without a slot'
         raise reading.error((*path, "start"), what, 'set start = "initial", or "latest"')
     options = its.more(
         binlog_table(reading, path, raw), read_options(reading, path, raw, "binlog", its.section, BinlogOptions)
@@ -351,10 +355,12 @@ def _apart(reading: Reading, path: Path, job: JobSpec, other: JobSpec) -> None:
     same_sink = _server(job.sink) == _server(other.sink)
     for mine, theirs in product(job.channels, other.channels):
         if same_source and mine.source_table == theirs.source_table:
-            what = f"[{dotted(path)}] uses slot {job.slot} of {mine.source_table}, which job {other.name} uses"
-            raise reading.error(path, what, "give each job a slot of its own")
+            what = f"[{dotted(path)}] uses slot {job.slot} of {mine.source_table}, which job {other.name} already uses"
+            raise reading.error(path, what, "give each job its own slot")
         if same_sink and mine.target == theirs.target:
-            raise reading.error(path, f"[{dotted(path)}] writes to {mine.target}, which job {other.name} writes to")
+            raise reading.error(
+                path, f"[{dotted(path)}] writes to {mine.target}, which job {other.name} already writes to"
+            )
 
 
 # -- channels: one source table to one target each, every table once -----------------------------------------------
@@ -386,13 +392,13 @@ def _refuse_twice(reading: Reading, here: Path, channel: ChannelSpec, before: li
     for number, other in enumerate(before):
         there = dotted((*here[:-1], number))
         if other.source_table == channel.source_table:
-            what = f"{dotted(here)} reads {channel.source_table}, which {there} reads"
+            what = f"{dotted(here)} reads {channel.source_table}, which {there} already reads"
             raise reading.error(
-                (*here, "from"), what, "a table is read once by a job: make a second job with a slot of its own"
+                (*here, "from"), what, "a job can read each table once: create a second job with its own slot"
             )
         if other.target == channel.target:
-            what = f"{dotted(here)} writes to {channel.target}, which {there} writes to"
-            raise reading.error((*here, "into"), what, "give each channel a target of its own")
+            what = f"{dotted(here)} writes to {channel.target}, which {there} already writes to"
+            raise reading.error((*here, "into"), what, "give each channel its own target")
 
 
 # -- the connector's names, and Spark's -----------------------------------------------------------------------------
@@ -408,7 +414,7 @@ def _refuse_newer_names(reading: Reading, path: Path, raw: object) -> None:
                 key = next(iter(value))
                 whole, value, place = f"{whole}.{key}", value[key], (*place, key)
             instead = NEWER_NAMES.get(whole, "the 1.x name in snake_case")
-            what = f"{whole} in [{dotted(path)}] is a name of the connector's 2.x"
+            what = f"{whole} in [{dotted(path)}] is a key of connector 2.x"
             raise reading.error(place, what, f"write {instead}")
 
 
@@ -422,8 +428,8 @@ def _spark(reading: Reading, path: Path, raw: object) -> SparkOptions:
     asked = _MEMORY.fullmatch(dict(settings).get("spark.executor.memory", "").lower())
     if master.memory and asked and int(asked[1]) * (1024 if asked[2] == "g" else 1) > master.memory:
         # an executor larger than its worker is never started, so the job would wait forever
-        what = f"{dotted(here)}.settings: spark.executor.memory is more than a worker of {master.text} has"
-        raise reading.error((*here, "settings"), what, "make it smaller, or the workers larger")
+        what = f"{dotted(here)}.settings: spark.executor.memory exceeds the memory of a worker of {master.text}"
+        raise reading.error((*here, "settings"), what, "reduce it, or give the workers more memory")
     return SparkOptions(settings=settings, secret=secret, **as_fields(SparkOptions, given))
 
 
@@ -433,14 +439,14 @@ def _only_on_a_cluster(
     """Check that secret and interpreter are set only for a standalone cluster; local masters use this process's own."""
     if master.kind is MasterKind.STANDALONE:
         if not secret.how:
-            what = f"{dotted(path)}.master is a standalone cluster, and no secret of it is given"
+            what = f"{dotted(path)}.master is a standalone cluster, but its secret is not set"
             raise reading.error(
                 (*path, "master"), what, "set secret_file to a file with the cluster's spark.authenticate.secret"
             )
         return
     for name in (*(f"secret_{how}" for how in check.SECRET_KINDS), "python"):
         if given[name]:
-            what = f"{dotted(path)}.{name} has a meaning for a master spark://host:port only"
+            what = f"{dotted(path)}.{name} applies only to a master spark://host:port"
             raise reading.error((*path, name), what, "remove the key")
 
 
@@ -450,7 +456,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
         place: Path = (*path, name)
         if name not in keys.SPARK_SETTINGS:
             error = unknown_key(reading, path, name, sorted(keys.SPARK_SETTINGS))
-            error.hint = error.hint or f"only settings of place and size are allowed: {see('parameters')}"
+            error.hint = error.hint or f"only settings for location and size are allowed: {see('parameters')}"
             raise error
         try:
             chosen.append((name, spark_setting(value)))
@@ -459,7 +465,7 @@ def _settings(reading: Reading, path: Path, raw: object) -> list[tuple[str, str]
         reading.note(place, chosen[-1][1], reading.origin(place))
     given = dict(chosen)
     if given.get("spark.eventLog.enabled", "").strip().lower() == "true" and not given.get("spark.eventLog.dir"):
-        hint = "name an existing folder of yours, as file:///...; anybody can create Spark's default, in /tmp"
+        hint = "name an existing folder that you own, as file:///...; any user can create Spark's default, in /tmp"
         raise reading.error(path, f"{dotted(path)}: spark.eventLog.enabled needs spark.eventLog.dir", hint)
     return chosen
 

@@ -111,7 +111,7 @@ def _read_key(reading: Reading, path: Path, key: Key, given: Table) -> object:
         reading.note(path, _spelled(key, value), Origin(Layer.DEFAULT))
         return value
     if key.because:
-        raise reading.error(path, f"{dotted(path)} has no meaning here: {key.because}", "remove the key")
+        raise reading.error(path, f"{dotted(path)} does not apply here: {key.because}", "remove the key")
     if key.read is None:
         return given[key.name]
     origin = reading.origin(path)
@@ -184,13 +184,13 @@ def unknown_key(
     if spelled in _LITERAL_SECRETS:
         word = spelled if f"{spelled}_file" in section else "secret" if "secret_file" in section else "password"
         hint = f"use {word}_file, {word}_env or {word}_command"
-        return reading.error(here, f"{shown} in {place} is refused: secrets only by reference", hint)
+        return reading.error(here, f"{shown} in {place} is rejected: set secrets only by reference", hint)
     if spelled != name and spelled in known:
-        return reading.error(here, f"unknown key {shown} in {place}; it is written {spelled} here")
+        return reading.error(here, f"unknown key {shown} in {place}; write it as {spelled}")
     near = difflib.get_close_matches(spelled, known, n=1, cutoff=0.6)
     if near:
         return reading.error(here, f"unknown key {shown} in {place}; did you mean {near[0]}?")
-    return reading.error(here, f"unknown key {shown} in {place}", f"known here: {', '.join(known) or 'nothing yet'}")
+    return reading.error(here, f"unknown key {shown} in {place}", f"known: {', '.join(known) or 'none'}")
 
 
 # -- secrets and paths as the file writes them ---------------------------------------------------------------------
@@ -201,7 +201,7 @@ def secret_ref(reading: Reading, path: Path, given: Mapping[str, Any], word: str
     used = [how for how in SECRET_KINDS if given.get(f"{word}_{how}")]
     if len(used) > 1:
         names = " and ".join(f"{word}_{how}" for how in used)
-        raise reading.error((*path, f"{word}_{used[1]}"), f"[{dotted(path)}] sets {names}", "set one of them")
+        raise reading.error((*path, f"{word}_{used[1]}"), f"[{dotted(path)}] sets {names}", "set only one of them")
     if not used:
         return SecretRef()
     ref = str(given[f"{word}_{used[0]}"])

@@ -172,25 +172,33 @@ class _Mysql:
 
 
 CANAL: tuple[tuple[str, str, str], ...] = (
-    ("canal.server.ip", "host of the canal server", "no canal exists: host is the MySQL server's"),
-    ("canal.server.port", "port of the canal server", "no canal exists: port is the MySQL server's"),
-    ("canal.destination", "canal's name of the source", "the job's slot is the name of its positions"),
-    ("canal.username", "login at canal", "user is the login at the MySQL server"),
-    ("canal.password", "its password", "secrets only by reference: password_file, password_env, password_command"),
-    ("canal.batchSize", "most entries of a batch (8192)", "ranges end with transactions: see [jobs.X.sync]"),
-    ("canal.debug", "print every row", "`slotkeeper slots peek` shows rows of the binlog, masked where it is PROD"),
-    ("canal.ip", "host of the canal server", "no canal exists"),
-    ("canal.port", "port of the canal server", "no canal exists"),
-    ("canal.instance.mysql.slaveId", "canal's server_id", "a reader's server_id is made of source, slot and table"),
-    ("canal.instance.master.address", "the MySQL server", "host and port name it"),
-    ("canal.instance.dbUsername", "login at the MySQL server", "user is that login"),
-    ("canal.instance.dbPassword", "its password", "secrets only by reference: password_file, password_env"),
+    ("canal.server.ip", "host of the canal server", "no canal is used: host is that of the MySQL server"),
+    ("canal.server.port", "port of the canal server", "no canal is used: port is that of the MySQL server"),
+    ("canal.destination", "canal's name for the source", "the job's slot names its positions"),
+    ("canal.username", "user name at canal", "user is the user name at the MySQL server"),
+    ("canal.password", "password at canal", "secrets only by reference: password_file, password_env, password_command"),
+    ("canal.batchSize", "maximum entries per batch (8192)", "ranges end at transaction ends: see [jobs.X.sync]"),
+    ("canal.debug", "print every row", "`slotkeeper slots peek` shows rows of the binlog, masked for a PROD source"),
+    ("canal.ip", "host of the canal server", "no canal is used"),
+    ("canal.port", "port of the canal server", "no canal is used"),
+    (
+        "canal.instance.mysql.slaveId",
+        "canal's server_id",
+        "a reader's server_id is derived from source, slot and table",
+    ),
+    ("canal.instance.master.address", "address of the MySQL server", "set host and port instead"),
+    ("canal.instance.dbUsername", "user name at the MySQL server", "set user instead"),
+    (
+        "canal.instance.dbPassword",
+        "password at the MySQL server",
+        "secrets only by reference: password_file, password_env",
+    ),
     (
         "canal.instance.memory.buffer.size",
-        "events that canal keeps (16384)",
-        "no buffer bounds a transaction: what waits beyond 8 MiB waits in a file",
+        "events that canal buffers (16384)",
+        "no buffer limits a transaction: its events beyond 8 MiB go to a file",
     ),
-    ("canal.instance.memory.buffer.memunit", "bytes of an event in it (1024)", "the same"),
+    ("canal.instance.memory.buffer.memunit", "bytes per event in that buffer (1024)", "no buffer limits a transaction"),
 )
 """(name, meaning, equivalent here) for the keys of canal, through which Doris Binlog Load reads a MySQL server.
 
@@ -365,7 +373,7 @@ SPARK_SETTINGS = {
     "spark.driver.host": "",
     "spark.driver.port": "",
     "spark.eventLog.compress": "",
-    "spark.eventLog.dir": "an existing folder, as `file:///...`; Spark does not create it or start without it",
+    "spark.eventLog.dir": "an existing folder, as `file:///...`; Spark neither creates it nor starts without it",
     "spark.eventLog.enabled": "needs `spark.eventLog.dir`",
     "spark.executor.cores": "",
     "spark.executor.heartbeatInterval": "",
@@ -381,7 +389,7 @@ The value of a key is a note for users, or "". Spark 4.3 rejects a log folder th
 
 
 class _Logging:
-    level = Key(because="the lines of a job's log have no levels, and none of them is left out")
+    level = Key(because="messages in a job's log have no levels, and all of them are logged")
     """minimum severity of logged messages"""
 
 

@@ -37,7 +37,7 @@ class _SinkOptions:
     """drop deletes"""
     ignore_null_when_update = vendor(values.boolean)
     """only with conflict_strategy = "update": keep a column of an existing row if its new value is NULL"""
-    connection_size = vendor(values.only(1, "a lane has one writer, or changes of one key could pass each other"))
+    connection_size = vendor(values.only(1, "a lane has one writer, so that the changes of each key stay in order"))
     """writers per lane: 1, which preserves the order of writes; lanes write in parallel anyway"""
     connection_max_use_time_seconds = vendor(values.whole(1, 31_536_000), "s")
     """age at which a worker's connection to the sink is closed and reopened"""
@@ -54,33 +54,33 @@ class _SinkOptions:
     """Slotkeeper's own: with write_mode = "auto", try a step of at least 2,000 events, a quarter of them inserts,
     without sorting it: inserts go by COPY into the target; checks detect a result that is not the step's net effect,
     and the step is then repeated in the general way"""
-    connection_max_idle_ms = no_meaning("a lane's session stays while its worker runs, and ends with it", 60_000, "ms")
+    connection_max_idle_ms = no_meaning("a lane's session stays open while its worker runs", 60_000, "ms")
     """idle time after which a connection is closed"""
-    metadata_cache_seconds = no_meaning("the table's columns are compared in every look, not remembered", 180, "s")
+    metadata_cache_seconds = no_meaning("the table's columns are compared in every check, not cached", 180, "s")
     """time for which columns are cached"""
-    copy_mode = no_meaning("rows travel as COPY text, which carries every character", "CSV")
+    copy_mode = no_meaning("rows are sent as COPY text, which can represent every character", "CSV")
     """COPY format"""
-    create_temp_table_mode = no_meaning("the staging table has numbered columns and no key, made in one way", "AS")
+    create_temp_table_mode = no_meaning("the staging table always has numbered columns and no key", "AS")
     """method of creating the temporary table"""
-    number_as_epoch_ms_for_datetime = no_meaning("values are mirrored as they are, never converted", False)
+    number_as_epoch_ms_for_datetime = no_meaning("values are mirrored unchanged, never converted", False)
     """read numbers as epoch milliseconds for date columns"""
-    string_to_datetime_format = no_meaning("values are mirrored as they are, never converted")
+    string_to_datetime_format = no_meaning("values are mirrored unchanged, never converted")
     """format of strings that are converted to dates"""
     sink_parallelism = no_meaning(
-        "each DN is a lane; [jobs.X.spark] master says how many at once", documented="sink.parallelism"
+        "each DN is a lane; [jobs.X.spark] master sets how many run at once", documented="sink.parallelism"
     )
     """number of parallel writers"""
-    print_data_pk = no_meaning("values of rows are never logged, but for the key of one at which a job stops", False)
+    print_data_pk = no_meaning("values of rows are never logged, except the key of a row that stops a job", False)
     """log the keys of rows"""
-    log_switch = no_meaning("no vendor's client is used; a job's own log is always written", False)
+    log_switch = no_meaning("no vendor client is used; the job's log is always written", False)
     """logging of the client"""
     log_table = no_meaning("values of rows are never logged")
     """table whose rows are logged"""
-    case_sensitive = no_meaning("names are taken as they are written, in quotes", False)
+    case_sensitive = no_meaning("names are used exactly as written, in quotes", False)
     """whether names are case-sensitive"""
-    unique_keys = no_meaning("the key is the image of the source's primary key")
+    unique_keys = no_meaning("the key corresponds to the source's primary key")
     """columns of the key"""
-    compare_field = no_meaning("the binlog's own order says which change is newer")
+    compare_field = no_meaning("the order of the binlog determines which change is newer")
     """column that decides which row is newer"""
 
 
@@ -112,20 +112,20 @@ def conflict(options: SinkOptions, sets: Collection[str], creates: bool, on_exis
         (
             two_ages,
             "connection_max_use_time_threshold",
-            " sets connection_max_use_time_seconds and _threshold, two keys for one thing",
-            "keep one of them",
+            " sets connection_max_use_time_seconds and _threshold, two keys for one setting",
+            "set only one of them",
         ),
         (
             "copy_write_batch_size" in sets and options.write_mode not in ("auto", "update_auto"),
             "copy_write_batch_size",
             f".copy_write_batch_size has no effect with {mode}",
-            "only auto and update_auto choose by it",
+            "only auto and update_auto use it",
         ),
         (
             options.ignore_null_when_update and options.conflict_strategy != "update",
             "ignore_null_when_update",
             '.ignore_null_when_update needs conflict_strategy = "update"',
-            "the other strategies set no column alone",
+            "the other strategies do not set single columns",
         ),
         *_of_update_only(options, mode, creates, on_existing),
         *_of_quarantine(options, mode, sets),
@@ -146,8 +146,8 @@ def _of_update_only(options: SinkOptions, mode: str, creates: bool, on_existing:
             "and ignore_update_before = false delete each changed row and write none",
             "remove ignore_update_before",
         ),
-        (on_existing != "merge", "updates rows that the target has", 'set on_existing = "merge"'),
-        (creates, "updates rows that the target has, a new one has none", "remove create_target"),
+        (on_existing != "merge", "only updates existing target rows", 'set on_existing = "merge"'),
+        (creates, "only updates existing target rows, and a new target has none", "remove create_target"),
     ):
         yield options.updates_only and wrong, "write_mode", f": {mode} {what}", hint
 
@@ -157,11 +157,11 @@ def _of_quarantine(options: SinkOptions, mode: str, sets: Collection[str]) -> It
     alone = not options.quarantines and "quarantine_limit" in sets
     what = '.quarantine_limit has no effect with on_bad_row = "stop"'
     yield alone, "quarantine_limit", what, 'set on_bad_row = "quarantine"'
-    hint = "a quarantined row would not come out as if it had been applied in its turn; keep one of the two"
+    hint = "a replayed row would differ from one that was applied in order; set only one of the two"
     for wrong, what in (
         (options.conflict_strategy == "ignore", 'conflict_strategy = "ignore": a later change does not write the row'),
         (options.ignore_null_when_update, "ignore_null_when_update: a later change does not write every column"),
-        (options.updates_only, f"{mode}: a later change does not make the row"),
+        (options.updates_only, f"{mode}: a later change does not create the row"),
         (not options.ignore_update_before, "ignore_update_before = false: an update would be a delete and an insert"),
     ):
         yield options.quarantines and wrong, "on_bad_row", f'.on_bad_row = "quarantine" with {what}', hint
@@ -174,19 +174,19 @@ NEWER_NAMES = {
     "dws.client.jdbc.username": "user of [sinks.X]",
     "dws.client.jdbc.password": "password_file, password_env or password_command of [sinks.X]",
     "dws.client.jdbc.max.use-time": "connection_max_use_time_seconds",
-    "dws.client.jdbc.max.idle": "nothing: a lane's session stays while its worker runs",
+    "dws.client.jdbc.max.idle": "nothing: a lane's session stays open while its worker runs",
     "dws.client.write.mode": "write_mode",
     "dws.client.write.auto-flush-size": "auto_flush_batch_size",
     "dws.client.write.auto-flush-max-interval": "auto_flush_max_interval",
     "dws.client.write.use-copy-size": "copy_write_batch_size",
-    "dws.client.write.force-flush-size": "nothing: no rows wait in memory",
+    "dws.client.write.force-flush-size": "nothing: rows are not buffered in memory",
     "dws.client.write.thread-size": "connection_size",
     "dws.client.write.partition-policy": "nothing: each DN is a lane with one writer",
     "dws.client.write.partition-min": "nothing: each DN is a lane with one writer",
     "dws.client.write.partition-max": "nothing: each DN is a lane with one writer",
-    "dws.client.write.buffer.all-max-bytes": "nothing: no rows wait in memory",
-    "dws.client.write.buffer.table-max-bytes": "nothing: no rows wait in memory",
-    "dws.client.write.buffer.partition-max-bytes": "nothing: no rows wait in memory",
+    "dws.client.write.buffer.all-max-bytes": "nothing: rows are not buffered in memory",
+    "dws.client.write.buffer.table-max-bytes": "nothing: rows are not buffered in memory",
+    "dws.client.write.buffer.partition-max-bytes": "nothing: rows are not buffered in memory",
     "dws.client.retry.max-times": "max_flush_retry_times",
     "dws.client.retry.sleep-base-time": "wait_initial in [jobs.X.retry]",
     "dws.client.retry.sleep-random-time": "wait_jitter in [jobs.X.retry]",

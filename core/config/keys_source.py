@@ -72,19 +72,19 @@ class _Binlog:
     set one of them; needs enable_binlog_timestamp (DWS 9.1.0.200 and later)"""
     binlog_queue_size = no_meaning("rows pass through a pipe of fixed size", 0, "rows")
     """size of the reader's queue"""
-    connection_size = no_meaning("the tasks of Spark are the readers", 1)
+    connection_size = no_meaning("Spark tasks read the binlog", 1)
     """number of threads in the read pool"""
     connection_pool_name = no_meaning("sessions are named slotkeeper/<job>/<epoch>")
     """name of the connection pool"""
-    connection_pool_timeout = no_meaning("a task waits for a place of Spark", unit="ms")
+    connection_pool_timeout = no_meaning("a task waits for a Spark slot", unit="ms")
     """time limit for waiting for a connection"""
     connection_max_use_count = no_meaning("a session lasts as long as its job's epoch")
     """maximum number of uses of a connection"""
-    need_connection_pool_monitor = no_meaning("each task has a session of its own")
+    need_connection_pool_monitor = no_meaning("each task has its own session")
     """monitor the connection pool"""
-    connection_pool_monitor_period = no_meaning("each task has a session of its own", unit="ms")
+    connection_pool_monitor_period = no_meaning("each task has its own session", unit="ms")
     """interval of the pool monitor"""
-    connection_time_out = no_meaning("it is the source's connect_timeout", unit="ms")
+    connection_time_out = no_meaning("set the source's connect_timeout instead", unit="ms")
     """time limit of one connection attempt"""
 
 
@@ -161,11 +161,11 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
         return
     here: Path = (*path, "binlog", named[-1])
     if "start" in raw:
-        what = f"[{dotted(path)}] sets start and binlog.{named[-1]}, two keys for one thing"
+        what = f"[{dotted(path)}] sets start and binlog.{named[-1]}, two keys for one setting"
         raise reading.error(here, what, "keep start")
     if {"start_time", "start_lsn"} <= set(named):
-        what = f"[{dotted(path)}.binlog] sets start_time and start_lsn; Hologres lets the LSN win, we refuse it"
-        raise reading.error(here, what, "keep one of them")
+        what = f"[{dotted(path)}.binlog] sets start_time and start_lsn; Hologres would ignore start_time"
+        raise reading.error(here, what, "set only one of them")
     mode, given = below.get("binlog_start_up_mode"), {name: below.pop(name) for name in named}
     read = {}
     for name, value in given.items():
@@ -179,8 +179,8 @@ def start_of_hologres(reading: Reading, path: Path, raw: Table, below: Table) ->
     if mode == "timestamp" and "start_time" not in read:
         raise reading.error(here, f'{dotted(here)} = "timestamp" needs start_time', "set start_time, or another mode")
     if mode is not None and place and not (mode == "timestamp" and "start_time" in read):
-        what = f'{dotted(here)} and binlog_start_up_mode = "{safe(mode, 20)}" name two places to start at'
-        raise reading.error(here, what, "keep one of them")
+        what = f'{dotted(here)} and binlog_start_up_mode = "{safe(mode, 20)}" name two start positions'
+        raise reading.error(here, what, "set only one of them")
     raw["start"] = place or {"initial": "initial"}.get(str(mode), "earliest")
     reading.overrides[(*path, "start")] = reading.origin(here)
 
@@ -237,7 +237,7 @@ class _Sync:
     """time for which the binlog stream can be silent before the source closes it and reconnects; a healthy server sends
     a heartbeat every second"""
     max_sync_task_threads_num = no_meaning(
-        "tasks run at a time are Spark's: set master in [jobs.X.spark]", 10, documented=SAME
+        "Spark limits the tasks that run at once: set master in [jobs.X.spark]", 10, documented=SAME
     )
     """number of load threads of all jobs"""
 
@@ -258,17 +258,17 @@ def read_sync(
     set_here = as_table(reading, here, raw.get("sync", {}))
     if not registry.traits(dialect).paced:
         for name in set_here:
-            what = f"{dotted((*here, name))} has no effect: a source of kind {dialect} is read in sync points"
+            what = f"{dotted((*here, name))} has no effect: a source of kind {dialect} is read by sync points"
             raise reading.error((*here, name), what, "see binlog_sync_point_size, sink_options.auto_flush_batch_size")
         return SyncOptions(), options
     sync = read_options(reading, path, raw, "sync", SYNC, SyncOptions)
-    least, hint = f" ({sync.min_bytes_sync_commit} bytes)", "a range may have the most once it has the least"
+    least, hint = f" ({sync.min_bytes_sync_commit} bytes)", "a range must reach the minimum before the maximum"
     refuse_below(reading, here, sync, "max_bytes_sync_commit", "min_bytes_sync_commit", least, hint)
     theirs = as_table(reading, (*path, "sink_options"), raw.get("sink_options", {}))
     for name, other in _SAME.items():
         if name in set_here and other in theirs:
-            what = f"[{dotted(path)}] sets sync.{name} and sink_options.{other}, two keys for one thing"
-            raise reading.error((*here, name), what, "keep one of them")
+            what = f"[{dotted(path)}] sets sync.{name} and sink_options.{other}, two keys for one setting"
+            raise reading.error((*here, name), what, "set only one of them")
     if "auto_flush_batch_size" not in theirs:
         options = replace(options, auto_flush_batch_size=sync.min_sync_commit_size)
     if "auto_flush_max_interval" not in theirs:
@@ -281,5 +281,5 @@ def refuse_cascades(reading: Reading, path: Path, dialect: str, channels: tuple[
     for number, channel in enumerate(channels):
         if channel.cascades == ALLOW and not registry.traits(dialect).silent_cascades:
             here: Path = (*path, "channels", number, "cascades")
-            what = f"{dotted(here)} has no effect: a source of kind {dialect} writes what a cascade changes"
-            raise reading.error(here, what, "leave it out")
+            what = f"{dotted(here)} has no effect: a source of kind {dialect} logs the changes of cascades"
+            raise reading.error(here, what, "remove the key")

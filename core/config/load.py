@@ -34,12 +34,12 @@ SIZE_MAX = 1_048_576
 PREFIX = "SLOTKEEPER_"
 _RULE = "SLOTKEEPER_SOURCES__NAME__KEY, SLOTKEEPER_JOBS__NAME__BINLOG__KEY, SLOTKEEPER_STATE__DIR and the like"
 _NO_OPTIONS: Mapping[str, object] = {}
-_START_HINT = "`slotkeeper init` writes one, --config names another; to try it: `slotkeeper demo`"
+_START_HINT = "`slotkeeper init` creates one, --config names another; to try Slotkeeper: `slotkeeper demo`"
 
 
 WEAKER = (
-    "binlog_ignore_update_before leaves out the old keys of updates: equal only as long as no primary key is ever "
-    "changed"
+    "binlog_ignore_update_before omits the old keys of updates: source and target are equal only if no primary key is "
+    "ever changed"
 )
 """The warning for a job with this weaker guarantee, as shown to users."""
 
@@ -171,7 +171,7 @@ def text_of(file: Path) -> str:
     except ValueError:  # a NUL in the path
         raise ConfigError(f"{shown}: is not a file path") from None
     if len(raw) > SIZE_MAX:
-        raise ConfigError(f"{shown}: is larger than 1 MiB, which no configuration is")
+        raise ConfigError(f"{shown}: is larger than 1 MiB, the limit for a configuration")
     try:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -186,7 +186,7 @@ def _tree(file: Path, text: str) -> Table:
         what = re.sub(r"\s*\(at [^)]*\)$", "", str(error))
         hint = ""
         if "overwrite" in what:
-            hint = "a name is given twice (parameters of the sink stand in [jobs.X.sink_options])"
+            hint = "a name is defined twice (the sink's parameters belong in [jobs.X.sink_options])"
         place = f"{safe(file)}:{error.lineno}:{error.colno}"
         raise ConfigError(f"{place}: is not valid TOML: {safe(what, 200)}", hint) from None
     except RecursionError:
@@ -232,12 +232,12 @@ def _variable_path(tree: Table, name: str, origin: Origin) -> model.Path:
     if top in keys.PLAIN and len(rest) == 1 and rest[0]:
         return (top, rest[0].lower())
     if top not in keys.NAMED or len(rest) < 2 or not all(rest):
-        raise ConfigError(f"environment {origin.place}: names no key of the configuration", f"known: {_RULE}")
+        raise ConfigError(f"environment {origin.place}: not a key of the configuration", f"known: {_RULE}")
     path: model.Path = (top, _named(tree, top, rest[0], origin))
     below = [part.lower() for part in rest[1:]]
     if len(below) == 1 or (top == "jobs" and len(below) == 2 and below[0] in keys.JOB_TABLES):
         return (*path, *below)
-    raise ConfigError(f"environment {origin.place}: names no key of [{dotted(path)}]", f"known: {_RULE}")
+    raise ConfigError(f"environment {origin.place}: not a key of [{dotted(path)}]", f"known: {_RULE}")
 
 
 def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
@@ -253,7 +253,7 @@ def _named(tree: Table, top: str, spelled: str, origin: Origin) -> str:
     fault = "more than one" if names else "no"
     raise ConfigError(
         f"environment {origin.place}: {fault} [{top}.{safe(spelled, 40).lower()}] in the file",
-        "a variable changes what the file names; it never adds a source, a sink or a job",
+        "a variable changes an entry of the file; it cannot add a source, a sink or a job",
     )
 
 
@@ -280,7 +280,7 @@ def read_alerts(reading: Reading) -> AlertOptions:
     for low, high in (("lag_warning", "lag_critical"), ("silent_warning", "silent_critical")):
         if given[high] < given[low]:
             raise reading.error(
-                (*path, high), f"{dotted(path)}.{high} is below {low}", "critical is the worse of the two"
+                (*path, high), f"{dotted(path)}.{high} is below {low}", "critical must be at least as high as warning"
             )
     times = {limit.name: given[limit.name] for limit in fields(Limits) if limit.name != "disk_free"}
     seconds = {name: time and time / 1000 for name, time in times.items()}

@@ -40,7 +40,7 @@ def resolve(ref: SecretRef) -> str:
     if not secret:
         raise SecretUnread(f"{place(ref)} is empty")
     if "\0" in secret:
-        raise SecretUnread(f"{place(ref)} holds a NUL character, which no password can")
+        raise SecretUnread(f"{place(ref)} contains a NUL character, which a password cannot contain")
     masking.remember(secret, (ref.how, ref.ref))
     return secret
 
@@ -144,7 +144,7 @@ def complaint(ref: SecretRef) -> str:
     except OSError as error:
         return f"{place(ref)}: {error.strerror or 'cannot be read'}"
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return f"{place(ref)} is open to others (mode {stat.S_IMODE(mode):04o}); chmod 600 it"
+        return f"{place(ref)} is accessible to other users (mode {stat.S_IMODE(mode):04o}); set mode 0600"
     return ""
 
 
@@ -167,7 +167,7 @@ def too_plain(ref: SecretRef) -> str:
     except ConfigError:
         return ""
     rule = f"fewer than {masking.SHORTEST} characters, or one plain word or number of fewer than {masking.PLAIN}"
-    return f"{place(ref)} holds {rule}: it cannot be masked where a server repeats it" if plain else ""
+    return f"{place(ref)} contains {rule}: it cannot be masked in server messages" if plain else ""
 
 
 def _from_file(ref: SecretRef) -> str:
@@ -197,21 +197,21 @@ def _from_command(ref: SecretRef) -> str:
     try:
         code, written = output_of(words, COMMAND_LIMIT, SIZE_MAX, env=handover.environment())
     except TooLong:
-        raise SecretUnread(f"{where} writes more than 64 KiB, which no password has") from None
+        raise SecretUnread(f"{where} writes more than 64 KiB, the limit for a password") from None
     except subprocess.TimeoutExpired:
-        raise SecretUnread(f"{where} has not ended within {COMMAND_LIMIT:.0f} s") from None
+        raise SecretUnread(f"{where} did not exit within {COMMAND_LIMIT:.0f} s") from None
     except OSError as error:
         raise SecretUnread(f"{where} cannot be run: {error.strerror or type(error).__name__}") from None
     if code:
         # the command's own output is not repeated: it may contain the secret
-        raise SecretUnread(f"{where} ended with status {code}", "run the command yourself to see why")
+        raise SecretUnread(f"{where} exited with status {code}", "run the command yourself to see why")
     return _line(written, where)
 
 
 def _line(raw: bytes, where: str) -> str:
     """Return the text without the one newline that editors and commands append."""
     if len(raw) > SIZE_MAX:
-        raise SecretUnread(f"{where} holds more than 64 KiB, which no password does")
+        raise SecretUnread(f"{where} contains more than 64 KiB, the limit for a password")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

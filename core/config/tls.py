@@ -33,14 +33,14 @@ def settled(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str,
     password = secret_ref(reading, path, given, "sslpassword")
     for name in _FILES:  # a certificate does not protect a connection that can continue without TLS
         if given[name] and mode not in INSISTING:
-            what = f'{dotted(path)}.{name} protects nothing with sslmode = "{mode}"'
+            what = f'{dotted(path)}.{name} has no effect with sslmode = "{mode}"'
             raise reading.error((*path, name), what, f'set sslmode = "{SAFEST}"')
     if mode in VERIFYING and not given["sslrootcert"]:
         what = f'{dotted(path)}.sslmode = "{mode}" needs the certificate of an authority'
         raise reading.error((*path, "sslmode"), what, "set sslrootcert to its file")
     for one, other in (("sslcert", "sslkey"), ("sslkey", "sslcert")):
         if given[one] and not given[other]:
-            raise reading.error((*path, one), f"{dotted(path)} sets {one} without {other}", f"set {other}, too")
+            raise reading.error((*path, one), f"{dotted(path)} sets {one} without {other}", f"also set {other}")
     if password.how and not given["sslkey"]:
         here = f"sslpassword_{password.how}"
         raise reading.error((*path, here), f"{dotted(path)} sets {here} without sslkey", "set sslkey, or remove it")
@@ -52,7 +52,7 @@ def verified(reading: Reading, path: Path, given: Mapping[str, Any]) -> dict[str
     """Return the `Endpoint` fields for connections opened by Python, which default to the system's authorities."""
     mode, root = given["sslmode"], given["sslrootcert"]
     if root and mode not in VERIFYING:
-        what = f'{dotted(path)}.sslrootcert protects nothing with sslmode = "{mode}"'
+        what = f'{dotted(path)}.sslrootcert has no effect with sslmode = "{mode}"'
         raise reading.error((*path, "sslrootcert"), what, f'set sslmode = "{SAFEST}"')
     return {"sslmode": mode, "sslrootcert": str(beside(reading.file, root)) if root else ""}
 
@@ -64,8 +64,10 @@ def refuse_unwritten(reading: Reading, path: Path, job: JobSpec) -> None:
     for table, endpoint in (("sources", job.source), ("sinks", job.sink), ("sinks", job.store_at[0])):
         place = (table, endpoint.name)
         if weakness(endpoint) and "sslmode" not in table_at(reading, place):
-            what = f"[{dotted(path)}] is of PROD, and [{dotted(place)}] does not say sslmode"
-            raise reading.error(place, what, f'set sslmode = "{SAFEST}" and sslrootcert, or write a weaker mode out')
+            what = f"[{dotted(path)}] is a PROD job, but [{dotted(place)}] does not set sslmode"
+            raise reading.error(
+                place, what, f'set sslmode = "{SAFEST}" and sslrootcert, or set a weaker mode explicitly'
+            )
 
 
 def warnings(where: str, endpoint: Endpoint) -> Iterator[str]:
@@ -109,5 +111,5 @@ def _complaint(name: str, path: str) -> str:
         return ""
     allowed = stat.S_IRWXG | stat.S_IRWXO if found.st_uid else stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
     if found.st_mode & allowed:
-        return f"{shown} is open to others (mode {stat.S_IMODE(found.st_mode):04o}); chmod 600 it"
+        return f"{shown} is accessible to other users (mode {stat.S_IMODE(found.st_mode):04o}); set mode 0600"
     return ""

@@ -190,7 +190,7 @@ def only_true(value: object) -> bool:
     """Read a switch that can only be true here."""
     if boolean(value):
         return True
-    raise BadValue("must be true: a mirror applies each record as what it is, and appends no images")
+    raise BadValue("must be true: records are applied according to their types, never appended as images")
 
 
 def host(value: object) -> str:
@@ -255,10 +255,10 @@ def table(value: object) -> str:
     """
     name = str(text()(value))
     if '"' in name:
-        raise BadValue("must be schema.table without double quotes: such names are taken as they are written")
+        raise BadValue("must be schema.table without double quotes: names are used exactly as written")
     parts = name.split(".")
     if len(parts) != 2:
-        raise BadValue("must be schema.table, with exactly one dot: the table's own name cannot hold one")
+        raise BadValue("must be schema.table, with exactly one dot: a table name cannot contain one")
     if not all(part.strip() for part in parts):
         raise BadValue("must be schema.table")
     _refuse_long(*parts)
@@ -273,10 +273,10 @@ def target(value: object) -> str:
         raise BadValue("must be schema.table")
     for part in (schema, own):
         if part.startswith('"') and part.endswith('"'):
-            raise BadValue("must be schema.table without quotes: each name is taken as it is written")
+            raise BadValue("must be schema.table without quotes: each name is used exactly as written")
         _refuse_long(part)
     if own.startswith("slotkeeper_") or own.endswith("__slotkeeper_copy"):
-        raise BadValue("must not be named like a table of Slotkeeper: slotkeeper_..., or ...__slotkeeper_copy")
+        raise BadValue("must not have a name reserved for Slotkeeper: slotkeeper_..., or ...__slotkeeper_copy")
     return name
 
 
@@ -285,11 +285,11 @@ def mapping(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
         raise BadValue('must be a table such as { id = "order_id", state = "state" }')
     if not value:
-        raise BadValue("must name at least one column, the key's among them")
+        raise BadValue("must name at least one column and include the key columns")
     pairs = tuple((str(text()(source)), str(text()(into))) for source, into in value.items())
     _refuse_long(*(name for pair in pairs for name in pair))
     if len({into for _, into in pairs}) < len(pairs):
-        raise BadValue("must not let two columns go into one")
+        raise BadValue("must not map two columns to one")
     return pairs
 
 

@@ -22,7 +22,9 @@ def register(spark: Any) -> None:
 
     lacking = [name for name in ("pyarrow", "pandas") if find_spec(name) is None]
     if lacking:
-        raise ConfigError(f"DataFrames need {' and '.join(lacking)}, which is not installed", install("dataframe"))
+        raise ConfigError(
+            f"DataFrames need packages that are not installed: {', '.join(lacking)}", install("dataframe")
+        )
     from slotkeeper.core.dataframe.reader import source as reading
     from slotkeeper.core.dataframe.writer import source as writing
 

@@ -68,7 +68,7 @@ def _key(changes: DataFrame, key: str | Sequence[str]) -> Sequence[str]:
     marked = changelog.key_of(changelog.Named(one.name, one.metadata or {}) for one in fields)
     known = [name.strip() for name in given] or list(marked)
     if not known:
-        raise ConfigError("net: no column has the metadata of a key", 'name them: net(changes, key="id")')
+        raise ConfigError("net: no column is marked as a key", 'name the key columns: net(changes, key="id")')
     own = changelog.own(one.name for one in fields)
     for name in known:
         if name not in own:
@@ -109,8 +109,8 @@ class Reduce:
             table = pa.concat_tables([before, table])
         place = [*self.key, changelog.POINT, changelog.SEQUENCE]
         if table.select(place).group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
-            what = "net: one change of a key came as several rows without an order"
-            raise Refused(what, "take the net effect before a join or explode makes several rows of one")
+            what = "net: several rows of a key have the same position"
+            raise Refused(what, "call net before a join or explode that multiplies rows")
         order = [(changelog.POINT, "ascending"), (changelog.SEQUENCE, "ascending")]
         table = table.take(pc.sort_indices(table, sort_keys=order))
         numbered = table.select(list(self.key)).append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))

@@ -121,7 +121,7 @@ class AuditLine:
         """The reason of an intent, or the outcome."""
         if self.phase is not Phase.INTENT:
             return self.outcome
-        return f"because: {self.reason}" if self.reason else "asked, no reason given"
+        return f"reason: {self.reason}" if self.reason else "requested, no reason given"
 
     @property
     def failed(self) -> bool:
@@ -255,14 +255,14 @@ def judge(links: Sequence[Link], rotated_out: bool = False) -> Chain:
         if link.before is None:
             unlinked.append(link)
             if last is not None and last.before is not None:
-                broken.append(f"{link.place} names no line before it: Slotkeeper did not write it")
+                broken.append(f"{link.place} has no hash of the line before it: Slotkeeper did not write it")
             elif link.line.actor.uid is not None:
-                broken.append(f"{link.place} names no line before it: its hash was removed")
+                broken.append(f"{link.place} has no hash of the line before it: its hash was removed")
         elif fault := _fault(link, last, rotated_out):
             broken.append(fault)
         elif link.line.action == ACCEPT and (unlinked or not rotated_out):
             if link.line.result.get(SEAL) != seal(unlinked):
-                broken.append(f"{link.place} accepted other lines than the unlinked ones before it")
+                broken.append(f"{link.place} accepted lines that differ from the unlinked lines before it")
             accepted, unlinked = accepted + len(unlinked), []
         last = link
     damaged = tuple(link.place for link in links if link.line is None)

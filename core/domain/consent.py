@@ -94,7 +94,7 @@ class Consent:
     @property
     def missing(self) -> AwaitsCopy:
         """The error to raise if the consent is not valid."""
-        what = f"{self.table}: the copy would replace {self.replaces}, and no consent to it is stored"
+        what = f"{self.table}: the copy would replace {self.replaces}, but no consent to this is stored"
         name = typed(self.job)
         return AwaitsCopy(what, f"`slotkeeper jobs start {name} --confirm {name} --reason TEXT`")
 

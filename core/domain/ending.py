@@ -16,7 +16,7 @@ from slotkeeper.core.errors import Refused
 
 SAME_MOMENT = 0.001
 """Tolerance in seconds for comparing a login time, which is passed as seconds since 1970."""
-NOTHING = "nothing was ended"
+NOTHING = "no session was ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +63,28 @@ def moment_from(text: str) -> float:
 def refuse(found: InFront | None, pid: int, began: float | None, where: str) -> InFront:
     """Return the session if this login can end it; else raise Refused, naming who can. `where` is the server."""
     if found is None:
-        again = "`slotkeeper locks` shows who is in front now"
-        raise Refused(f"pid {pid} is not in front of a session of a job at {where}: {NOTHING}", again)
+        again = "`slotkeeper locks` shows the current blockers"
+        raise Refused(f"pid {pid} does not block a job's session at {where}: {NOTHING}", again)
     one = found.blocker
     if one.began is None:
         shows = f"GRANT pg_read_all_stats TO {named_in_act(safe(found.login, 80))}"
         raise Refused(
-            f"the login's time of pid {pid} is hidden from this login: {NOTHING}",
-            f"a superuser of {where} types `{shows}`, or ends it: `{ending(pid, None)}`",
+            f"the login time of pid {pid} is hidden from this login: {NOTHING}",
+            f"as a superuser of {where}, run `{shows}`, or end the session: `{ending(pid, None)}`",
         )
     if began is None or abs(one.began - began) > found.same:
-        now = f"pid {pid} is {one.name}, connected {moment(one.began)}"
-        said = "no --began was typed" if began is None else f"not the session of {moment(began)}"
-        raise Refused(f"{now}: {said}; {NOTHING}", f"if it is meant, type --began {moment(one.began)}")
+        now = f"{one.name}, connected {moment(one.began)}"
+        said = "--began was not given" if began is None else f"not the session connected {moment(began)}"
+        raise Refused(f"{now}: {said}; {NOTHING}", f"to end this session, add --began {moment(one.began)}")
     if not found.client:
-        raise Refused(
-            f"pid {pid} is a process of the server: {NOTHING}", "wait for it, or ask the server's administrator"
-        )
+        raise Refused(f"pid {pid} is a server process: {NOTHING}", "wait for it, or ask the server's administrator")
     if (one.application or "").startswith(PREFIX):
-        hint = "`slotkeeper jobs pause JOB` lets go of its locks; or wait for it"
-        raise Refused(f"pid {pid} calls itself a job's session, {safe(one.application, 80)}: {NOTHING}", hint)
+        hint = "`slotkeeper jobs pause JOB` releases its locks; or wait for that job"
+        raise Refused(
+            f"pid {pid} has the application name of a job's session, {safe(one.application, 80)}: {NOTHING}", hint
+        )
     if not found.right:
-        raise Refused(f"login {safe(found.login, 80)} may not end pid {pid}: {NOTHING}", who_can(found))
+        raise Refused(f"login {safe(found.login, 80)} is not allowed to end pid {pid}: {NOTHING}", who_can(found))
     return found
 
 
@@ -93,16 +93,16 @@ def who_can(found: InFront) -> str:
 
     >>> eve = Blocker(7, "eve", "psql", began=90.5)
     >>> print(who_can(InFront(eve, "etl", True, "", True)))
-    a superuser can: `SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < \
+    a superuser can run `SELECT pg_terminate_backend(7) FROM pg_stat_activity WHERE pid = 7 AND backend_start < \
 '1970-01-01 00:01:31Z'`
     """
     one = found.blocker
     line = f"`{found.kills or ending(one.pid or 0, one.began)}`"
     if found.guarded:
-        return f"a superuser can: {line}"
+        return f"a superuser can run {line}"
     user, login = named_in_act(safe(one.user or "", 80)), named_in_act(safe(found.login, 80))
     if found.kills:
-        grant = f"`GRANT CONNECTION_ADMIN ON *.* TO {login}` (MariaDB: CONNECTION ADMIN) lets this login"
-        return f"user {user}, or an administrator of the server can: {line}; {grant}"
-    grant = f"`GRANT pg_signal_backend TO {login}` lets this login"
-    return f"user {user}, a member of pg_signal_backend, or a superuser can: {line}; {grant}"
+        grant = f"`GRANT CONNECTION_ADMIN ON *.* TO {login}` (MariaDB: CONNECTION ADMIN) allows this login to do so"
+        return f"user {user}, or an administrator of the server, can run {line}; {grant}"
+    grant = f"`GRANT pg_signal_backend TO {login}` allows this login to do so"
+    return f"user {user}, a member of pg_signal_backend, or a superuser can run {line}; {grant}"

@@ -159,7 +159,7 @@ _LEFT_OPEN = {
     "require": "the connection is encrypted, but any server at that address is accepted",
     "verify-ca": "any server with a certificate of that authority is accepted",
 }
-_CURE = 'cure: sslmode = "verify-full", with the authority\'s certificate as sslrootcert'
+_CURE = 'fix: sslmode = "verify-full", with the authority\'s certificate as sslrootcert'
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def line_finding(place: str, endpoint: Endpoint, line: Line) -> Finding:
 
 
 CURE = "connect to the server directly, or set the pooler to session mode (PgBouncer: pool_mode = session)"
-NOT_KEPT = "a pooler in transaction or statement mode answers here"
+NOT_KEPT = "the address is that of a pooler in transaction or statement mode"
 REFUSALS = ("unsupported startup parameter", "unsupported options startup parameter", "statement pooling mode")
 """PgBouncer's messages for a login parameter that it does not pass on, and for a transaction in statement mode."""
 
@@ -279,5 +279,5 @@ def breach(first: Sequence[Seen], second: Sequence[Seen], mark: str) -> str:
     if any(seen.mark == mark for seen in second) if mark else shared:
         return f"another connection got the same server process ({first[0].pid})"
     if any(seen.mark != mark for seen in first):
-        return "a setting of the session is gone after its transaction"
+        return "a session setting is lost after its transaction"
     return ""

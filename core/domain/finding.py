@@ -50,7 +50,7 @@ def clock_apart(clock: float, before: float, after: float) -> float:
 def clock_finding(place: str, clock: float, before: float, after: float) -> Finding:
     """Return the finding for a server's clock against this host's at mid-query, to within half the duration."""
     offset, doubt = clock - (before + after) / 2, (after - before) / 2
-    text = f"clock {offset:+.3f} s from here (to within {doubt:.3f} s)"
+    text = f"clock {offset:+.3f} s from this host's (+/- {doubt:.3f} s)"
     return Finding(place, Level.WARN if abs(offset) > CLOCK_SECONDS + doubt else Level.OK, text)
 
 
@@ -64,10 +64,10 @@ class Objection:
     @property
     def text(self) -> str:
         """The sentence and the statement on one line."""
-        return f"{self.what}; cure: {self.cure}"
+        return f"{self.what}; fix: {self.cure}"
 
 
-INHERITED = "has child tables: their rows are read as its own, and can have its keys"
+INHERITED = "has child tables, whose rows are read as its own and can have the same keys"
 """The objection to a table that is not partitioned but has child tables, at either end."""
 
 

@@ -359,6 +359,6 @@ class RecordTtls:
         behind = curve.at_least(here.pair[0], now)
         if behind < ttl - min(MARGIN, ttl / 10):
             return None
-        deletes = f"the source deletes records of this table after {ttl} s, read or not"
+        deletes = f"the source deletes records of this table after {ttl} s, even if unread"
         what = f"{lane.name} is {behind:.0f} s behind, and {deletes}"
         return trouble(TroubleName.SLOT_LOST, what)

@@ -107,7 +107,7 @@ class LockOwner:
             return "a prepared transaction (see pg_prepared_xacts)"
         since = HIDDEN
         if self.since is not None:
-            since = f"{self.since:%Y-%m-%dT%H:%M:%SZ} ({self.seconds or 0:.0f} s ago by its server)"
+            since = f"{self.since:%Y-%m-%dT%H:%M:%SZ} ({self.seconds or 0:.0f} s ago by the server's clock)"
         name, user = (
             HIDDEN if one is None else safe(one, _SHORT) or "without a name" for one in (self.application, self.user)
         )
@@ -136,17 +136,17 @@ def explain_lease(place: str, owners: Sequence[LockOwner], by_rows: str) -> str:
     """Describe the holder of a lease: `place` names the slot, `by_rows` the last run of its job in the progress rows.
 
     >>> explain_lease("ods.orders slot s", [LockOwner(7, "eve", "psql", None, None, None)], "")
-    'the lease of ods.orders slot s is held: by no job, but session psql, user eve, pid 7, connected since \
+    'the lease of ods.orders slot s is held by a session of no job: session psql, user eve, pid 7, connected since \
 hidden, last statement hidden'
     """
-    what = f"the lease of {place} is held: "
-    last = f"; by the progress rows the last run was {by_rows}" if by_rows else ""
+    what = f"the lease of {place} is held by "
+    last = f"; according to the progress rows, the last run was {by_rows}" if by_rows else ""
     if not owners:
-        return f"{what}by {UNSEEN}{last}"
+        return f"{what}{UNSEEN}{last}"
     more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
     if is_stranger(owners):
-        return f"{what}by no job, but {owners[0].text}{more}{last}"
-    return f"{what}{by_rows or f'by job {safe(owners[0].job, _SHORT)}'} ({owners[0].text}){more}"
+        return f"{what}a session of no job: {owners[0].text}{more}{last}"
+    return f"{what}{by_rows or f'job {safe(owners[0].job, _SHORT)}'} ({owners[0].text}){more}"
 
 
 def explain_writer(owner: LockOwner, other_schema: bool) -> str:
@@ -168,14 +168,14 @@ def lease_cure(owners: Sequence[LockOwner], job: str, passed_by: str = "") -> st
         return f"stop that job, or {passes}, which ends the sessions of the same job and login"
     if not is_stranger(owners):
         return f"stop that job, or {passes}"
-    return f"{end_it(owners)}; {passes} continues without it: the progress rows fence each step"
+    return f"{end_it(owners)}; {passes} continues without the lease: the progress rows fence each step"
 
 
 def target_cure(owners: Sequence[LockOwner]) -> str:
     """Return the action for a target's lock; no option bypasses this lock, because no fence protects the target."""
     if not is_stranger(owners):
-        return "choose another target, or stop that job: one target takes one job"
-    return f"{end_it(owners)}; --take-over does not pass this lock: no fence protects the target"
+        return "choose another target, or stop that job: a target can have only one job"
+    return f"{end_it(owners)}; --take-over does not bypass this lock: no fence protects the target"
 
 
 def end_it(owners: Sequence[LockOwner]) -> str:
@@ -206,7 +206,7 @@ SHORTENED = re.compile(r".{10}-[0-9a-f]{8}")
 """The form of job names longer than 19 characters in `slotkeeper.core.wiring.worker.session_name`."""
 _NAMED = re.compile(rf"{PREFIX}([A-Za-z][A-Za-z0-9_-]{{0,39}})/.*", re.DOTALL)
 """Any session can have such a name, and actions repeat the part before the second slash: only a job's name matches."""
-NEVER = "Slotkeeper ends no other user's session by itself"
+NEVER = "Slotkeeper never ends another user's session by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +252,13 @@ class Blocker:
         """A description of the session.
 
         >>> Blocker(4711, "eve", "psql").name, Blocker(8, "", "").name, Blocker(None, "eve", gid="left").name
-        ('pid 4711, user eve, psql', 'pid 8, a process of the server', "prepared transaction 'left' of user eve")
+        ('pid 4711, user eve, psql', 'pid 8, a server process', "prepared transaction 'left' of user eve")
         """
         if self.pid is None:
             return f"prepared transaction '{safe(self.gid, _SHORT)}' of user {_shown(self.user)}"
         at = f" on {safe(self.node, _SHORT)}" if self.node else ""
         if self.user == "":
-            return f"pid {self.pid}{at}, a process of the server"
+            return f"pid {self.pid}{at}, a server process"
         application = "application hidden" if self.application is None else safe(self.application, _SHORT)
         said = f"job {safe(self.job, _SHORT)} ({application})" if self.job else application or "no application name"
         return f"pid {self.pid}{at}, user {_shown(self.user)}, {said}"
@@ -401,7 +401,7 @@ def to_do(wait: LockWait) -> str:
 
     >>> to_do(LockWait(1, "slotkeeper/a/1", "m.t", "RowExclusiveLock", 9.0, blockers=(Blocker(7, "eve", "psql"),)))
     "Ask user eve to commit or roll back; or as an administrator of the sink, run \
-`SELECT pg_terminate_backend(7)`; Slotkeeper ends no other user's session by itself"
+`SELECT pg_terminate_backend(7)`; Slotkeeper never ends another user's session by itself"
     """
     roots = [one for one in wait.blockers if not one.waits] or list(wait.blockers[:1])
     if not roots:
@@ -420,7 +420,7 @@ def _end(one: Blocker, own: str) -> str:
     if one.job:
         named = typed(one.job)
         if SHORTENED.fullmatch(one.job):
-            full = f"`slotkeeper jobs list` shows the full name of the job whose sessions are called {named}"
+            full = f"`slotkeeper jobs list` shows the full name of the job whose sessions are named {named}"
             return f"{full}{THEN}wait for that job, or pause it"
         return f"Wait for job {safe(one.job, _SHORT)}{OR}`slotkeeper jobs pause {named}`"
     whose = f"Ask user {user} to commit or roll back" if one.user != "" else "Wait for the server's own process to end"
@@ -434,7 +434,7 @@ def ended_at(one: Blocker) -> str:
     columns, by, which = "coorname, pid", f"query_id = {one.query}", ""
     if not one.query:  # between two queries, a session has number 0, as all others there have
         by = f"usename = {_text(one.user)}" if one.user else "state <> 'idle'"
-        columns, which = "coorname, pid, state, xact_start", ", whose xact_start tells which it is,"
+        columns, which = "coorname, pid, state, xact_start", ", identify the session by xact_start,"
     found = f"`SELECT {columns} FROM pgxc_stat_activity WHERE {by}`"
     return f"{found}{which} and at that coordinator `SELECT pg_terminate_backend(pid)`"
 

@@ -115,7 +115,7 @@ class Position(ABC):
 def _compared(one: Position, other: Position) -> Order:
     found = one.order(other)
     if found is Order.UNKNOWN:
-        what = f"the order of {one.text} and {other.text} is unknown: they belong to two histories of the binlog"
+        what = f"the order of {one.text} and {other.text} is unknown: they belong to different binlog histories"
         raise Trouble(what, "verify the target, then take a new snapshot", name=TroubleName.POSITIONS_DIFFER)
     return found
 
@@ -257,7 +257,7 @@ class NothingKept(OnePlace):
 
     @property
     def again(self) -> Position:
-        raise Defect("the server keeps no position, so nothing is confirmed again")
+        raise Defect("the server stores no position, so nothing is confirmed again")
 
 
 NOTHING_KEPT = NothingKept()
@@ -266,7 +266,7 @@ NOTHING_KEPT = NothingKept()
 def nothing_of(text: str) -> NothingKept:
     """Parse the stored form of `NothingKept`; raises ValueError for any other text."""
     if text != NOTHING_KEPT.text:
-        raise ValueError(f"the server keeps no position, not {text!r}")
+        raise ValueError(f"the server stores no position, not {text!r}")
     return NOTHING_KEPT
 
 

@@ -15,8 +15,8 @@ WHERE_TO_ACT = "stop and start it in its Spark program"
 WHERE_TO_START = "start it in its Spark program"
 """The instruction for a query that is not running."""
 AFTER_A_MOVE = (
-    "a DataFrame query reads this slot: afterwards it cannot continue from its checkpoint, and starts over"
-    " with a slot and a checkpoint of its own"
+    "a DataFrame query reads this slot: afterwards it cannot continue from its checkpoint and must start over"
+    " with a new slot and a new checkpoint"
 )
 """The effect on a query of moving or dropping its slot: nothing moves its checkpoint, which belongs to Spark."""
 
@@ -107,7 +107,7 @@ class QuerySeen:
         """
         if self.batch is not None:
             return ""
-        return "said when its first batch has ended, and only where its program can write to the store"
+        return "reported after its first batch, if its program can write to the store"
 
     @property
     def refusal(self) -> str:
@@ -116,7 +116,7 @@ class QuerySeen:
         >>> QuerySeen(True, "job o run query-1 by me@h pid 7, last heard of 2 s ago", {}, id="9d1c").refusal
         'DataFrame query 9d1c reads its slot (job o run query-1 by me@h pid 7, last heard of 2 s ago)'
         """
-        reads = "reads its slot" if self.lives else "has read its slot and is not running"
+        reads = "reads its slot" if self.lives else "is not running, but has read its slot"
         return f"{self.called} {reads} ({self.who})"
 
     @property
@@ -127,7 +127,7 @@ class QuerySeen:
         >>> seen.text
         'DataFrame query ? reads it (job o run query-1); batch ?; committed up to dn_1 10145/-1; behind ?; checkpoint ?'
         """
-        reads = "reads it" if self.lives else "has read it and is not running"
+        reads = "reads it" if self.lives else "is not running, but has read it"
         places = ", ".join(f"{name} {place}" for name, place in sorted(self.positions.items()))
         said = f"{self.progress}; committed up to {places}; {self.lag}; checkpoint {self.checkpoint or '?'}"
         return f"{self.called} {reads} ({self.who}); {said}"
@@ -158,6 +158,6 @@ class QuerySeen:
         """Its lag at the time of the report.
 
         >>> QuerySeen(True, "", {"dn_1": "7/0"}, behind={"dn_1": 40}, unit="points").lag
-        'behind by 40 points then'
+        'was 40 points behind'
         """
-        return "behind ?" if self.worst is None else f"behind by {self.worst} {self.unit} then".replace("  ", " ")
+        return "behind ?" if self.worst is None else f"was {self.worst} {self.unit} behind".replace("  ", " ")

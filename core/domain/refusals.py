@@ -30,11 +30,11 @@ _TLS = (
     ),
     (
         ("authentication method requirement",),
-        'Set sslmode = "require" or above: {server} asks for the password in clear text, which only TLS may carry.',
+        'Set sslmode = "require" or above: {server} requests the password in clear text, which is sent only over TLS.',
     ),
     (
         ("certificate verify failed",),
-        "Renew the certificate of {server} if it has expired, else name its authority in sslrootcert: openssl x509.",
+        "Renew the certificate of {server} if it has expired, else set sslrootcert to its authority: openssl x509.",
     ),
     (
         ("does not match host name",),
@@ -42,16 +42,16 @@ _TLS = (
     ),
     (
         ("private key file", "certificate file", "could not get server's host name"),
-        "Check sslrootcert, sslcert and sslkey: the key belongs to the certificate and has mode 0600; for an encrypted "
-        "key, sslpassword_file (or _env, _command) has its password.",
+        "Check sslrootcert, sslcert and sslkey: the key must match the certificate and have mode 0600; for an encrypted"
+        " key, sslpassword_file (or _env, _command) has its password.",
     ),
     (
         ("alert certificate", "alert bad certificate", "alert unknown ca", "alert unsupported certificate"),
-        "Set sslcert and sslkey: {server} wants a client certificate that it knows.",
+        "Set sslcert and sslkey: {server} requires a client certificate that it trusts.",
     ),
     (
         ("alert handshake failure", "alert protocol version", "unsupported protocol"),
-        "Upgrade TLS of {server}, or allow it a cipher that this host has: TLS 1.2 is the least.",
+        "Upgrade TLS on {server}, or enable a cipher that this host supports: TLS 1.2 or later.",
     ),
 )
 """Messages of libpq and OpenSSL for a rejected connection, and what to do. Messages for lost connections are not
@@ -70,7 +70,7 @@ REFUSED = (
 """Messages of any rejected login; psycopg2 provides no SQLSTATE for an error at login."""
 
 
-REFERENCE = "check user and password reference (password_file, password_env or password_command of that server)"
+REFERENCE = "check the user and the password reference (password_file, password_env or password_command of that server)"
 
 
 def said(text: str, words: tuple[str, ...]) -> bool:

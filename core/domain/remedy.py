@@ -91,7 +91,7 @@ def new_snapshot(job: JobSpec) -> str:
     """
     how = " --on-existing replace" if job.on_existing == "refuse" else ""
     reset = f"`slotkeeper slots reset {typed(job.channel.source_table, job.slot)} --to snapshot{how}`"
-    prints = "plans a new snapshot, shows what the target loses by it, and prints the command that takes it"
+    prints = "plans a new snapshot, shows what the target loses by it, and prints the command that executes it"
     return f"{reset} {prints}{THEN}{start(job.name)}"
 
 

@@ -25,12 +25,12 @@ BACKED_UP, BEGUN, WRITTEN, GOING_BACK = "backed up", "begun", "rows written", "r
 DONE, ROLLED_BACK = "done", "rolled back"
 """BACKED_UP: nothing has been changed yet; a crash leaves BEGUN, WRITTEN or GOING_BACK."""
 
-NEVER_BEGUN = "it had not started: nothing had been written"
+NEVER_BEGUN = "not started: nothing was written"
 """The outcome of a reset that a crash left as BACKED_UP: it raised no epoch and rejected no start."""
 
 COPIES = "the next start copies "
 """The prefix of a plan's note with the number of rows and the duration of the copy."""
-TAKES_COPY = "target takes copy"
+TAKES_COPY = "target accepts copy"
 """The precondition that an option determines how a copy treats a target with rows."""
 
 TTL_NEEDED = 600.0
@@ -186,8 +186,8 @@ class Move:
         if self.read_again.total or self.back:
             return f"applies {self.read_again.text} changes again"
         if self.skips:
-            return f"passes {self.skipped.text} changes WITHOUT applying them"
-        return "does not move" if self.to.position == self.before else "passes a range without changes"
+            return f"skips {self.skipped.text} changes WITHOUT applying them"
+        return "does not move" if self.to.position == self.before else "skips a range without changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +377,9 @@ def backup_from(text: str, positions: Positions) -> Backup:
         columns = tuple((str(name), str(kind)) for name, kind in values["columns"])
         return Backup(**{**values, "lanes": lanes, "columns": columns})
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
+        raise Refused(
+            f"the backup is damaged: {error}", "the sink's table slotkeeper_resets contains a copy"
+        ) from error
 
 
 def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
@@ -385,7 +387,9 @@ def backup_of(text: str, positions: Callable[[str], Positions]) -> Backup:
     try:
         its = positions(str(json.loads(text)["dialect"]))
     except (ValueError, KeyError, TypeError, SlotkeeperError) as error:
-        raise Refused(f"the backup is damaged: {error}", "the sink's slotkeeper_resets holds a copy") from error
+        raise Refused(
+            f"the backup is damaged: {error}", "the sink's table slotkeeper_resets contains a copy"
+        ) from error
     return backup_from(text, its)
 
 
@@ -409,11 +413,9 @@ def plan_from(text: str, positions: Positions) -> ResetPlan:
     try:
         plan = plan_of(json.loads(text), positions)
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(
-            f"the plan is damaged: {error}", "make a new one with the same command without --execute"
-        ) from error
+        raise Refused(f"the plan is damaged: {error}", "make a new plan: run without --execute") from error
     if named(plan).id != plan.id:
-        raise Refused(f"plan {plan.id} was changed since it was made", "make a new one without --execute")
+        raise Refused(f"plan {plan.id} was changed after it was made", "make a new plan: run without --execute")
     return plan
 
 

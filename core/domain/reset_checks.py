@@ -98,9 +98,9 @@ def same_state(rows: list[ProgressRow]) -> list[ProgressRow]:
 
 def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "DN") -> Check:
     """Check that the slot exists on every DN; a lost slot has dropped changes, which only a copy restores."""
-    name, lanes = "slot is there", list(lanes)
+    name, lanes = "slot exists", list(lanes)
     if not any(seen.kept.marks for seen in lanes):
-        return Check(name, True, "the source keeps no positions, so none is missing")
+        return Check(name, True, "the source stores no positions, so none is missing")
     lost = [seen.row.key.shard for seen in lanes if seen.lost]
     if not lost:
         return Check(name, True, there)
@@ -114,7 +114,7 @@ def slot_check(goal: Goal, lanes: Iterable[LaneSeen], there: str, part: str = "D
 
 def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None = None, part: str = "DN") -> Check:
     """Check that each lane's new position is in the range that is certainly retained, up to the newest point."""
-    name = "target is retained"
+    name = "position retained"
     unsure: list[str] = []
     for move in moves:
         verdict = _retained(goal, move, kept_by_time)
@@ -124,7 +124,7 @@ def retained_check(goal: Goal, moves: Iterable[Move], kept_by_time: bool | None 
             return Check(name, False, verdict)
     if unsure:
         return Check(name, None, "; ".join(unsure))
-    return Check(name, True, f"within the range that every {part} keeps, and not beyond its newest point")
+    return Check(name, True, f"within the retained range of every {part}, and not beyond its newest point")
 
 
 def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
@@ -148,8 +148,8 @@ def _retained(goal: Goal, move: Move, kept_by_time: bool | None) -> str:
         return ""
     kept = seen.kept_from.shown
     if goal.kind is TargetKind.TIME:
-        return "" if kept_by_time else f"?{place}: a purge of changes before {kept} is possible"
-    return f"{place}: {new.shown} is before {kept}, the oldest certain change; use earliest or a snapshot"
+        return "" if kept_by_time else f"?{place}: changes before {kept} may have been purged"
+    return f"{place}: {new.shown} is before {kept}, the oldest retained change; use earliest or a snapshot"
 
 
 def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard], part: str = "DN") -> Check:
@@ -168,9 +168,9 @@ def nodes_check(goal: Goal, rows: Iterable[ProgressRow], shards: Iterable[Shard]
 def table_check(goal: Goal, fingerprint: str, known: Iterable[str], compared: str) -> Check:
     """Check that the table is that of the rows and the backup; `compared` names what is compared."""
     if set(known) == {fingerprint}:
-        return Check("same table", True, f"{compared} are those of the progress rows")
+        return Check("same table", True, f"{compared} match the progress rows")
     if goal.kind is TargetKind.SNAPSHOT:
-        return Check("same table", True, "it changed; a snapshot adopts it")
+        return Check("same table", True, "the table changed; a snapshot adopts it")
     return Check("same table", False, f"{compared}: some have changed; only --to snapshot is possible")
 
 
@@ -178,7 +178,7 @@ def changed_check(goal: Goal, target: str, why: str) -> Check:
     """Check that no recorded TARGET CHANGED is skipped; an undo leads back to it."""
     name = "same target"
     if not why:
-        return Check(name, True, "no change of it is recorded")
+        return Check(name, True, "no change of the target is recorded")
     said = f"target {target} {why}"
     if goal.kind is TargetKind.SNAPSHOT:
         return Check(name, True, f"{said}; a snapshot fixes it")
@@ -192,7 +192,7 @@ def time_check(left: float | None) -> Check:
     if left is None:
         return Check("time to TTL", None, "unknown: the server does not report registration time or TTL")
     enough = left >= TTL_NEEDED
-    return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} are needed")
+    return Check("time to TTL", enough, f"{left / 60:.0f} min left; at least {TTL_NEEDED / 60:.0f} min are needed")
 
 
 def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[ResetPlan, int]]) -> Check:
@@ -201,23 +201,23 @@ def untouched_check(moves: Sequence[Move], epoch: int, ended: Iterable[tuple[Res
     `ended` are the completed resets, the newest first, each with the epoch that it raised; any other later epoch
     belongs to a start. Epochs are compared, never times: a sink's clock may have been set back.
     """
-    name = "target is untouched"
+    name = "target unchanged"
     if not any(move.seen.row.state not in STREAMING and move.to.state in STREAMING for move in moves):
-        return Check(name, True, "the rows return as those of a copy, or were always those of a stream")
+        return Check(name, True, "the restored rows belong to a copy, or have always belonged to a stream")
     for plan, raised in ended:
         if epoch != raised:
             break
         if all(move.seen.row.state in STREAMING for move in plan.moves):
-            return Check(name, True, "no job start since the rows were those of a stream")
+            return Check(name, True, "no job start since the rows belonged to a stream")
         epoch = plan.epoch
-    said = "a job start since the rows were emptied may have rebuilt the target; take a snapshot: start the job"
+    said = "a job start since the rows were emptied may have rebuilt the target; for a new snapshot, start the job"
     return Check(name, False, said)
 
 
 def rows_check(rows: CopyRows) -> Check:
     """Check that the target's rows were counted before a replacement; the user must type the number that it loses."""
     if rows.fate is Fate.UNSEEN:
-        return Check("rows counted", False, f"{rows.sentence}; fix that, or --on-existing merge")
+        return Check("rows counted", False, f"{rows.sentence}; fix this, or use --on-existing merge")
     known = rows.fate is not Fate.UNTOLD and rows.source.number is not None
     return Check("rows counted", True if known else None, f"source {rows.source.text}, target {rows.target.text}")
 
@@ -269,7 +269,7 @@ def _said(row: ProgressRow) -> str:
     return f"{row.position.text if row.position else 'none'} {row.state.value}"
 
 
-OLDER_STAY = "older values stay in the target instead of the changes that are not replayed"
+OLDER_STAY = "the target keeps older values in place of the changes that are not replayed"
 STARTED = "the replay has started: start the job to finish it, or reset to a snapshot"
 PASSED = "a later reset passed a part of the replay: undo that reset first, or reset to a snapshot"
 COPIED = "the copy in which the backup was made has ended: reset to a snapshot"
@@ -396,7 +396,7 @@ def undo_check(moves: Iterable[Move], saved: Mapping[str, ProgressRow], now: Pas
             why.setdefault(wrong, []).append(shard)
     why.pop("", None)
     words = "; ".join(f"{', '.join(sorted(shards))}: {wrong}" for wrong, shards in why.items())
-    return Check(name, not words, words or "no lane has replayed a change that it would not read again")
+    return Check(name, not words, words or "each lane would read again every change that it has replayed")
 
 
 def _wrong(row: ProgressRow, saved: ProgressRow, now: LanePast, then: LanePast) -> str:

@@ -216,7 +216,7 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
     if found is None:
         return "never verified"
     past = elapsed(found.at, now)
-    ago = f"at {found.at:%Y-%m-%dT%H:%M:%SZ}, ahead of this clock" if past is None else f"{in_words(past)} ago"
+    ago = f"at {found.at:%Y-%m-%dT%H:%M:%SZ}, ahead of this host's clock" if past is None else f"{in_words(past)} ago"
     apart = f" ({found.quarantined} in quarantine)" if found.quarantined else ""
     match found.verdict:
         case "equal":
@@ -224,7 +224,7 @@ def in_a_phrase(found: Verified | None, now: datetime) -> str:
         case _ if found.verdict == APART:
             return f"verified equal{apart} {ago}"
         case _ if found.is_void:
-            since = "copy began" if found.by_whom.startswith(_COPY) else "reset"
+            since = "copy started" if found.by_whom.startswith(_COPY) else "reset"
             return f"not verified since the {since} {ago}"
         case "different":
             return f"DIFFERENT: {found.differences} {'key' if found.differences == 1 else 'keys'}{apart}, {ago}"

@@ -35,7 +35,7 @@ class ColumnChange:
         """The change as text.
 
         >>> ColumnChange(Column("v", "text"), Column("w", "integer", True)).text
-        'v is renamed to w and is integer (was text) and holds no NULL'
+        'v is renamed to w and is integer (was text) and is NOT NULL'
         """
         if self.before is None or self.after is None:
             one, what = (self.after, "was added") if self.after else (self.before, "was dropped")
@@ -44,7 +44,7 @@ class ColumnChange:
         said = [f"is renamed to {self.after.name}"] if self.renamed else []
         said += [f"is {self.after.type} (was {self.before.type})"] if self.after.type != self.before.type else []
         if self.after.required != self.before.required:
-            said.append("holds no NULL" if self.after.required else "can hold NULL")
+            said.append("is NOT NULL" if self.after.required else "allows NULL")
         return f"{self.before.name} {' and '.join(said)}"
 
 
@@ -239,9 +239,9 @@ class Mapped:
         absent = [name for name in self.names if name not in there]
         if absent:
             what = f"columns names {absent[0]!r}, which the source table does not have"
-            raise Refused(what, f"it has {', '.join(there)}", where="source")
+            raise Refused(what, f"the source table has {', '.join(there)}", where="source")
         left = [name for name in identity.key if name not in self.names]
         if left:
-            what = f"columns leaves out {left[0]!r}, which is part of the source's key"
+            what = f"columns omits {left[0]!r}, which is part of the source's key"
             raise Refused(what, "map every column of the primary key", where="source")
         return tuple(there[name] for name in self.names)

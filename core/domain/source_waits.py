@@ -226,7 +226,7 @@ source, cancel the VACUUM FULL: `SELECT pg_terminate_backend(7)`'
     acts = [_read(one, (paused or {}).get(one.job)) for one in wait.slots]
     acts += [_end(one, wait.ends, wait.job) for one in wait.sessions]
     acts = list(dict.fromkeys(acts)) or [f"`slotkeeper slots preflight {typed(wait.table)}`"]
-    cancels = f"cancel the {wait.what}" if wait.what != STATEMENT else "end the session that waits"
+    cancels = f"cancel the {wait.what}" if wait.what != STATEMENT else "end the waiting session"
     kill = f"`{wait.ends.format(wait.waiter.pid)}`" if wait.ends else ended_at(wait.waiter)
     return f"{THEN.join(acts)}{OR}as an administrator of the source, {cancels}: {kill}"
 
@@ -234,7 +234,7 @@ source, cancel the VACUUM FULL: `SELECT pg_terminate_backend(7)`'
 def _read(one: SlotBehind, paused: bool | None) -> str:
     if not one.job:
         slot = named_in_act(safe(one.slot, _SHORT))
-        return f"Find the reader of slot {slot}, which no configured job is, and start it"
+        return f"Find the program that reads slot {slot} (no configured job does), and start it"
     job = typed(one.job)
     drain = f"`slotkeeper jobs drain {job}`"
     if paused is False:
@@ -248,7 +248,7 @@ def _end(one: Blocker, ends: str, follows: str) -> str:
         return f"Ask its user to end {named_in_act(one.name)}{OR}as an administrator of the source, end it: {kill}"
     pause = f"`slotkeeper jobs pause {typed(job)}`"
     if SHORTENED.fullmatch(job):
-        full = f"`slotkeeper jobs list` shows the full name of the job whose sessions are called {typed(job)}"
+        full = f"`slotkeeper jobs list` shows the full name of the job whose sessions are named {typed(job)}"
         pause = f"{full}{THEN}pause that job"
     return f"{pause}{OR}as an administrator of the source, end its session: {kill}"
 

@@ -306,7 +306,7 @@ class JobSpec:
     def channel(self) -> ChannelSpec:
         """The channel of a job that has only one or is narrowed to one; raises Defect if there are several."""
         if len(self.channels) != 1:
-            raise Defect(f"job {self.name} has {len(self.channels)} channels where one is meant")
+            raise Defect(f"job {self.name} has {len(self.channels)} channels, but one is expected")
         return self.channels[0]
 
     def of(self, source_table: str) -> JobSpec:

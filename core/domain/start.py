@@ -21,9 +21,9 @@ READINGS = "either the sink was restored to an older copy, or another session mo
 SNAPSHOT = "take a new snapshot"
 """The end of a hint if a new copy is safe; code that knows the job appends the commands."""
 SAFE = {
-    TroubleName.SLOT_LOST: "Never resume from here, no binlog has the missing changes any more: take a new snapshot",
+    TroubleName.SLOT_LOST: "Do not resume from here, no binlog retains the missing changes: take a new snapshot",
     TroubleName.SLOT_MOVED: (
-        "Find out whether the sink was restored to an older copy. If it was, restore the newer one where possible; if"
+        "Find out whether the sink was restored to an older copy. If it was, restore the newer one if possible; if"
         " not, find the other program that uses this slot, and stop it; then take a new snapshot"
     ),
     TroubleName.PROGRESS_LOST: (
@@ -35,7 +35,7 @@ SAFE = {
         " be the last copy of the newer rows; then take a new snapshot"
     ),
     TroubleName.SINK_OLDER: (
-        "Find out whether the sink was restored from a backup, and restore the newer state where possible; or take a"
+        "Find out whether the sink was restored from a backup, and restore the newer state if possible; or take a"
         " new snapshot"
     ),
     TroubleName.TARGET_CHANGED: (
@@ -43,7 +43,7 @@ SAFE = {
         " policy; then take a new snapshot"
     ),
     TroubleName.SCHEMA_CHANGED: "Alter the target's columns to match the source's; then take a new snapshot",
-    TroubleName.TOPOLOGY_CHANGED: "To adopt the DNs as they are now, take a new snapshot",
+    TroubleName.TOPOLOGY_CHANGED: "To adopt the current DNs, take a new snapshot",
     TroubleName.POSITIONS_DIFFER: (
         "Find out whether the source was rebuilt or failed over, and which server is meant; then take a new snapshot"
     ),
@@ -113,7 +113,7 @@ def by_record(
     if not here < there <= recorded:
         return decision
     sentence = (
-        f"{status.shard.name}: the sink's row is back at {here.shown}; by the last report of this host the job had"
+        f"{status.shard.name}: the sink's row is back at {here.shown}, but the last report on this host shows the job"
         f" committed up to {recorded.shown}; the slot ({status.kept.shown}) is where the job registered it"
     )
     return _refuse(TroubleName.SINK_OLDER, sentence)
@@ -170,7 +170,7 @@ def _slot_trouble(row: ProgressRow, status: SlotStatus) -> StartDecision | None:
         sentence = f"{place}: the job's position is {ours.text if ours else 'unknown'}, the slot holds {there.shown}"
         return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if ours is not None and status.oldest is not None and status.oldest > ours:
-        sentence = f"{place}: the job's position is {ours.text}, the binlog begins at {status.oldest.shown}"
+        sentence = f"{place}: the job's position is {ours.text}, but the binlog starts at {status.oldest.shown}"
         return _refuse(TroubleName.SLOT_LOST, sentence + why)
     if there.furthest is not None and (ours is None or there.furthest > ours):
         sentence = f"{place}: the slot ({there.shown}) is ahead of the job's position {ours.shown if ours else 'none'}"
@@ -191,7 +191,7 @@ def cause(then: str, now: str) -> str:
 def _what_changed(then: str, now: str) -> str:
     old, new = then.split(":"), now.split(":")
     if old[:1] != new[:1]:
-        return "another database answers under this address"
+        return "another database answers at this address"
     if old[1:2] != new[1:2]:
         return "the table was dropped and created again"
     return "the table's columns changed"
@@ -241,11 +241,11 @@ def node_change(
     said = (f"{word} {', '.join(names)}" for word, names in parts.items() if names)
     sentence = "the DN set changed: " + "; ".join(said)
     if not adopts:
-        return _refused(sentence, "need_redistribution = false adopts none")
+        return _refused(sentence, "need_redistribution = false does not adopt DNs")
     if gone:
         return _refused(sentence, "unread changes on a removed DN are unknown")
     if come and any(row.state is LaneState.COPYING for row in rows):
-        return _refused(sentence, "the copy was under way and is discarded")
+        return _refused(sentence, "the copy was in progress and is discarded")
     for shard in come:
         status = seen.get(shard.node_id)
         if status is None or not status.kept.settled:

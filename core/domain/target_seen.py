@@ -111,17 +111,17 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     rows (PostgreSQL, pg_class.reltuples).
     """
     if not seen.oid:
-        return "does not exist any more"
+        return "no longer exists"
     if recorded is None or recorded.home != seen.home:
         return ""  # after an upgrade, or if the store was restored with its target: no record applies
     if recorded.why and not recorded.copying:
         return recorded.why
     if recorded.oid != seen.oid:
-        return "is another table of that name: it was dropped, renamed or restored, and created again"
+        return "is a different table of the same name: it was dropped, renamed or restored, and created again"
     if recorded.places != seen.places:
         return "has mirrored columns that were dropped and added again, or renamed: their values are lost"
     if seen.parted:
-        return "lost a partition that held rows, or that was dropped: detach only an empty one, and drop it later"
+        return "lost a partition that held rows or was dropped: detach only an empty partition, and drop it later"
     applied = seen.changes - recorded.changes
     if recorded.copying:
         emptied = recorded.copying != "shadow" and recorded.files != seen.files and not seen.counted
@@ -131,11 +131,11 @@ def changed(recorded: TargetSeen | None, seen: TargetSeen) -> str:
     again = recorded.files != seen.files
     if recorded.rows > applied:
         if again:
-            return "was emptied or written again (TRUNCATE, a restore, a rewrite): none of its earlier rows is left"
+            return "was emptied or rewritten (TRUNCATE, a restore, a rewrite): none of its earlier rows remains"
         if seen.rows < min(recorded.rows, LEAST_COUNTED) - applied:  # else another session updated every row
-            return f"lost its rows: it held {recorded.rows} or more, the job changed {applied} since, and none is left"
+            return f"lost its rows: it held at least {recorded.rows}, the job changed {applied} since, and none remains"
     if again and applied and not seen.counted:
-        return "was likely emptied (TRUNCATE): its storage is new, and no earlier row is left in it"
+        return "was likely emptied (TRUNCATE): its storage is new, and none of its earlier rows remains"
     return ""
 
 

@@ -77,7 +77,7 @@ def chosen(gives: Sequence[Encoding], takes: Sequence[Encoding], pair: str) -> E
             if gives and encoding in both and encoding in takes:
                 return encoding
     given, taken = (" or ".join(one.value for one in few) or "nothing" for few in (gives, takes))
-    raise Refused(f"{pair}: the source gives {given}, the sink takes {taken}", "choose another kind of sink")
+    raise Refused(f"{pair}: the source provides {given}, but the sink accepts {taken}", "choose another kind of sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ class Delivery(Enum):
 
     EXACTLY_ONCE = "each change takes effect exactly once, in order per key"
     ONCE_WHILE_KEPT = (
-        "each change takes effect exactly once while the sink remembers what was prepared, later at least once, and"
+        "each change takes effect exactly once while the sink remembers prepared data, later at least once, and"
         " repeats are counted"
     )
-    EQUAL_IN_THE_END = "each change takes effect at least once, repeats are counted and change nothing in the end"
+    EQUAL_IN_THE_END = "each change takes effect at least once, repeats are counted and do not change the final rows"
     AT_LEAST_ONCE = "each change takes effect at least once, repeats are counted"
 
 
@@ -134,7 +134,7 @@ def refuse_shared(traits: SourceTraits, job: str, channels: int) -> None:
     """Raise Refused if a slot is one position for several channels of a job: it cannot be moved for one table."""
     if channels > 1 and traits.shares_position:
         what = f"the slot is one position for all {channels} channels of job {job}: it cannot be moved for one of them"
-        raise Refused(what, "a job for each channel has a slot of its own", where="source")
+        raise Refused(what, "create one job per channel, each with its own slot", where="source")
 
 
 def limits(job: JobSpec) -> Iterator[str]:
@@ -143,21 +143,21 @@ def limits(job: JobSpec) -> Iterator[str]:
     if not job.binlog.binlog:
         yield "binlog = false: one copy, no changes"
     if start_at(job.start).partial:
-        yield f'start = "{job.start}": the target holds only what changed since'
+        yield f'start = "{job.start}": the target contains only later changes'
     if job.on_existing == "merge":
-        yield 'on_existing = "merge": rows that the source does not have stay'
+        yield 'on_existing = "merge": rows that the source does not have remain'
     if options.ignore_delete:
-        yield "ignore_delete: deleted rows stay"
+        yield "ignore_delete: deleted rows remain"
     if options.updates_only:
         yield f'write_mode = "{options.write_mode}": rows that the target lacks are never inserted'
     if options.conflict_strategy == "ignore":
-        yield 'conflict_strategy = "ignore": an existing row stays as it was first written'
+        yield 'conflict_strategy = "ignore": an existing row is never updated'
     if options.ignore_null_when_update:
-        yield "ignore_null_when_update: a value that has become NULL stays"
+        yield "ignore_null_when_update: a new NULL does not replace the old value"
     if options.quarantines:
         yield 'on_bad_row = "quarantine": rows in quarantine are not in the target'
     if job.binlog.binlog_ignore_update_before:
-        yield "binlog_ignore_update_before: only as long as no primary key is ever changed"
+        yield "binlog_ignore_update_before: correct only if no primary key is ever changed"
 
 
 def promise(sink: SinkTraits, job: JobSpec) -> str:

@@ -101,7 +101,7 @@ def in_words(answers: Iterable[TryAnswer]) -> str:
     >>> in_words([TryAnswer("ods.a", ("dn_1",), ("dn_2", "dn_3"), (), {"dn_4": "its login was refused"})])
     'tried now: dn_1; polled now: 2 lanes; dn_4: its login was refused'
     >>> in_words([TryAnswer(busy=("dn_1",))])
-    'nothing waits: 1 lane is under way'
+    'no lane waits: 1 lane is in progress'
     """
     known = list(answers)
     tried = [name for one in known for name in one.tried]
@@ -110,5 +110,5 @@ def in_words(answers: Iterable[TryAnswer]) -> str:
     said = [f"tried now: {', '.join(tried)}"] if tried else []
     said += [f"polled now: {many(polled, 'lane')}"] if polled else []
     if not said and not refused:
-        return f"nothing waits: {many(busy, 'lane')} {'is' if busy == 1 else 'are'} under way"
+        return f"no lane waits: {many(busy, 'lane')} {'is' if busy == 1 else 'are'} in progress"
     return "; ".join(said + refused)

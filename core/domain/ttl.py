@@ -196,11 +196,11 @@ class Purge:
         if not self.there:
             return f"{what}: the server has purged it (oldest now: {self.oldest})"
         if self.written:
-            return f"{what}: the server writes to it, so it is not purged"
+            return f"{what}: the server is writing to it, so it is not purged"
         if self.from_at is None:
             return what
         if not self.left:
-            return f"{what}: the server purges it when it next starts a file"
+            return f"{what}: the server purges it when it next starts a new binlog"
         return f"{what}: it can be purged from {self.from_at:%Y-%m-%d %H:%M:%S} UTC on (in {in_words(self.left)})"
 
     def lines(self) -> Iterator[str]:

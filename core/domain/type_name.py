@@ -52,7 +52,7 @@ _OWN = frozenset(
 )
 """Built-in type names that a statement can contain unchanged. Other built-in names are qualified with pg_catalog, so
 that the server does not read them as keywords (serial)."""
-_CURE = "give the column another type at the source"
+_CURE = "change the column's type at the source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def attribute(text: str, of: str = "") -> tuple[str, TypeName]:
 
 def _refused(what: str, text: str, of: str) -> Refused:
     owner = f"{safe(of, 80)}: " if of else ""
-    return Refused(f"{owner}the server gives the {what} {safe(text, 120)!r}, which is not one", _CURE, where="source")
+    return Refused(f"{owner}the server returned an invalid {what}: {safe(text, 120)!r}", _CURE, where="source")
 
 
 class FieldKind(Enum):

@@ -44,15 +44,17 @@ def judge(status: SlotStatus, expected: Expected) -> Trouble | None:
     place, there = status.shard.name, status.kept
     changed = status.fingerprint != expected.fingerprint
     if there.missing:
-        cause = "; cause: the table was changed or created again" if changed else ""
-        sentence = f"{place}: the slot holds {there.shown}, the job registered {expected.shown}{cause}"
+        cause = "; cause: the table was changed or recreated" if changed else ""
+        sentence = f"{place}: the slot holds {there.shown}, but the job registered {expected.shown}{cause}"
         return trouble(TroubleName.SLOT_LOST, sentence)
     if changed:
-        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or created again")
+        return trouble(TroubleName.SCHEMA_CHANGED, f"{place}: the table was changed or recreated")
     # other channels' lanes can have moved the slot forward; `ahead_of_row` checks how far it can be
     moved_on = there.shared and not all(there.behind(one) for one in expected.kept)
     if there not in expected.kept and not moved_on:
-        sentence = f"{place}: the slot holds {there.shown}, the job registered {expected.shown}: another program uses"
+        sentence = (
+            f"{place}: the slot holds {there.shown}, but the job registered {expected.shown}: another program uses"
+        )
         sentence += " it"
         return trouble(TroubleName.SLOT_MOVED, sentence)
     return None
@@ -68,7 +70,9 @@ def ahead_of_row(status: SlotStatus, row: Position) -> Trouble | None:
     reached = status.kept.furthest
     if reached is None or reached <= row:
         return None
-    sentence = f"{status.shard.name}: the slot is registered at {reached.shown}, the sink's row is back at {row.text}"
+    sentence = (
+        f"{status.shard.name}: the slot is registered at {reached.shown}, but the sink's row is back at {row.text}"
+    )
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
@@ -76,7 +80,7 @@ def purged(status: SlotStatus, row: Position) -> Trouble | None:
     """Return SLOT LOST if the binlog begins after a lane's position; else None, also if its start is unknown."""
     if status.oldest is None or not status.oldest > row:
         return None
-    sentence = f"{status.shard.name}: the job's position is {row.text}, the binlog begins at {status.oldest.shown}"
+    sentence = f"{status.shard.name}: the job's position is {row.text}, but the binlog starts at {status.oldest.shown}"
     return trouble(TroubleName.SLOT_LOST, sentence)
 
 
@@ -86,7 +90,7 @@ def no_point(shards: Iterable[Shard], then: str, now: str) -> Trouble:
     `then` and `now` are the table's fingerprints; if they differ, that is the cause.
     """
     names = ", ".join(shard.name for shard in sorted(shards))
-    return trouble(TroubleName.SLOT_LOST, f"{names}: the source holds no point of this slot any more{cause(then, now)}")
+    return trouble(TroubleName.SLOT_LOST, f"{names}: the source no longer holds a point of this slot{cause(then, now)}")
 
 
 def trouble(name: TroubleName, sentence: str) -> Trouble:
@@ -112,21 +116,21 @@ def explain_miss(row: ProgressRow | None, epoch: int, after: Position | None = N
     if row is None:
         return trouble(TroubleName.PROGRESS_LOST, "the progress row no longer exists at the sink")
     if row.epoch > epoch:
-        return Superseded(f"epoch {row.epoch} has taken over from this job's {epoch}", "this run of the job ends")
+        return Superseded(f"epoch {row.epoch} has replaced this job's epoch {epoch}", "this run of the job ends")
     older = after is not None and row.position is not None and row.position < after
     if row.epoch < epoch or row.position is None or older:
         was = row.position.text if row.position else "none"
         here = after.text if after else "no position"
-        sentence = f"the sink's row is at {was} (epoch {row.epoch}), the job was at {here}"
+        sentence = f"the sink's row is at {was} (epoch {row.epoch}), but the job was at {here}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.state not in STREAMING:
         sentence = f"the sink's row is back in state {row.state.value} (epoch {row.epoch}), in which no step commits"
         return trouble(TroubleName.SINK_OLDER, sentence)
     if row.position == after and row.decided is not None:
-        what = f"a range up to {row.decided.end.text} is decided at {after.text}: it is finished first"
+        what = f"the decided range from {after.text} to {row.decided.end.text} must finish first"
         return Busy(what, where="sink")
     if row.position == after:
-        return Defect(f"the fence at {after.text} was not hit although the row is there")
+        return Defect(f"the fence at {after.text} matched no row, although the row exists")
     return row.position
 
 
@@ -144,7 +148,7 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
     """Return the error for a turn that did not update every lane, from the current rows."""
     newest = max((row.epoch for row in rows), default=0)
     if newest > turn.epoch:
-        return Superseded(f"epoch {newest} has taken over from this job's {turn.epoch}", "this run of the job ends")
+        return Superseded(f"epoch {newest} has replaced this job's epoch {turn.epoch}", "this run of the job ends")
     if len(rows) < turn.lanes:
         return trouble(TroubleName.PROGRESS_LOST, f"{len(rows)} of {turn.lanes} progress rows exist at the sink")
     behind = not_passed(rows, turn)
@@ -152,11 +156,11 @@ def explain_turn(rows: Sequence[ProgressRow], turn: Turn) -> SlotkeeperError:
         row = behind[0]
         where = row.position.text if row.position else "none"
         noted = row.noted_end.shown if row.noted_end else "nothing"
-        sentence = f"{row.key.shard}: the sink's row is back at {where}, the job had seen it beyond {noted}"
+        sentence = f"{row.key.shard}: the sink's row is back at {where}, but was already beyond {noted}"
         return trouble(TroubleName.SINK_OLDER, sentence)
     found = ", ".join(sorted({f"{row.state.value} (epoch {row.epoch})" for row in rows}))
     wanted = " or ".join(state.value for state in turn.came_from)
-    sentence = f"the sink's rows are {found}, the job had left them {wanted} (epoch {turn.epoch})"
+    sentence = f"the sink's rows are {found}, but the job left them {wanted} (epoch {turn.epoch})"
     return trouble(TroubleName.SINK_OLDER, sentence)
 
 
@@ -179,5 +183,5 @@ def explain_chunks(done: int, there: int, planned: int | None) -> SlotkeeperErro
     `planned` is the number of chunks recorded with the plan; None if the rows do not agree on it.
     """
     said = "the number of planned chunks is unknown" if planned is None else f"{planned} were planned"
-    sentence = f"the sink holds {done} done of {there} chunks, and {said}: it lacks rows that were copied"
+    sentence = f"the sink holds {there} chunks, {done} of them done, and {said}: copied rows are missing"
     return trouble(TroubleName.SINK_OLDER, sentence)

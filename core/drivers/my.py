@@ -40,7 +40,7 @@ else:
     _Connection = pymysql.Connection
 _HASHED = (b"mysql_native_password", b"caching_sha2_password", b"client_ed25519", b"sha256_password")
 """Methods that send a hash first; the second and the last can continue with a key, which is rejected below."""
-_ASKED_OPEN = 'the server asks for a clear-text password, which needs TLS: set sslmode = "require" or above'
+_ASKED_OPEN = 'the server requests a clear-text password, which requires TLS: set sslmode = "require" or above'
 _refusals = Refusals()
 _FILE = "Received LOAD_LOCAL packet"
 
@@ -185,9 +185,9 @@ def unreadable(error: Exception) -> DriverError:
     if isinstance(error, OSError):
         return pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"connection lost: {type(error).__name__}")
     if _FILE in str(error):
-        what = "the server asked for a local file (LOAD DATA LOCAL); the driver sent none"
+        what = "the server requested a local file (LOAD DATA LOCAL); the driver sent none"
         return pymysql.err.OperationalError(CR.CR_LOAD_DATA_LOCAL_INFILE_REJECTED, what)
-    what = f"the server's answer is not MySQL's protocol: {type(error).__name__}"
+    what = f"the server's response is not in the MySQL protocol: {type(error).__name__}"
     return pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, what)
 
 

@@ -128,10 +128,10 @@ def translated(error: Exception, where: str) -> SlotkeeperError:
     if number in _GONE or isinstance(error, OSError | pymysql.err.InterfaceError):
         return Unreachable(text, where=where, code=str(number or ""))
     if number in _LOGIN:
-        return refusals.error_of(text)(text, "check user, password and rights", where=where, code=str(number))
+        return refusals.error_of(text)(text, "check user, password and privileges", where=where, code=str(number))
     low = text.lower()
     if "unknown database" in low or "unknown table" in low or "does not exist" in low:
-        return Refused(text, "check whether the database or the table was dropped, or never created", where=where)
+        return Refused(text, "check whether the database or the table was dropped or never created", where=where)
     if "incorrect column name" in low:
         return Refused(text, _NAMES, where=where)
     return Unclassified(text, where=where, code=str(number or ""))

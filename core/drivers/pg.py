@@ -374,7 +374,7 @@ def _login_as(made: Callable[..., Any], endpoint: Endpoint, password: str, appli
         except Late:
             raise NoAnswer(seconds + GRACE_SECONDS) from None
         except UnicodeDecodeError:  # psycopg2 decodes the part of the answer that libpq quotes
-            raise psycopg2.OperationalError("the program that answers there is not a PostgreSQL server") from None
+            raise psycopg2.OperationalError("the program at this address is not a PostgreSQL server") from None
         except psycopg2.OperationalError as error:
             text = str(error)
             if password and password in text:  # a server can echo what it was sent

@@ -34,7 +34,7 @@ def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str | None, ...]]:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
-            raise RowRefused("a row has bytes that are not UTF-8", where="source") from None
+            raise RowRefused("a row contains bytes that are not UTF-8", where="source") from None
         yield tuple(map(value_of, text.removesuffix("\n").split("\t")))
 
 
@@ -255,7 +255,9 @@ def copy_through(
             return None
         raise reading.error
     if written is not None and written != reading.rows:
-        raise Unreachable(f"the source sent {reading.rows} rows, the sink got {written}: the connection was cut")
+        raise Unreachable(
+            f"the source sent {reading.rows} rows, but the sink received {written}: the connection was lost"
+        )
     return written
 
 
@@ -283,7 +285,7 @@ def pieces(read: Callable[[BinaryIO], int], size: int) -> Iterator[bytes]:
     if reading.error is not None:
         raise reading.error
     if rest or rows != reading.rows:
-        raise Unreachable(f"the source sent {reading.rows} rows, {rows} arrived: the connection was cut")
+        raise Unreachable(f"the source sent {reading.rows} rows, but {rows} arrived: the connection was lost")
 
 
 def _text_ends() -> tuple[BinaryIO, BinaryIO]:

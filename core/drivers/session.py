@@ -156,7 +156,7 @@ def names_of_path(path: str, user: str) -> list[str]:
 def path_findings(place: str, user: str, schemas: Sequence[str]) -> Iterator[Finding]:
     """Yield a warning for each schema on a login's own path in which PUBLIC can create objects."""
     for one in schemas:
-        text = f"PUBLIC can create in schema {one}, which is on the search_path of {user}, not of a job's sessions"
+        text = f"PUBLIC can create objects in schema {one}, which is on {user}'s search_path, but not on a job's"
         cure = f"for other programs of this login: REVOKE CREATE ON SCHEMA {quoted(one)} FROM PUBLIC"
         yield Finding(place, Level.WARN, f"{text}; {cure}")
 
@@ -250,7 +250,7 @@ class Session:
             before, connection.autocommit = connection.autocommit, True
             self._prove(connection)
             connection.autocommit = before
-        return "each connection kept its own server session over three transactions"
+        return "each connection kept its own server session for three transactions"
 
     def seconds(self) -> float:
         return self._clock.monotonic()
@@ -390,7 +390,7 @@ class Session:
     def _pooled(self, why: str) -> Refused:
         side = self._dialect.side
         return Refused(
-            f"{side} {self.place}: this connection does not keep one server session: {why}", CURE, where=side
+            f"{side} {self.place}: this connection does not keep the same server session: {why}", CURE, where=side
         )
 
     # -- one statement, in autocommit -------------------------------------------------------------------------------

@@ -19,11 +19,11 @@ _NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure
 _HINTS = (
     (
         ("certificate_verify_failed", "certificate verify failed", "self-signed", "expired"),
-        "the certificate has expired, names another host, or is from another authority than sslrootcert",
+        "the certificate has expired, is for another host, or was not issued by the authority in sslrootcert",
     ),
     (
         ("ssl is required", "doesn't support it", *_NO_TLS),
-        'the server does not support TLS there: check the port, or set sslmode = "disable" in a trusted network',
+        'the server does not support TLS on this port: check the port, or set sslmode = "disable" in a trusted network',
     ),
     (("handshake failure", "protocol version", "unsupported protocol"), "the server must support TLS 1.2 or later"),
 )
@@ -37,7 +37,7 @@ def context(endpoint: Endpoint) -> ssl.SSLContext | None:
         made = ssl.create_default_context(cafile=endpoint.sslrootcert or None)
     except (OSError, ssl.SSLError) as error:
         what = f"sslrootcert {safe(endpoint.sslrootcert)}: {getattr(error, 'strerror', '') or 'no certificate'}"
-        raise AccessRefused(what, "name a file with the authority's certificate, as PEM") from error
+        raise AccessRefused(what, "set sslrootcert to a PEM file with the authority's certificate") from error
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.check_hostname = endpoint.sslmode == SAFEST
     # with sslrootcert, `require` means verify-ca, as in libpq
@@ -55,9 +55,11 @@ def _show(made: ssl.SSLContext, endpoint: Endpoint) -> None:
             endpoint.sslcert, endpoint.sslkey or None, secret_of(endpoint.key_password).now() or NO_KEY_PASSWORD
         )
     except (OSError, ssl.SSLError) as error:
-        why = getattr(error, "strerror", "") or "no certificate, or not its key"
+        why = getattr(error, "strerror", "") or "no certificate, or a key that does not match it"
         what = f"sslcert {safe(endpoint.sslcert)}, sslkey {safe(endpoint.sslkey)}: {safe(str(why), 100)}"
-        raise AccessRefused(what, "name the client's certificate and its key, as PEM, and sslpassword_...") from error
+        raise AccessRefused(
+            what, "set sslcert and sslkey to PEM files that match, and sslpassword_... for an encrypted key"
+        ) from error
 
 
 def refused(error: BaseException, place: str, where: str) -> SlotkeeperError | None:

@@ -80,8 +80,8 @@ def by_host(faults: Iterable[Fault], seen: JobSeen, facts: Facts) -> Iterator[Fa
         critical = any(is_worse(one, Severity.WARNING) for one in severities)
         yield Fault(
             "host_starved", Party.MACHINE, HERE, Severity.CRITICAL if critical else Severity.WARNING, cause,
-            "the job's steps wait for this host; nothing is skipped",
-            "End or move other programs on this host, or give the job more CPU or memory; it continues by itself", None,
+            "this host delays the job's steps; nothing is skipped",
+            "Stop or move other programs on this host, or give the job more CPU or memory; it then continues", None,
             seen.view.name, value=_of(None if host.short is None else host.short.got), limit=_of(GOT),
         )  # fmt: skip
 
@@ -111,14 +111,14 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
 
     >>> contended = HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.11, ran=0.2, waited=1.9)
     >>> pressure(contended, HostReport(0.0, cpus=2, load=80.2))
-    '2 CPUs, load 80; the driver got 11 % of one'
+    '2 CPUs, load 80; the driver got 11 % of one CPU'
     >>> pressure(HostShare(10.0, cpu_stalled=0.98, driver_cpu=0.9, ran=1.0, waited=0.1), HostReport(0.0, 2, 80.2))
     ''
     """
     if share is None:
         return ""
     if share.memory_stalled is not None and share.memory_stalled >= MEMORY:
-        left = "" if host.available is None else f", {host.available // MIB:,} MiB are available"
+        left = "" if host.available is None else f"; {host.available // MIB:,} MiB available"
         return f"tasks waited for memory {_of(share.memory_stalled)} of the time{left}"
     by_load = None if host.load is None or not host.cpus else host.load / host.cpus >= LOADED
     contended = by_load if share.cpu_stalled is None else share.cpu_stalled >= CONTENDED
@@ -131,8 +131,8 @@ def pressure(share: HostShare | None, host: HostReport, waited: float = WAITED) 
         return ""
     cpus = "" if host.cpus is None else f"{host.cpus} CPU{'s' * (host.cpus != 1)}"
     load = "" if host.load is None else f"load {host.load:.0f}"
-    limit = f"its CPU limit stopped the job in {_of(share.throttled)} of its periods" if throttled else ""
-    got = "" if share.driver_cpu is None else f"the driver got {_of(share.driver_cpu)} of one"
+    limit = f"the CPU limit throttled the job in {_of(share.throttled)} of its periods" if throttled else ""
+    got = "" if share.driver_cpu is None else f"the driver got {_of(share.driver_cpu)} of one CPU"
     return "; ".join(part for part in (", ".join(filter(None, (cpus, load))), limit, got) if part)
 
 
@@ -143,7 +143,7 @@ def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple
     only if the sink is on another host and the steps slept for most of their time.
 
     >>> slow_side(HostShare(10.0, read=0.02, write=0.9, register=0.01), HostReport(0.0), False)[1]
-    'the sink takes 97 % of the time of its steps'
+    'the sink takes 97 % of the step time'
     """
     if share is not None and not pressed and not _of_steps(share):
         share = host.steps
@@ -160,15 +160,15 @@ def slow_side(share: HostShare | None, host: HostReport, pressed: bool) -> tuple
         if name != "write" or host.sink_here is not False or own is None or own < every / 2:
             return None
     party, called = _SIDES[name]
-    return party, f"the {called} takes {_of(part[name])} of the time of its steps"
+    return party, f"the {called} takes {_of(part[name])} of the step time"
 
 
 def _with_kills(fault: Fault, host: HostReport) -> Fault:
     """Add the out-of-memory kills that the control group counted: Spark's report of a killed worker names no cause."""
-    if not host.oom_kills_new or "worker died" not in fault.cause:
+    if not host.oom_kills_new or "worker exited" not in fault.cause:
         return fault
     kills = many(host.oom_kills_new, "out-of-memory kill")
-    return replace(fault, cause=f"{fault.cause}, out of memory: its control group counts {kills} since its start")
+    return replace(fault, cause=f"{fault.cause}, out of memory: its control group recorded {kills} since its start")
 
 
 def _of_steps(share: HostShare | None) -> float | None:

@@ -78,13 +78,13 @@ def _renew(seen: SlotSeen, state: JobState | None) -> str:
     job = typed(seen.job)
     if not seen.job:
         drop = f"`slotkeeper slots drop {typed(seen.table, seen.slot)} --source {typed(seen.source)}`"
-        consumer = "Find its consumer, which no job of this configuration is, and start it"
+        consumer = "Find the slot's consumer (not a job of this configuration) and start it"
         return f"{consumer}{OR}if no consumer needs the slot any more, {drop} prints the command that drops it"
     if state is JobState.PAUSED:
-        return f"`slotkeeper jobs resume {job}`: the next confirm renews the TTL"
+        return f"`slotkeeper jobs resume {job}`: the next confirmation renews the TTL"
     if state is not None and state.has_process:
-        return f"`slotkeeper jobs show {job}` shows what delays it; the next confirm renews the TTL"
-    return f"`slotkeeper jobs start {job}`: the next confirm renews the TTL"
+        return f"`slotkeeper jobs show {job}` shows what delays it; the next confirmation renews the TTL"
+    return f"`slotkeeper jobs start {job}`: the next confirmation renews the TTL"
 
 
 def _name(seen: SlotSeen) -> str:
@@ -109,17 +109,17 @@ def of_machine(facts: Facts) -> Iterator[Fault]:
     if machine.damaged:
         yield Fault(
             "audit_damaged", Party.MACHINE, HERE, Severity.WARNING,
-            f"{many(machine.damaged, 'line')} of the audit cannot be read", "who did these actions is unknown",
-            f"`slotkeeper audit verify` names the lines{THEN}move the audit file to a place where it stays readable",
+            f"{many(machine.damaged, 'line')} of the audit cannot be read", "the actors of these actions are unknown",
+            f"`slotkeeper audit verify` names the lines{THEN}move the audit file to a folder where it stays readable",
             value=str(machine.damaged),
             limit="0",
         )  # fmt: skip
     if machine.command_fails:
         yield Fault(
             "alert_command_fails", Party.MACHINE, HERE, Severity.WARNING,
-            f"the command of [alerts] fails: {safe(machine.command_fails, 300)}",
-            "alerts are not delivered by it; the supervisor retries automatically",
-            "`slotkeeper alerts test` runs it once and shows its answer", machine.command_fails_since,
+            f"the [alerts] command fails: {safe(machine.command_fails, 300)}",
+            "it delivers no alerts; the supervisor retries automatically",
+            "`slotkeeper alerts test` runs it once and shows its result", machine.command_fails_since,
         )  # fmt: skip
     yield from _stuck(facts)
     for reset in facts.resets:
@@ -146,9 +146,9 @@ def _stuck(facts: Facts) -> Iterator[Fault]:
     if one is None or lasts is None or lasts < (STOPPED_SECONDS if one.stopped else HANGS_SECONDS):
         return
     stopped = "is stopped by a signal (SIGSTOP) or a debugger"
-    why = f"{one.name} {stopped if one.stopped else 'does not continue'} while it {one.does}"
+    why = f"{one.name} {stopped if one.stopped else 'hangs'} while it {one.does}"
     continues = f"`kill -CONT {one.pid}` lets it continue"
-    first = continues if one.stopped else f"Find what pid {one.pid} waits for, for example a disk"
+    first = continues if one.stopped else f"Find out what pid {one.pid} waits for, for example a disk"
     yield Fault(
         "alerts_stuck", Party.MACHINE, HERE, Severity.WARNING, safe(why, 300),
         "alerts are not delivered; the console and `slotkeeper status` still show every problem",
@@ -159,14 +159,14 @@ def _stuck(facts: Facts) -> Iterator[Fault]:
 
 def _disk(facts: Facts) -> Iterator[Fault]:
     machine = facts.machine
-    do = "Free disk space there; running jobs continue, and slotkeeper jobs stop JOB still stops one"
+    do = "Free disk space there; running jobs continue, and slotkeeper jobs stop JOB still works"
     effect = "running jobs continue; their new states are not recorded, and no job can be started"
     if machine.full:
         yield Fault("disk_full", Party.MACHINE, HERE, Severity.CRITICAL, safe(machine.full, 300), effect, do)
     elif machine.free is not None and machine.free < facts.limits.disk_free:
         yield Fault(
             "disk_nearly_full", Party.MACHINE, HERE, Severity.WARNING,
-            f"{machine.free / MIB:,.0f} MiB are left for {safe(machine.folder, 120)}", f"once it is full, {effect}", do,
+            f"{machine.free / MIB:,.0f} MiB free for {safe(machine.folder, 120)}", f"once it is full, {effect}", do,
             value=f"{machine.free // MIB} MiB", limit=f"{facts.limits.disk_free // MIB} MiB",
         )  # fmt: skip
 

@@ -160,7 +160,7 @@ def _paused(seen: JobSeen) -> Fault:
     cause = "; ".join(part for part in (seen.asked_why and f"reason: {seen.asked_why}", view.reason) if part)
     return Fault(
         "job_paused", Party.PERSON, _by(seen, "paused"), Severity.WARNING, safe(cause or "PAUSED as requested", 400),
-        f"applies nothing; {unread_meanwhile(view.report)}",
+        f"nothing is applied; {unread_meanwhile(view.report)}",
         f"`slotkeeper jobs resume {typed(view.name)}` continues from its position", began(view), view.name,
         value=view.state.value,
     )  # fmt: skip
@@ -268,7 +268,7 @@ def _clocks(view: JobStatus) -> Iterator[Fault]:
     yield Fault(
         "clocks_differ", Party.SOURCE, "the source's clock", Severity.WARNING,
         f"{in_brief(abs(apart))} {'ahead of' if apart > 0 else 'behind'} this host's clock",
-        "times shown for this source are off by as much",
+        "times shown for this source are off by the same amount",
         f"Correct the wrong clock with NTP, on the source or on this host{THEN}`slotkeeper doctor` measures it", None,
         view.name,
         value=f"{apart:+.1f} s", limit=in_brief(CLOCK_SECONDS),
@@ -327,7 +327,7 @@ def _lag(seen: JobSeen, facts: Facts, blamed: set[str]) -> Iterator[Fault]:
         f"{len(late)} of {many(len(seen.lags), part)} {'lags' if len(late) == 1 else 'lag'} by more than"
         f" {in_brief(facts.limits.lag_warning)}; {unread_meanwhile(seen.view.report)}",
         f"`slotkeeper jobs logs {typed(seen.view.name)}` shows the slow side if the bottleneck line does not{THEN}"
-        "remove what has become slow there: a trigger, a lost index, an index on a function, a lock, a disk"
+        "fix the cause there: a trigger, a missing index, an index on a function, a lock, a disk"
         f"{OR}wait: nothing is skipped",
         None, seen.view.name, value=in_brief(late[name]), limit=in_brief(facts.limits.lag_warning),
     )  # fmt: skip
@@ -366,15 +366,15 @@ def _quarantined(seen: JobSeen) -> Iterator[Fault]:
     if report is None or not number:
         return
     limit, name = seen.quarantine_limit, typed(seen.view.name)
-    stops = "" if limit is None else f"; the job stops at more than {limit} rows of a table"
+    stops = "" if limit is None else f"; the job stops if a table has more than {limit}"
     when = "" if seen.view.state.has_process else " when it ended"
     severity = Severity.CRITICAL if nearly_full(number, limit) else Severity.WARNING
     newest = f"; the newest is {safe(report.quarantined_newest, 200)}" if report.quarantined_newest else ""
     yield Fault(
         "rows_quarantined", Party.TABLE, "the target", severity,
         f"{rows_quarantined(number)}{when}{newest}", f"the target lacks them{stops}",
-        f"`slotkeeper errors list {name}` shows the rows (in the console 4, Enter){THEN}remove at the sink what rejects"
-        f" them{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
+        f"`slotkeeper errors list {name}` shows the rows (console: 4, Enter){THEN}fix what rejects them"
+        f" at the sink{THEN}`slotkeeper errors replay {name} --all --reason TEXT`",
         None, seen.view.name, value=str(number), limit="0" if limit is None else str(limit),
     )  # fmt: skip
 
@@ -385,14 +385,14 @@ def _different(seen: JobSeen, facts: Facts) -> Iterator[Fault]:
     if last is not None and last.verdict == "different":
         yield Fault(
             "target_differs", Party.TABLE, "the target", Severity.CRITICAL, in_a_phrase(last, facts.now),
-            "the target is not equal to its source", _compare(seen), last.at, seen.view.name,
+            "the target differs from its source", _compare(seen), last.at, seen.view.name,
         )  # fmt: skip
     elif age is not None and seen.view.state is JobState.RUNNING:
         past = None if last is None or last.is_void else elapsed(last.at, facts.now)
         if past is None or past > age:
             yield Fault(
                 "not_verified", Party.TABLE, "the target", Severity.WARNING, in_a_phrase(last, facts.now),
-                "its equality with the source is not verified", f"`slotkeeper verify {typed(seen.view.name)}`", None,
+                "it is not verified against the source", f"`slotkeeper verify {typed(seen.view.name)}`", None,
                 seen.view.name, limit=in_brief(age),
             )  # fmt: skip
 
@@ -488,7 +488,7 @@ def _fault(one: Condition, view: JobStatus, facts: Facts, unread: str) -> Fault:
     party = Party(one.party)
     since = datetime.fromtimestamp(one.since, timezone.utc)
     severity = _severity(since, facts)
-    do = one.act or f"{RETRIES}; `slotkeeper jobs logs {typed(view.name)}` shows what came before"
+    do = one.act or f"{RETRIES}; `slotkeeper jobs logs {typed(view.name)}` shows the preceding messages"
     effect = one.effect_on(view.report.part if view.report else "DN") or f"the job waits; {unread}"
     return Fault(
         _RULES[party], party, safe(one.name, 80), severity, safe(one.cause, 400), effect, do, since, view.name,

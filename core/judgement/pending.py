@@ -10,7 +10,7 @@ from slotkeeper.core.domain.fault import Fault, Party, Severity, in_brief
 from slotkeeper.core.domain.job import JobState
 from slotkeeper.core.domain.pending import ITS_LANES, pending_tables, since_of, waits_for, waits_for_others
 from slotkeeper.core.domain.report import JobStatus
-from slotkeeper.core.domain.text import safe, typed
+from slotkeeper.core.domain.text import many, safe, typed
 from slotkeeper.core.judgement.facts import Facts
 
 PENDING_SECONDS = 60.0
@@ -26,7 +26,7 @@ def of_pending(view: JobStatus, facts: Facts, known: Iterable[Fault]) -> Iterato
         yield _fault(view, "", waits_for(view), view.changed_at)
     late = [one for one in pending_tables(view) if not waits_for_others(one) and _late(since_of(one), facts)]
     if late:  # if many tables wait for one server, report only the first
-        more = f"; {len(late) - 1} more wait" if late[1:] else ""
+        more = f"; {many(len(late) - 1, 'more table')} waiting" if late[1:] else ""
         yield _fault(view, late[0].source_table, f"{late[0].reason or ITS_LANES}{more}", since_of(late[0]))
 
 

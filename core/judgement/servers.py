@@ -102,7 +102,7 @@ CAUSES = (
     _cause(
         "SK-1103",
         "account locked",
-        _ADMIN + "{unlock}; check the password first: another wrong one locks it again.",
+        _ADMIN + "{unlock}; check the password first: another wrong password locks it again.",
         "3118 3955 4151",
         "account has been locked|account is blocked|account is locked",
     ),
@@ -154,7 +154,7 @@ CAUSES = (
     _cause(
         "SK-1205",
         "too many running loads",
-        "Wait for other loads, or raise max_running_txn_num_per_db on {server}.",
+        "Wait for other loads to end, or raise max_running_txn_num_per_db on {server}.",
         "",
         "running txns on db",
     ),
@@ -183,7 +183,7 @@ CAUSES = (
     _cause(
         "SK-1303",
         "server starting up or shutting down",
-        "No action needed: reconnecting. If it lasts, read the log of {server}: it is starting up or shutting down.",
+        "No action needed: reconnecting. If it persists, read the log of {server}: it is starting up or shutting down.",
         "57P03 1053 1077 1079",
         "starting up|shutting down|in recovery mode|not yet accepting",
     ),
@@ -227,7 +227,7 @@ CAUSES = (
     _cause(
         "SK-1406",
         "step cancelled while the server was working on it",
-        "Remove what has become slow on {server}: a trigger, a lost index, a disk, other load.",
+        "Find what has become slow on {server}: a trigger, a missing index, a disk, other load.",
         "",
         "a step did not end in time",
     ),
@@ -265,7 +265,7 @@ CAUSES = (
     _cause(
         "SK-1603",
         "database does not exist",
-        "Correct database of {server} in the configuration, or restore {database} there.",
+        "Correct the database setting of {server}, or restore {database} there.",
         "3D000 1049",
         "database .* does not exist",
     ),
@@ -292,14 +292,14 @@ CAUSES = (
     _cause(
         "SK-1701",
         "connection refused",
-        "Start {server} at {address}, or correct host and port.",
+        "Start {server} at {address}, or correct its host and port settings.",
         "2003",
         "connection refused",
     ),
     _cause(
         "SK-1702",
         "host name not found",
-        "Correct host of {server}, or the name service of this host.",
+        "Correct the host setting of {server}, or the name service of this host.",
         "2005",
         "could not translate host name|name or service not known|temporary failure in name resolution"
         "|nodename nor servname|name resolution",
@@ -332,7 +332,7 @@ CAUSES = (
     # the binlog
     _cause(
         "SK-1801",
-        "another reader has this server_id",
+        "another replica uses this server_id",
         "Stop the other replica with this server_id: `SHOW REPLICAS` lists them.",
         "",
         "same server_uuid|same server_id",
@@ -355,7 +355,7 @@ CAUSES = (
 """All known causes, in the order in which texts are matched: narrower entries before wider ones."""
 UNKNOWN = Message(
     "SK-1999", "cause not recognized", "Position held.",
-    "Read `slotkeeper jobs logs {job_typed}`: it shows what came before.",
+    "Read `slotkeeper jobs logs {job_typed}`: it shows the preceding messages.",
 )  # fmt: skip
 _BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
 _BY_WORDS = tuple((re.compile(cause.words, re.IGNORECASE), cause) for cause in CAUSES if cause.words)
@@ -382,13 +382,13 @@ def cause_of(code: str, text: str) -> Message:
 
 
 IMPACTS = {
-    "SK-11": "This login reads and writes nothing. Position held; the job tries a rejected password twice at most.",
-    "SK-12": "The job retries each step, at half its width where it helps. Position held.",
-    "SK-13": "The server does no work meanwhile. Position held; unread changes may expire at the source.",
+    "SK-11": "This login cannot read or write. Position held; the job tries a rejected password at most twice.",
+    "SK-12": "The job retries each step, at half its size if that helps. Position held.",
+    "SK-13": "The server cannot be used meanwhile. Position held; unread changes may expire at the source.",
     "SK-14": "The job retries the step. Position held.",
     "SK-15": 'The target lacks the row, and its lane waits; with on_bad_row = "quarantine" the lane continues.',
     "SK-16": "The lane waits. Position held.",
-    "SK-17": "No connection meanwhile. Position held; unread changes may expire at the source.",
+    "SK-17": "The job is not connected. Position held; unread changes may expire at the source.",
     "SK-18": "The source cannot be read from this position.",
 }
 """The impact by the first four digits of a code."""
@@ -470,13 +470,13 @@ def _plain(name: str) -> str:
 
 def _secret(refusal: Refusal) -> str:
     said = refusal.secret()
-    return f"to {said}" if said else "where its password reference reads it"
+    return f"to {said}" if said else "to where its password reference points"
 
 
 def _cancelled(refusal: Refusal) -> str:
     if "user request" in refusal.text or refusal.code == "1317":
         return "No action needed: retrying. If it repeats, the log of {server} names who cancels the statements."
-    return "`slotkeeper locks {job_typed}` shows whether a lock delays it; else raise the job's time limits."
+    return "`slotkeeper locks {job_typed}` shows whether a lock delays it; if not, raise the job's time limits."
 
 
 _CHECKED = re.compile(r"violates check constraint \"(.+)\"")
@@ -497,7 +497,7 @@ _RELATION = re.compile(r"relation \"(.+?)\" does not exist", re.IGNORECASE)
 
 def _gone(refusal: Refusal) -> str:
     if refusal.side == "source":
-        return "Restore {table} on {server}, or correct the channel's from."
+        return "Restore {table} on {server}, or correct the from setting of the channel."
     found = _RELATION.search(refusal.text)
     if found and found[1].rpartition(".")[2] != refusal.table.partition(".")[2]:
         return f"Restore {found[1]} on {{server}}, or remove the trigger or rule of {{table}} that refers to it."
@@ -511,8 +511,8 @@ def _column(refusal: Refusal) -> str:
     name, type_ = column_of(refusal.text), _OF_TYPE.search(refusal.text)
     if name and type_ and refusal.side == "sink" and refusal.table:
         add = f"ALTER TABLE {dotted(refusal.table)} ADD COLUMN IF NOT EXISTS {quoted(name)} {type_[1]};"
-        return f"{_ADMIN}`{add}`: rows applied before have NULL in it until a new snapshot."
-    named = quoted(name) if name else "the missing one"
+        return f"{_ADMIN}`{add}`: rows applied earlier have NULL there until a new snapshot."
+    named = quoted(name) if name else "the missing column"
     return f"Compare the columns of {{table}} with the job's, and add or rename {named}; `slotkeeper doctor` names it."
 
 
@@ -520,10 +520,10 @@ def _writable(refusal: Refusal) -> str:
     """Return the action for a read-only server: a standby, or a read-only setting of a role, database or server."""
     primary = "Set host of {server} to the primary if this server is a standby"
     if refusal.kind == "mysql":
-        return f"{primary}; else as its administrator run `SET GLOBAL read_only = 0;`."
+        return f"{primary}; otherwise run `SET GLOBAL read_only = 0;` as its administrator."
     reset = "`ALTER ROLE {user} RESET default_transaction_read_only;`"
     return (
-        f"{primary}; else as an administrator of {{server}}, run {reset}: the database or the server can set it, too."
+        f"{primary}; otherwise, as an administrator of {{server}}, run {reset}, or reset it for the database or server."
     )
 
 
@@ -536,7 +536,7 @@ def _allow(refusal: Refusal) -> str:
         return f"{_ADMIN}`ALTER ROLE {quoted(refusal.user)} LOGIN;`."
     of = "Allow {user} to log in to {database} from this host: "
     if refusal.kind == "mysql":
-        return f"{of}its account names a host, and GRANT names the database."
+        return f"{of}its account must include this host, and its GRANT the database."
     return f"{of}add a line to pg_hba.conf of {{server}} and reload it."
 
 

@@ -204,12 +204,12 @@ def _answer(child: subprocess.Popen[bytes], program: str, seconds: float) -> Ans
     if number > MOST_BYTES:
         return Answer(None, f"{program} wrote more than 1 MiB and was killed")
     if code is None:
-        return Answer(None, f"{program} has not ended within {seconds:g} s and could not be killed", said)
+        return Answer(None, f"{program} did not end within {seconds:g} s and could not be killed", said)
     if not ended:
-        return Answer(None, f"{program} has not ended within {seconds:g} s and was killed", said)
+        return Answer(None, f"{program} did not end within {seconds:g} s and was killed", said)
     if code < 0:
-        return Answer(code, f"{program} was ended by signal {-code}", said)
-    return Answer(code, f"{program} ended with status {code}" if code else "", said)
+        return Answer(code, f"{program} was terminated by signal {-code}", said)
+    return Answer(code, f"{program} exited with status {code}" if code else "", said)
 
 
 def _drain(reading: int, written: bytearray) -> int:

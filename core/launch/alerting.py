@@ -41,7 +41,7 @@ from slotkeeper.core.state.sqlite import Store
 
 Say = Callable[[str, str], None]
 """Receives the key and text of an event for a job's log."""
-_AS = {True: "[alerts] keeps its last valid settings", False: "no alert is sent, [alerts] cannot be read"}
+_AS = {True: "[alerts] still uses its last valid settings", False: "no alerts are sent because [alerts] cannot be read"}
 _LAST_SECONDS = 1.0
 """Seconds that an evaluation waits for the lock if no later evaluation can replace it."""
 _REFUSED, _UNREADABLE = "job_refused", "store_unreadable"
@@ -169,9 +169,9 @@ class Alerting:
         failure = before.failure if options.command else None
         state = AlertState(found.firing, outbox, failure)
         for one in found.notifications:
-            self._say("", _line(one, "is over" if one.kind is Kind.CLEARED else one.fault.said(one.at)))
+            self._say("", _line(one, "has ended" if one.kind is Kind.CLEARED else one.fault.said(one.at)))
         kept = (self._unsaved is None and _marks(before) == _marks(state)) or self._saved(state)
-        self._once("alert command failed", f"the command of [alerts] fails: {failure.cause}" if failure else "", True)
+        self._once("alert command failed", f"the [alerts] command fails: {failure.cause}" if failure else "", True)
         if outbox and not kept:
             alert_sender.spawn(self._store.folder, options, state.outbox)  # at once: the outbox could not be stored
             self._unsaved = replace(state, outbox=())
@@ -208,7 +208,9 @@ class Alerting:
             file = AckFile(self._store.folder)
             file.end(left_behind(file.read(), self._over), now)
         except (StateError, Busy) as error:
-            self._once("acknowledgement", f"the acknowledgement of an ended alert stays: {error.message}")
+            self._once(
+                "acknowledgement", f"the acknowledgement of an ended alert could not be removed: {error.message}"
+            )
             return
         self._over.clear()
         self._once("acknowledgement", "")

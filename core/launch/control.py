@@ -209,7 +209,7 @@ def _make_way(store: Store, job: str, take_over: bool) -> None:
     if lock is not None:
         lock.release()
     if view.lives or lock is None:
-        to_do = f"`slotkeeper jobs stop {view.name}` ends it; `slotkeeper jobs restart {view.name}` does both"
+        to_do = f"`slotkeeper jobs stop {view.name}` stops it; `slotkeeper jobs restart {view.name}` restarts it"
         raise Refused(f"job {view.name} is already running: {_who(view)}", to_do)
     if view.elsewhere and not take_over:
         refuse_elsewhere(view)
@@ -304,7 +304,7 @@ def _seen(store: Store, job: str, patience: Patience | None, reached: Reached, w
             raise Busy(
                 f"job {job}: {what} was requested, but {why or f'after {patience.seconds:g} s'} it is"
                 f" {view.state.value}{': ' + view.reason if view.reason else ''}",
-                f"the request stays; `slotkeeper jobs show {job}` shows when it is reached",
+                f"the request remains; `slotkeeper jobs show {job}` shows when it takes effect",
             )
         time.sleep(_POLL)
     return view
@@ -327,7 +327,7 @@ def _stop_by_signal(store: Store, view: JobStatus, seconds: float, cause: Slotke
         if seconds <= 0:
             return view
         if time.monotonic() > deadline:
-            what = f"job {view.name} got a signal to stop, but after {seconds:g} s its processes are still running"
+            what = f"job {view.name} was signalled to stop, but after {seconds:g} s its processes are still running"
             raise Busy(what, f"its desired state could not be stored: {cause.message}")
         time.sleep(_POLL)
         view = observe(store, view.name)
@@ -353,8 +353,8 @@ def _signal_supervisor(store: Store, job: str, supervisor: Identity) -> None:
     if processes.wait_gone(lambda: processes.alive(supervisor), _LETS_GO):
         return
     pid = supervisor.pid
-    what = f"pid {pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: it got no signal"
-    raise Refused(what, "find out who wrote that, and end the job's processes yourself")
+    what = f"pid {pid}, recorded as the supervisor of job {job}, does not hold its lock {lock}: no signal sent"
+    raise Refused(what, "find out who recorded this pid, and end the job's processes yourself")
 
 
 def _recorded_as_stopped(store: Store, view: JobStatus, cause: SlotkeeperError) -> JobStatus:
@@ -427,7 +427,7 @@ def _ensured(store: Store, view: JobStatus, start: Callable[[JobStatus], JobStat
     if view.wanted is not WantedState.RUN:
         return Outcome(view.name, Ensured.STAYS, view.state, f"desired state: {view.wanted.value}")
     if FOREGROUND in _launch(store, view).extra:
-        why = "it was started by `slotkeeper run`: its own service starts it"
+        why = "it was started by `slotkeeper run`, whose service restarts it"
         return Outcome(view.name, Ensured.STAYS, view.state, why)
     if view.elsewhere:
         return Outcome(view.name, Ensured.REFUSED, view.state, f"{view.reason}; {view.safe}")

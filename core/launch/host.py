@@ -131,9 +131,9 @@ class HostReader:
         """
         now = self._oom_kills()
         if now is not None and self._kills is not None and now > self._kills:
-            return f"its control group counts {many(now - self._kills, 'out-of-memory kill')} since its start"
+            return f"its control group recorded {many(now - self._kills, 'out-of-memory kill')} since its start"
         killed = self._pids & set(self._killed_by_log())
-        return f"the kernel's log has an out-of-memory kill of pid {min(killed)}" if killed else ""
+        return f"the kernel log reports an out-of-memory kill of pid {min(killed)}" if killed else ""
 
     def _sample(
         self, at: float, found: list[Usage], first: Usage | None, java: Usage | None, report: JobReport | None

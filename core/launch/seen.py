@@ -169,7 +169,7 @@ def evaluator_of(store: Store) -> Evaluator | None:
     None if no running process does; the alert command has its own time limit.
     """
     file = AlertFile(store.folder)
-    for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "gives alerts to the command")):
+    for one, does in ((file.holder(), "evaluates alerts"), (file.sender(), "passes alerts to the command")):
         if one is None or not (processes.alive(one.who) or processes.elsewhere(one.who)):
             continue
         run = store.run(one.who.run_id) if one.who.run_id else None

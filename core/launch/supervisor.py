@@ -128,7 +128,7 @@ class Supervisor:
         if adopt:
             row = self._store.run(self._run)
             self._driver = row.driver if row else None
-            said = "adopted" if processes.alive(self._driver) else "has exited, too"
+            said = "adopted" if processes.alive(self._driver) else "has also exited"
             pid = self._driver.pid if self._driver else "unknown"
             self._tell("driver adopted", f"supervisor had exited; driver pid {pid} {said}")
         else:
@@ -188,7 +188,7 @@ class Supervisor:
             self._recorder.tick()
             if asked is None and self._stop_is_wanted():
                 asked = time.monotonic() + self._limits.stop
-                self._tell("stop asked", "driver asked to end (SIGTERM)")
+                self._tell("stop asked", "driver asked to stop (SIGTERM)")
                 if self._driver is not None:
                     processes.terminate(self._driver)
             if asked is not None and time.monotonic() > asked and self._driver is not None:
@@ -268,7 +268,7 @@ class Supervisor:
     def _finish(self, ended: Ended) -> None:
         reason = ended.reason
         if ended.event is JobEvent.STOPPED and self._signals.asked_to_end:
-            reason = "its supervisor was ended by SIGTERM, as at a shutdown"
+            reason = "its supervisor was terminated by SIGTERM, as at a shutdown"
         if ended.event is not None:
             self._event(ended.event, reason, ended.trouble, ended.safe)
         with contextlib.suppress(SlotkeeperError):

@@ -56,8 +56,10 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
     name = view.name
     refuse_elsewhere(view)
     if not view.lives or not view.state.has_process:
-        what = f"job {name} is {view.state.value}: single tables can be steered only while it runs"
-        raise Refused(what, f"`slotkeeper jobs start {name}` starts it, without the tables that were stopped alone")
+        what = f"job {name} is {view.state.value}: single tables can be controlled only while it runs"
+        raise Refused(
+            what, f"`slotkeeper jobs start {name}` starts it, without the tables that were stopped individually"
+        )
     report = view.report if view.reported else None
     if report is not None and report.tables:
         return report.tables
@@ -70,13 +72,13 @@ def known(view: JobStatus) -> tuple[TableReport, ...]:
 
 def refuse_one_table(job: str) -> None:
     """Raise Refused: a job with one table cannot continue without it."""
-    raise Refused(f"job {job}: the job has one table: use the command without --table")
+    raise Refused(f"job {job} has only one table: use the command without --table")
 
 
 def refuse_one_position(job: str) -> None:
     """Raise Refused for a source that keeps one position for all tables: no table can move alone."""
-    what = f"job {job}: its source keeps one position for all its tables: none can be steered alone"
-    raise Refused(what, "use the command without --table; a job for each table has its own position")
+    what = f"job {job}: its source has one position for all tables, so a single table cannot be controlled"
+    raise Refused(what, "use the command without --table; with one job per table, each table has its own position")
 
 
 def table_of(job: str, tables: Iterable[TableReport], name: str) -> TableReport:
@@ -155,7 +157,7 @@ def _seen(store: Store, job: str, before: TableReport, what: Ask, patience: Tabl
             raise Busy(
                 f"table {name} of job {job}: {what.value} was requested, but after {patience.seconds:g} s it is"
                 f" {now.state}{': ' + now.reason if now.reason else ''}",
-                f"the request stays; `slotkeeper jobs show {job}` shows when it is reached",
+                f"the request remains; `slotkeeper jobs show {job}` shows when it takes effect",
             )
         time.sleep(_POLL)
 
@@ -181,7 +183,7 @@ def try_now(store: Store, job: str, table: str = "", seconds: float = 30.0) -> t
         if time.monotonic() > end:
             why = view.reason or view.state.value
             to_do = f"it retries automatically; `slotkeeper jobs show {typed(job)}` shows the progress"
-            raise Busy(f"job {job}: a retry was requested, and not answered in {seconds:g} s: {why}", to_do)
+            raise Busy(f"job {job}: a retry was requested, but not answered within {seconds:g} s: {why}", to_do)
         time.sleep(_POLL)
     return ()
 
@@ -191,13 +193,13 @@ def _expected(view: JobStatus, table: str) -> Set[str]:
     name = typed(view.name)
     refuse_elsewhere(view)
     if not view.state.has_process or not view.lives:
-        raise Refused(f"job {view.name} is {view.state.value}: it retries nothing", f"`slotkeeper jobs start {name}`")
+        raise Refused(f"job {view.name} is {view.state.value} and retries nothing", f"`slotkeeper jobs start {name}`")
     if view.state is JobState.PAUSED:
-        raise Refused(f"job {view.name} is PAUSED: it retries nothing", f"`slotkeeper jobs resume {name}`")
+        raise Refused(f"job {view.name} is PAUSED and retries nothing", f"`slotkeeper jobs resume {name}`")
     waits = view.reason or (view.report.reason if view.report is not None and view.reported else "")
     if view.state in _BEGINNING and not waits:
         raise Refused(
-            f"job {view.name} is {view.state.value} and waits for no retry",
+            f"job {view.name} is {view.state.value} and not waiting for a retry",
             "No action needed: it continues automatically",
         )
     if table:
@@ -205,7 +207,7 @@ def _expected(view: JobStatus, table: str) -> Set[str]:
         if one.rests or one.state == JobState.PAUSED.value:
             verb = "start" if one.rests else "resume"
             do = f"`slotkeeper jobs {verb} {name} --table {typed(table)}`"
-            raise Refused(f"table {table} of job {view.name} is {one.state}: it retries nothing", do)
+            raise Refused(f"table {table} of job {view.name} is {one.state} and retries nothing", do)
         return {table}
     report = view.report if view.reported else None
     several = () if report is None else report.tables

@@ -90,7 +90,7 @@ def because(crash: Crashed, out_of_memory: str) -> Crashed:
 
 TAKEN_OVER = Ended(
     SUPERSEDED, JobEvent.SUPERSEDED, "a later start of this job has taken over", trouble="SUPERSEDED",
-    safe="No action needed if that start is meant. Otherwise stop it on its host",
+    safe="No action needed if that start is intended. Otherwise stop it on its host",
 )  # fmt: skip
 """The driver reports the same at once, because its open resources may take a while to close."""
 _MEANINGS: dict[int | None, Ended] = {
@@ -100,17 +100,17 @@ _MEANINGS: dict[int | None, Ended] = {
         safe="`slotkeeper config check` names the errors; then correct them",
     ),
     FAILED: Ended(
-        FAILED, JobEvent.FAILED, "its driver ended with an error that needs an action",
+        FAILED, JobEvent.FAILED, "its driver ended with an error that requires an action",
         safe="`slotkeeper jobs logs JOB` shows why; nothing was skipped",
     ),
     SUPERSEDED: TAKEN_OVER,
-    TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "ended by SIGTERM from outside, not by `jobs stop`"),
+    TERMINATED: Ended(TERMINATED, JobEvent.STOPPED, "terminated by an external SIGTERM, not by `jobs stop`"),
 }  # fmt: skip
 
 
 def _how_it_ended(exit_code: int | None) -> str:
     if exit_code is None:
-        return "vanished without an exit code"
+        return "disappeared without an exit code"
     if exit_code == NO_CLUSTER:
         return "ended because the Spark cluster provides no executor"
     return f"killed by {_signal(-exit_code)}" if exit_code < 0 else f"ended with exit code {exit_code}"

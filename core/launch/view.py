@@ -95,7 +95,7 @@ def _reason(row: JobStatus, supervisor_alive: bool, driver_alive: bool, away: bo
         return "started on another host; this host cannot see its processes", "check the job on that host"
     if driver_alive:
         return row.reason or "its supervisor has exited; the driver starts a new one", row.safe
-    return "no process: killed?", resume(row.name)
+    return "no process found; possibly killed", resume(row.name)
 
 
 SHOWN_EVERY = 10.0
@@ -158,7 +158,7 @@ def step_of(view: JobStatus, java: bool) -> str:
     """Describe the step that a starting job waits for."""
     report = view.report if view.reported else None
     if waits(view):
-        return f"what its driver reports ({view.reason})"
+        return f"the condition that its driver reports ({view.reason})"
     if not view.driver_alive:
         return "its driver's process" if view.supervisor_alive else "its supervisor"
     if view.state is JobState.PENDING:
@@ -169,7 +169,7 @@ def step_of(view: JobStatus, java: bool) -> str:
         known = report is not None and report.chunks_total
         return f"the copy, chunk {report.chunks_done} of {report.chunks_total}" if known and report else "the copy"
     if view.state is JobState.CATCHING_UP:
-        return "the changes since the copy began"
+        return "the changes since the copy started"
     return f"its next report ({view.state.value})"
 
 

@@ -124,9 +124,9 @@ class Batch:
 class Outcome(Enum):
     """The outcome of a load's commit."""
 
-    COMMITTED = "it is visible, or will be; now or earlier"
-    ABORTED = "it will certainly never be visible"
-    UNKNOWN = "the server has forgotten it: it may be visible"
+    COMMITTED = "the load is visible or will be, by this commit or an earlier one"
+    ABORTED = "the load will never be visible"
+    UNKNOWN = "the server no longer knows the load: it may be visible"
 
 
 @runtime_checkable

@@ -334,11 +334,11 @@ class SlotWords:
     complete. `no_expiry`: why a reset has no TTL to check. `ddl`: None if no DDL waits for readers or clears a slot.
     """
 
-    no_list: str = "the server cannot list slots: only configured ones are shown, from Slotkeeper's progress rows"
+    no_list: str = "the server cannot list slots: only configured slots are shown, from Slotkeeper's progress rows"
     no_count: str = "the server does not count unread rows"
     no_drop: str = "this server cannot drop a slot"
     no_after: str = "the server cannot show the current slots"
-    no_drained: str = "the server does not report whether all records are read"
+    no_drained: str = "the server does not report whether all records have been read"
     no_ttl: str = ""
     no_timeout: str = ""
     own_times: str = ""
@@ -346,14 +346,14 @@ class SlotWords:
     moved: str = "every slot moves to the newest position"
     ages: str = ""
     head: str = ""
-    ttl: str = "the time that records are retained"
+    ttl: str = "the retention time of records"
     part: str = "DN"
     short: str = "the slot did not move to the newest position"
     identity: str = "columns and key"
     marks: tuple[str, ...] = ()
     retains: bool = True
     there: str = "both points are registered on every DN"
-    no_expiry: str = "the source retains nothing for it that could expire"
+    no_expiry: str = "the source retains no data for this slot that could expire"
     ddl: DdlWords | None = None
 
 

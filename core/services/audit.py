@@ -52,7 +52,7 @@ class CopiedAudit(Audit):
         A sink that cannot store the copy blocks nothing, because the action must be recorded here in any case.
         """
         if self._fault and line.phase is Phase.OUTCOME:
-            line = replace(line, outcome=f"{line.outcome} (the sink has no copy of the line before: {self._fault})")
+            line = replace(line, outcome=f"{line.outcome} (the sink has no copy of the previous line: {self._fault})")
         head = super().append(line)
         self._waiting.append((line, head))
         if self._copy is not None:
@@ -151,11 +151,11 @@ class Proof:
     def unlinked(self) -> str:
         """The explanation of lines without a hash, with the action."""
         links = self.chain.unlinked
-        names = "names no line before it" if len(links) == 1 else "name no line before them"
+        names = "has no hash of the line before it" if len(links) == 1 else "have no hash of the line before them"
         first = f" (the first: {links[0].place})" if links else ""
         return (
-            f"{many(len(links), 'line')}{first} {names}. A version before the chain wrote them, or their hashes were"
-            " removed. Compare them with a backup or with the copy in the sink. If they are right:"
+            f"{many(len(links), 'line')}{first} {names}. An older version without the chain wrote them, or the hashes"
+            " were removed. Compare them with a backup or with the copy in the sink. If they are correct:"
             " `slotkeeper audit accept --reason TEXT`"
         )
 
@@ -183,14 +183,14 @@ class Proof:
         if self.chain.rotated_out:
             found.append("the content of files that were dropped because there were too many")
         found += [
-            f"whether {one.compared.older} lines of which sink {one.name} has a hash stood in those files"
+            f"whether those files contained {one.compared.older} lines of which sink {one.name} has a hash"
             for one in self.sinks
             if one.compared and one.compared.older
         ]
         return [
             *found,
             "whether a user who can write both this folder and the sink's table has rewritten both",
-            "which person acted: any user can become a uid; names, addresses and reasons are claims",
+            "which person acted: users can change their uid; names, addresses and reasons are not verified",
         ]
 
 

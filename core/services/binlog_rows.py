@@ -63,7 +63,7 @@ def peek(
     found = (reader.backward if after is None else reader.forward)(identity, table, shard, what, ask.filter)
     unread = [row for row in found.rows if after is None or row.position > after.place]
     if after is not None and not unread and found.whole and ask.slot and ask.after is None and ask.up_to is None:
-        notes.append(f"{ask.slot} has nothing unread on {shard.name}: these are the last rows")
+        notes.append(f"{ask.slot} has no unread rows on {shard.name}: these are the last rows")
         after, found = None, reader.backward(identity, table, shard, replace(what, after=None), ask.filter)
     if found.stopped:
         notes.append(f"stopped after {SECONDS:.0f} s: {found.stopped}")
@@ -78,7 +78,7 @@ def peek(
 def _shard(reader: BinlogReader, table: str, nodes: Mapping[str, int], ask: Ask, stands: Places) -> Shard:
     """Return the named DN; else the DN with the slot's oldest unread row, or with any row."""
     if not nodes:
-        raise Refused("the source names no DN", "check this login's rights on its catalog of nodes", where="source")
+        raise Refused("the source lists no DN", "check this login's rights on the node catalog", where="source")
     if ask.dn and ask.dn not in nodes:
         raise Refused(f"unknown DN {ask.dn!r}", f"known: {', '.join(sorted(nodes))}", where="source")
     if ask.dn:
@@ -141,7 +141,7 @@ def place(loaded: Loaded, source: str, text: str) -> Position:
         return positions.place(text).from_here
     except ValueError:
         what = f"{text!r} is not a {positions.name}"
-        raise ConfigError(what, "write it as slots show and slots peek do, or latest") from None
+        raise ConfigError(what, "use the format of slots show and slots peek, or latest") from None
 
 
 def masks(loaded: Loaded, source: str) -> bool:

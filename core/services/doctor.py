@@ -209,7 +209,7 @@ def probe(
             for one in left:
                 tell(f"left behind: {one.table} ({one.why}); fix: {one.cure}")
             if not left:
-                progress("ended early; no probe object is left")
+                progress("ended early; no probe objects remain")
             raise
         seconds = clock.monotonic() - began
         reports.append(Report(found, clock.utc(), seconds, tuple(answers), tuple(left), asks.switches(answers)))

@@ -72,8 +72,12 @@ def end(loaded: Loaded, asked: Asked, now: Callable[[], float], tell: Tell = sil
     session, reader = askers(loaded)[asked.server]()
     with closing(session):
         if not isinstance(reader, SessionEnder):
-            what = "it tells of no locks" if asked.server.startswith(_SINK) else "sessions there wait for jobs"
-            hint = "`slotkeeper locks` has what ends the wait"
+            what = (
+                "it does not report locks"
+                if asked.server.startswith(_SINK)
+                else "its sessions wait for jobs, not jobs for them"
+            )
+            hint = "`slotkeeper locks` shows how to end the wait"
             raise Refused(f"{safe(asked.server, 60)}: {what}: {ending.NOTHING}", hint)
         found = ending.refuse(reader.in_front(asked.pid, now()), asked.pid, asked.began, safe(asked.server, 80))
         store = cast(StoreSession, session) if asked.server.startswith(_SINK) else None
@@ -89,12 +93,12 @@ def _ended(audit: Audit, asked: Asked, reader: SessionEnder, found: InFront, now
     def act() -> Done:
         sent = ending.refuse(reader.in_front(asked.pid, now(), began), asked.pid, began, safe(asked.server, 80)).sent
         if not sent:
-            raise Refused(f"the server sent pid {asked.pid} no signal: {ending.NOTHING}", ending.who_can(found))
+            raise Refused(f"the server did not signal pid {asked.pid}: {ending.NOTHING}", ending.who_can(found))
         until = time.monotonic() + GONE_SECONDS
         while (there := reader.is_there(asked.pid, began)) and time.monotonic() < until:
             time.sleep(_POLL)
         gone.append(not there)
-        said = "it has ended" if not there else f"it is still there {GONE_SECONDS:g} s after the request"
+        said = "it has ended" if not there else f"it still exists {GONE_SECONDS:g} s after the request"
         return Done(said, {"pid": str(asked.pid)})
 
     shown = {

@@ -124,8 +124,8 @@ def open_store(job: JobSpec, limit_ms: int | None = None, name: str = "") -> Sto
     return sinks.open(kind).connect(login(endpoint, name or poll_name(job.name)), job.progress_schema, positions)
 
 
-NO_ANSWER = "a sink of this kind shows no locks"
-NO_WAITS = "a source of this kind shows no waits"
+NO_ANSWER = "this kind of sink does not report locks"
+NO_WAITS = "this kind of source does not report waits"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Replay:
             end = self.monotonic() + GAP_SECONDS
             while not replays.arm(entry.id, (label, load), self.by, self.reason):
                 if self.monotonic() > end:
-                    what = f"entry {entry.id}: its lane had a range under way for {GAP_SECONDS:.0f} s"
+                    what = f"entry {entry.id}: its lane had a range in progress for {GAP_SECONDS:.0f} s"
                     raise Busy(what, "pause the job, and replay again", where="sink")
                 self.pause(_EVERY_S)
         except BaseException:
@@ -86,7 +86,7 @@ class Replay:
             raise
         if resolve(sink, replays, label, load):
             return Replayed(entry.id, EntryState.REPLAYED, (entry.id,))
-        raise Busy(f"load {load} of entry {entry.id} was ended by the sink: replay it again", where="sink")
+        raise Busy(f"the sink ended load {load} of entry {entry.id}: replay the entry again", where="sink")
 
     def _still_bad(self, replays: ReplaysBeside, entry: QuarantineEntry, refusal: Refusal) -> Replayed:
         replays.still_bad(entry.id, refusal)
@@ -201,7 +201,7 @@ def _each(
                 found.append(act(rows, places[id], id))
                 on_each(found[-1])
             over = sum(one.state is not EntryState.QUARANTINED for one in found)
-            return Done(f"{over} of {len(found)} have ended already", after())
+            return Done(f"{over} of {len(found)} are closed", after())
 
         line = intent(action, f"job {job.name}", reason, {str(id): "asked" for id in ids})
         audited(CopiedAudit(audit[0], session, audit[1]), line, do, after)

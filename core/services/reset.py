@@ -47,7 +47,7 @@ def job_of(loaded: Loaded, table: str, slot: str) -> JobSpec:
     loaded.whole()
     places = [f"{channel.source_table} {job.slot}" for job in loaded.jobs.values() for channel in job.channels]
     known = ", ".join(places) or "none"
-    raise ConfigError(f"{loaded.path}: no job reads {table} by slot {slot}", f"its slots: {known}")
+    raise ConfigError(f"{loaded.path}: no job reads {table} with slot {slot}", f"known slots: {known}")
 
 
 def refuse_place(job: JobSpec, text: str) -> None:
@@ -57,7 +57,7 @@ def refuse_place(job: JobSpec, text: str) -> None:
         positions.place(text)
     except ValueError:
         what = f"{text!r} is not a {positions.name}"
-        raise ConfigError(what, "write DN=POSITION or POSITION, as slots show and slots peek do") from None
+        raise ConfigError(what, "write DN=POSITION or POSITION, in the format of slots show and slots peek") from None
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def poll(loaded: Loaded, source: str, table: str, silent: set[str] | None = None
     if found is None:
         raise Refused(f"source {source}: table {table} does not exist", "check the table's name", where="source")
     places = sorted(silent & {loaded.jobs[job].store_at[0].place for job in mine.values()})
-    unsaid = [f"the progress rows in {place} are unknown: it does not answer" for place in places]
+    unsaid = [f"{place} does not answer: its progress rows are unknown" for place in places]
     return Polled(slots, replace(found, untold=(*found.untold, *unsaid)))
 
 

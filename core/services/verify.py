@@ -29,8 +29,8 @@ SETTLE_SECONDS = 60.0
 def verify(job: JobSpec, runs: bool, on_rows: Callable[[int, int], None]) -> Comparison:
     """Compare the tables of a job's channel; if the job runs, a difference counts only once its lanes caught up."""
     if start_at(job.start).partial:
-        what = f"{job.channel.target} holds only what changed since the start of job {job.name} ({job.start})"
-        raise Refused(f"{what}: it cannot be compared as a whole", 'only start = "initial" makes a whole copy')
+        what = f"{job.channel.target} contains only the changes since the start of job {job.name} ({job.start})"
+        raise Refused(f"{what}: a full comparison is not possible", 'only start = "initial" makes a full copy')
     with ExitStack() as stack:
         # rows hidden or masked from the source's login would be reported as extra, or be missing on both sides
         with closing(open_source(job.source_kind, job.source)) as looking:

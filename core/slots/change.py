@@ -30,7 +30,9 @@ PROD = "PROD"
 UNKNOWN_ROWS = "unknown"
 """Typed instead of the number of rows if the server cannot count them."""
 
-SINK_SILENT = "the sink of job {job} does not answer: its progress rows, and so the job's next start, are unknown"
+SINK_SILENT = (
+    "the sink of job {job} does not answer: its progress rows are unknown, and so is the effect on the next start"
+)
 
 AT_REST = frozenset({
     JobState.STOPPED, JobState.FAILED, JobState.FINISHED, JobState.CANCELLED, JobState.AWAITS_COPY,
@@ -141,7 +143,7 @@ def refuse_unasked(traits: SourceTraits, source: str, verb: SlotVerb) -> None:
     """Raise Refused if the source creates slots implicitly: there is nothing to create, move or drop."""
     if not traits.slot_unasked:
         return
-    what = f"source {source} keeps no slots, any client can read its binlog: nothing to {verb.name}"
+    what = f"source {source} has no slots, because any client can read its binlog: nothing to {verb.name}"
     raise Refused(what, verb.instead, where="source")
 
 
@@ -163,7 +165,7 @@ def planned(
 
 def unread_rows(rows: int | None) -> str:
     """Describe the changes that a slot has not read."""
-    return "its unread rows (not countable here)" if rows is None else f"{rows} unread rows"
+    return "its unread rows (number unknown)" if rows is None else f"{rows} unread rows"
 
 
 def for_owner(owner: Owner | None, foreign: str, rows: str, no_rows: str) -> list[str]:
@@ -208,13 +210,13 @@ def refuse_without_consent(plan: ChangePlan, consent: Consent) -> None:
         raise Refused(f"the typed name is not {plan.slot!r}", f"--confirm {plan.slot}")
     if plan.highest and consent.confirm_table != plan.table:
         why = "no configured job owns it" if plan.owner is None else "its source is PROD"
-        raise Refused(f"slot {plan.slot}: {why}, so type the table's name, too", f"--confirm-table {plan.table}")
+        raise Refused(f"slot {plan.slot}: {why}, so type the table's name as well", f"--confirm-table {plan.table}")
     wanted = plan.rows_to_type
     most = int(consent.rows) if consent.rows.isdecimal() else -1
     if wanted and (consent.rows != UNKNOWN_ROWS if plan.rows is None else most < plan.rows):
-        said = "cannot be counted" if plan.rows is None else f"are {plan.rows} now"
-        typed = f", not {consent.rows}" if consent.rows else ""
-        raise Refused(f"the unread rows of slot {plan.slot} that would be lost {said}{typed}", f"--rows {wanted}")
+        rows = "an unknown number of" if plan.rows is None else plan.rows
+        typed = f", but {consent.rows} was typed" if consent.rows else ""
+        raise Refused(f"slot {plan.slot} would lose {rows} unread rows{typed}", f"--rows {wanted}")
 
 
 def per_shard(view: SlotView, shards: Sequence[str] = ()) -> dict[str, str]:
@@ -242,7 +244,7 @@ def plan_create(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) 
         raise Refused(f"{asked.source} {asked.table} already has a slot {asked.slot!r}", "`slots show` shows it")
     if before.exists is None:
         silent = viewer.words.no_list.partition(" (")[0]
-        what = f"{silent}: whether {asked.slot!r} exists is unknown, and asking would create it"
+        what = f"{silent}: whether {asked.slot!r} exists is unknown, and a query would create it"
         raise Refused(what, "`jobs start` creates the slot of a job")
     kept = "the source retains every change from now on until a reader confirms it"
     effects = [kept, *filter(None, [viewer.words.lapses])]
@@ -264,7 +266,7 @@ def create(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked,
     return Done(outcome, per_shard(after, [shard.name for shard in nodes]), missed, after)
 
 
-CREATE = SlotVerb("create", "`jobs start` reads it without one", plan_create, create)
+CREATE = SlotVerb("create", "`jobs start` reads it without a slot", plan_create, create)
 """`slots create`."""
 
 
@@ -273,7 +275,9 @@ ROWS_STAY = (
     "the next start of job {job} fails (SLOT MOVED): its progress rows do not move; "
     "`slots reset --to latest` moves both"
 )
-NO_ROWS_TO_MOVE = "the next start of job {job} fails (PROGRESS LOST): the slot has points, its sink no progress row"
+NO_ROWS_TO_MOVE = (
+    "the next start of job {job} fails (PROGRESS LOST): the slot has points, but its sink has no progress row"
+)
 
 
 def plan_register(viewer: SlotViewer, asked: Asked, left: TimeLeft | None = None) -> ChangePlan:
@@ -332,7 +336,7 @@ def plan_drop(viewer: SlotViewer, asked: Asked, left: TimeLeft | None) -> Change
     allowed = viewer.may_drop()
     if allowed is False:
         what = f"this login cannot execute {viewer.calls.drops}"
-        raise Refused(what, "ask for EXECUTE on it, or let the slot expire")
+        raise Refused(what, "request EXECUTE on it, or let the slot expire")
     rows = before.unread
     who = f"job {asked.owner.job}" if asked.owner else "its reader (no job of this configuration)"
     effects = [f"{who} loses {unread_rows(rows)}", *for_owner(asked.owner, "", ROWS_LEFT, NO_ROWS_LEFT)]
@@ -361,18 +365,18 @@ def drop(admin: SlotVerbs, viewer: SlotViewer, plan: ChangePlan, asked: Asked, l
     count = admin.clear()
     after = view_of(seen(viewer, asked), asked.slot)
     if after.exists is None:
-        return Done(f"sent; the server says {count} points cleared; {viewer.words.no_after}", {})
+        return Done(f"sent; the server reports {count} points cleared; {viewer.words.no_after}", {})
     still = per_shard(after)
     missed = tuple(sorted(still))
-    result = {name: f"still there: {still[name]}" if name in still else "gone" for name in sorted({*names, *still})}
-    outcome = f"dropped; {count} points cleared" if not missed else f"still there on {', '.join(missed)}"
+    result = {name: f"still present: {still[name]}" if name in still else "gone" for name in sorted({*names, *still})}
+    outcome = f"dropped; {count} points cleared" if not missed else f"still present on {', '.join(missed)}"
     return Done(outcome, result, missed, after)
 
 
 def expiry(left: TimeLeft | None) -> str:
     """Describe when the TTL clears an unconfirmed slot."""
     if left is None:
-        return "it expires by its TTL; the time is unknown"
+        return "it expires by its TTL at an unknown time"
     at = f"{left.expires_at:%Y-%m-%dT%H:%M:%SZ}"
     return f"it expires by its TTL at {at} (in {in_words(left.seconds)}) unless confirmed"
 

@@ -106,8 +106,8 @@ class Preflight:
         return next(one.answer for one in self.verdicts if one.action is action)
 
 
-MOMENT = "this holds only now: the next commit on the table can change it"
-NO_DDL = "no DDL or maintenance waits for readers there, and none clears unread changes"
+MOMENT = "this is valid only now: the next commit on the table can change it"
+NO_DDL = "there, no DDL or maintenance waits for readers or clears unread changes"
 
 
 def gather(viewer: SlotViewer, source: str, table: str, owners: Mapping[str, str], timeout: int | None = None) -> Facts:
@@ -136,7 +136,7 @@ def judge(facts: Facts) -> Preflight:
     if facts.points is None:
         notes.append(f"{facts.words.no_list.partition(':')[0]}: the slots that retain changes are unknown")
     if facts.consumed and unread:
-        notes.append(f"the server reports that all is read, but counts {unread} unread rows: ask again")
+        notes.append(f"the server reports that all rows are read, but counts {unread} unread rows: repeat the check")
     return Preflight(
         facts.source, facts.table, facts.consumed, facts.by_shard, verdicts, tuple(holders), unread, seconds, drain,
         tuple(notes), facts.words.no_drained,
@@ -212,11 +212,11 @@ def _waiting(facts: Facts, holders: Sequence[Holder]) -> tuple[MayBegin, str]:
         counted = [one for one in holders if one.rows]
         return (MayBegin.NO, _named(counted)) if counted else (MayBegin.UNKNOWN, facts.words.no_drained)
     if facts.consumed:
-        return MayBegin.YES, "every slot has read everything, on every DN"
+        return MayBegin.YES, "every slot has read all rows on every DN"
     if holders:
         return MayBegin.NO, _named(holders)
     shards = ", ".join(name for name, consumed in facts.by_shard.items() if consumed is False) or "some DN"
-    return MayBegin.NO, f"{shards} holds unread rows, and the slot that has not read them is unknown"
+    return MayBegin.NO, f"{shards} has unread rows, but the slot that has not read them is unknown"
 
 
 def _named(holders: Sequence[Holder]) -> str:
@@ -224,7 +224,7 @@ def _named(holders: Sequence[Holder]) -> str:
     worst = sorted(holders, key=lambda one: (-(one.rows or 0), one.slot, one.shard))
     said = [
         f"slot {one.slot} ({f'job {one.job}' if one.job else 'external'}) on {one.shard}: {one.point.words}, "
-        f"{'uncounted' if one.rows is None else one.rows} unread rows"
+        f"{'unknown number of' if one.rows is None else one.rows} unread rows"
         for one in worst[:3]
     ]
     return "; ".join(said) + (f"; and {len(worst) - 3} more" if len(worst) > 3 else "")
@@ -267,28 +267,28 @@ def _drain(facts: Facts, unread: int | None) -> tuple[int | None, str]:
         return None, "unknown: the unread rows cannot be counted"
     foreign = sorted({one.slot for one in facts.unread or () if one.rows and one.slot not in facts.owners})
     if foreign:
-        return None, f"unknown: how fast {', '.join(foreign)} is read is unknown here"
+        return None, f"unknown: the read rate of {', '.join(foreign)} cannot be determined here"
     rates = {one.job: one.per_second for one in facts.rates}
     times = []
     for job in sorted({facts.owners[one.slot] for one in facts.unread or () if one.rows}):
         if job not in rates:
-            return None, f"unknown: job {job} does not run here or reports no rate"
+            return None, f"unknown: job {job} is not running here or reports no rate"
         seconds = drain_seconds(unread, rates[job])
         if seconds is None:
             return None, f"unknown: job {job} applies nothing now"
         times.append(seconds)
-    return max(times), f"about {max(times)} s at the rate of the last seconds, if no more rows are written"
+    return max(times), f"about {max(times)} s at the current rate, if no more rows are written"
 
 
 def left_by_shard(found: Preflight) -> dict[str, str]:
     """Describe per DN what is not drained; raises Refused if the kernel does not report it."""
     if found.consumed is None:
-        raise Refused(found.no_drained, "`slots preflight` shows what it reports")
+        raise Refused(found.no_drained, "`slots preflight` shows what the server reports")
     left = {}
     for shard, consumed in found.by_shard.items():
         if not consumed:
             retained = [
-                f"slot {one.slot} ({one.point.words}) {'uncounted' if one.rows is None else one.rows} unread"
+                f"slot {one.slot} ({one.point.words}): {'unknown number' if one.rows is None else one.rows} unread"
                 for one in found.holders
                 if one.shard == shard
             ]

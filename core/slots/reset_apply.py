@@ -123,7 +123,7 @@ def compare(ctx: ResetContext, plan: ResetPlan, epoch: int, way: Way) -> dict[st
         if now is None:
             raise trouble(TroubleName.PROGRESS_LOST, f"the progress row of {place} no longer exists at the sink")
         if now.epoch != epoch:
-            raise Superseded(f"{place}: epoch {now.epoch} has taken over from this reset's {epoch}")
+            raise Superseded(f"{place}: epoch {now.epoch} has replaced this reset's epoch {epoch}")
         if (now.position, now.state) != (row.position, row.state):
             raise Refused(f"{place}: the row is not at the position that this reset set")
         text = f"is at {row.position.text}, {row.state.value}" if row.position else "awaits its copy"
@@ -156,7 +156,7 @@ PASSING = frozenset({
 """Failures after which the reset waits for `--resume`; after any other failure it is rolled back."""
 
 
-NAMED_NEXT = "every state that could be restored is restored; the next start of the job names the rest"
+NAMED_NEXT = "everything that could be restored was restored; the next start of the job names the rest"
 
 
 def back_up(ctx: ResetContext, plan: ResetPlan, identity: TableIdentity, reason: str) -> ResetEntry:
@@ -210,14 +210,12 @@ def execute(ctx: ResetContext, order: ResetOrder) -> Result:
     seen = reset_plan.see(ctx)
     moved = what_moved(plan, seen.identity.text, seen.lanes, seen.shards)
     if moved:
-        raise Refused(
-            f"plan {plan.id} is stale, these changed: {'; '.join(moved)}", "make a new one: without --execute"
-        )
+        raise Refused(f"plan {plan.id} is stale; changed: {'; '.join(moved)}", "make a new plan: run without --execute")
     left = time_check(seen.left)
     rows = reset_plan.count_rows(ctx, plan.goal, seen)
     outgrown = rows.outgrown(plan.rows) if rows and plan.rows else ""
     if outgrown:
-        raise Refused(f"plan {plan.id} is stale: {outgrown}", "make a new one: without --execute")
+        raise Refused(f"plan {plan.id} is stale: {outgrown}", "make a new plan: run without --execute")
     refuse([*plan.failed, left] if any(move.points for move in plan.moves) else plan.failed)
     entry = back_up(ctx, plan, seen.identity, masked(order.reason))
     asked = {m.seen.row.key.shard: f"{_place_of(m.seen.row)} -> {_place_of(m.to)}" for m in plan.moves}
@@ -245,17 +243,17 @@ def _typed(ctx: ResetContext, order: ResetOrder) -> ResetPlan:
         raise Refused(f"the typed name is not the slot's: {order.confirm!r}", f"add --confirm {ctx.job.slot}")
     text = ctx.files.load(PLANS, order.plan)
     if text is None:
-        raise Refused(f"unknown plan {order.plan!r}", "make one with the same command without --execute")
+        raise Refused(f"unknown plan {order.plan!r}", "make a plan: run the same command without --execute")
     plan = plan_from(text, ctx.positions)
     job = ctx.job
     if (plan.source, plan.table, plan.slot) != (job.source.name, job.channel.source_table, job.slot):
-        raise Refused(f"plan {plan.id} is for {plan.source} {plan.table} slot {plan.slot}", "not of this slot")
+        raise Refused(f"plan {plan.id} is for {plan.source} {plan.table} slot {plan.slot}", "use a plan of this slot")
     now = ctx.clock.utc().timestamp()
     if now > plan.expires:
-        raise Refused(f"plan {plan.id} has expired", "make a new one: without --execute")
+        raise Refused(f"plan {plan.id} has expired", "make a new plan: run without --execute")
     if elapsed(plan.made, now) is None:
-        what = f"plan {plan.id} was made in the future of this host's clock: the clock was set back"
-        raise Refused(what, "make a new one: without --execute")
+        what = f"plan {plan.id} was made later than this host's clock shows: the clock was set back"
+        raise Refused(what, "make a new plan: run without --execute")
     if (order.rows or 0) != plan.at_stake:
         typed = "nothing" if order.rows is None else str(order.rows)
         right = f"add --rows {plan.at_stake}" if plan.at_stake else "remove --rows"
@@ -282,7 +280,7 @@ def _carry_out(ctx: ResetContext, entry: ResetEntry, plan: ResetPlan) -> Result:
             raise _still_open(entry, error) from error
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, f"nothing was changed: {_said(error)}"))
     if moved:
-        stale = f"nothing was changed: plan {plan.id} is stale, these changed: {'; '.join(moved)}"
+        stale = f"nothing was changed: plan {plan.id} is stale; changed: {'; '.join(moved)}"
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, stale))
     ctx.probe("after_rows")
     return finish(ctx, entry, plan, epoch)
@@ -403,7 +401,9 @@ def _said(error: SlotkeeperError) -> str:
 
 
 def _still_open(entry: ResetEntry, error: SlotkeeperError) -> Busy:
-    hint = f"the job does not start until then: `slotkeeper slots reset --resume {typed(entry.table, entry.slot)}`"
+    hint = (
+        f"the job cannot start until it is finished: `slotkeeper slots reset --resume {typed(entry.table, entry.slot)}`"
+    )
     return Busy(f"reset {entry.id} is unfinished: {error}", hint, error.code, error.where)
 
 
@@ -430,7 +430,7 @@ def resume(ctx: ResetContext) -> Result:
         return end(ctx, entry, Result(entry.id, ROLLED_BACK, "nothing had been written"))
     if entry.step == WRITTEN:
         return finish(ctx, entry, made, epoch)
-    return restore(ctx, entry, made, epoch, entry.outcome or "finishing it had failed")
+    return restore(ctx, entry, made, epoch, entry.outcome or "it could not be finished")
 
 
 def _forget(ctx: ResetContext) -> Result:
@@ -449,4 +449,4 @@ def _forget(ctx: ResetContext) -> Result:
             tell_job(ctx, entry, entry.outcome)
         ctx.files.remove(MARKS, name)
         return Result(name, entry.step, entry.outcome)
-    raise Refused(f"no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists the finished ones")
+    raise Refused(f"no unfinished reset of {ctx.what}", "`slotkeeper slots history` lists the finished resets")

@@ -141,12 +141,13 @@ def load_backup(ctx: ResetContext, name: str) -> Backup:
     backup = backup_from(text, ctx.positions)
     job = ctx.job
     if (backup.source, backup.table, backup.slot) != (job.source.name, job.channel.source_table, job.slot):
-        raise Refused(f"backup {name} is of {backup.source} {backup.table} slot {backup.slot}", "not of this slot")
+        what = f"backup {name} belongs to {backup.source} {backup.table} slot {backup.slot}"
+        raise Refused(what, "name a backup of this slot")
     return backup
 
 
 MIB = 1_048_576
-HIDDEN = "who reads the target is hidden: this sink does not tell"
+HIDDEN = "sessions that read the target are unknown: this sink does not list them"
 VALID_SECONDS = 600.0
 LEASE_TRIES = 10
 Places = Mapping[str, Position]
@@ -172,7 +173,7 @@ def see(ctx: ResetContext) -> SlotSeen:
     """Return rows, points and reach of every lane; raises Refused if the sink has no rows of the slot."""
     rows = ctx.resets.rows()
     if not rows or not ctx.job.binlog.binlog:
-        raise Refused(f"the sink has no progress rows of {ctx.what}", "without progress rows there is nothing to reset")
+        raise Refused(f"the sink has no progress rows of {ctx.what}", "a reset requires progress rows")
     retention = ctx.retention
     identity, shards, listed = retention.identify(), retention.nodes(), retention.points()
     statuses = retention.read_status(None) if _may_observe(ctx, rows, shards, listed) else []
@@ -234,14 +235,14 @@ def make(ctx: ResetContext, goal: Goal) -> ResetPlan:
     archived = ctx.resets.quarantined_beyond([move.to for move in moves if move.back])
     if archived:
         rows_there = "1 row" if archived == 1 else f"{archived} rows"
-        notes.append(f"{rows_there} in quarantine beyond the new points will be archived: the job reads them again")
+        notes.append(f"{rows_there} in quarantine after the new points will be archived: the job reads them again")
     notes += _shape_notes(ctx, goal, seen)
     # note if RUNNING will not mean equal: a lane skips changes that it had to replay, or an earlier reset did
     names = [move.seen.row.key.shard for move in moves]
     older = [name for name, move in zip(names, moves, strict=True) if leaves_older(pasts.now.get(name, FRESH), move)]
     if older:
-        notes.append(f"{', '.join(older)}: {OLDER_STAY}; RUNNING does not mean equal until a new snapshot")
-    others = f"other slots of {ctx.job.channel.source_table} stay where they are: {few(seen.others)}"
+        notes.append(f"{', '.join(older)}: {OLDER_STAY}; until a new snapshot, RUNNING does not mean equal data")
+    others = f"other slots of {ctx.job.channel.source_table} keep their positions: {few(seen.others)}"
     notes += [others] if seen.others else []
     notes += [AFTER_A_MOVE] if all(lane.row.of_query for lane in seen.lanes) else []
     checks = _checks(ctx, goal, seen, moves, backup, pasts) + ([rows_check(rows)] if rows else [])
@@ -309,14 +310,14 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
     found = [rows.sentence]
     if rows.replaces:
         size = ctx.size_target(identity) if rows.target.number is not None else None
-        large, disk = "size unknown", "the same space again as the new rows"
+        large, disk = "size unknown", "additional space for the new rows"
         if size is not None:
             large, disk = f"{size / MIB:,.1f} MiB", f"about {size / MIB:,.1f} MiB more"
         target = f"{rows.target.text} rows of {ctx.job.channel.target} ({large})"
         found.append(f"replaces {target} when the copy is complete")
-        found.append(f"readers keep the old rows until the copy is complete; until then the sink needs {disk}")
+        found.append(f"readers see the old rows until the copy is complete; until then the sink needs {disk}")
         now = ctx.read_target()
-        found.append(f"uses the target now: {now}; who reads it later is unknown" if now else HIDDEN)
+        found.append(f"current users of the target: {now}; later users are unknown" if now else HIDDEN)
     rate, number = ctx.copied_per_second(rows.target.number), rows.source.number
     takes = (
         f"about {in_words(number / rate)}"
@@ -329,7 +330,7 @@ def _row_notes(ctx: ResetContext, rows: CopyRows | None, identity: TableIdentity
         also = f"; the slot has no point left on any DN, and {ddl.clears}" if rows.cleared and ddl else ""
         found.append(f"TRUNCATE at the source is likely: it has far fewer rows{also}")
     if rows.way == "merge" and rows.target != RowCount(0):
-        found.append("merged: rows that the source no longer has stay in the target")
+        found.append("merge: rows that the source no longer has remain in the target")
     return found
 
 
@@ -341,8 +342,8 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
     if goal.dns and goal.kind is TargetKind.SNAPSHOT:
         raise Refused("a snapshot copies the whole table", "remove --dn")
     if goal.on_existing == "replace" and ctx.job.sink_options.updates_only:
-        what = f'write_mode = "{ctx.job.sink_options.write_mode}" only updates rows that the target has'
-        raise Refused(f"{what}: a replacing copy would leave none", "use --on-existing merge, or remove it")
+        what = f'write_mode = "{ctx.job.sink_options.write_mode}" only updates existing rows'
+        raise Refused(f"{what}: a replacing copy would leave the target empty", "use --on-existing merge, or omit it")
     begun = all(lane.row.position is not None for lane in seen.lanes)
     if not begun and goal.kind not in (TargetKind.SNAPSHOT, TargetKind.BACKUP):
         raise Refused(f"the copy of {ctx.what} has not started: no position to move", "start the job")
@@ -358,7 +359,7 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
     since = ctx.retention.since(goal.at)
     points = [point for point in since.values() if point is not None]
     if not points:
-        raise Refused(f"no DN holds a change at or after {goal.at}", "for the newest point, use --to latest")
+        raise Refused(f"no DN has a change at or after {goal.at}", "for the newest point, use --to latest")
     newest = {lane.row.key.shard: lane.latest for lane in seen.lanes if lane.latest is not None}
     if ctx.apart:
         return newest | {name: place for name, place in since.items() if place is not None}
@@ -377,7 +378,7 @@ def _moves(
         try:
             return ctx.retention.place(text)
         except ValueError as error:
-            raise Refused(str(error), "write a position as slots show and slots peek do") from error
+            raise Refused(str(error), "use the format of `slots show` and `slots peek`") from error
 
     positions = {lane.row.key.shard: wanted(goal, lane, read, resolved.get(lane.row.key.shard)) for lane in seen.lanes}
     moves = []
@@ -429,7 +430,7 @@ def _shape_notes(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> list[str]:
     if goal.kind is not TargetKind.SNAPSHOT and then == seen.identity.text:
         return []
     shape = ctx.shape(seen.identity, then)
-    mapped = " (as the channel maps it)" if channel.columns else ""
+    mapped = " (with the channel's column mapping)" if channel.columns else ""
     found = [f"source {channel.source_table}{mapped}: {', '.join(shape.source)}"]
     found.append(f"target {channel.target}: {', '.join(shape.target) or 'does not exist'}")
     found += [f"changed: {change.text}" for change in shape.found]
@@ -442,18 +443,18 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
     found = []
     if goal.kind is TargetKind.TIME:
         moment = datetime.fromisoformat(goal.at)
-        here = f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z} here"
+        here = f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z} local"
         utc = f"{moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0)):%Y-%m-%d %H:%M:%S} UTC"
         each = {name: place.shown for name, place in sorted(resolved.items())}
         apart = ", ".join(f"{name} {place}" for name, place in each.items())
         found.append(f"time: {here}, {utc}, {ctx.positions.name} {apart if ctx.apart else next(iter(each.values()))}")
-        same = "every DN starts just before the smallest point that any DN answers"
-        found.append("each DN starts just before its own first record of that time" if ctx.apart else same)
+        same = "every DN starts just before the smallest point that a DN returned"
+        found.append("each DN starts just before its own first record at or after that time" if ctx.apart else same)
     skips = any(move.skips for move in moves)
     if skips and goal.kind is TargetKind.BACKUP:
         found.append("correct only if the target already has the skipped changes, as after a reset back")
     elif skips:
-        found.append("skipped changes never reach the target: it stays different until a new snapshot")
+        found.append("skipped changes never reach the target: it differs from the source until a new snapshot")
     if any(move.back for move in moves):
         found.append("the target shows older values until the job has caught up (state CATCHING UP)")
         if any(move.seen.kept.marks for move in moves):
@@ -461,11 +462,13 @@ def _notes(ctx: ResetContext, goal: Goal, moves: list[Move], resolved: Places) -
                 "if the server refuses to move the position back, nothing changes; reset to a snapshot instead"
             )
     if goal.kind is TargetKind.SNAPSHOT and any(move.seen.kept.marks for move in moves):
-        found.append("the next start registers and copies the whole table; the slot's points stay until then")
+        found.append("the next start registers and copies the whole table; the slot keeps its points until then")
     elif goal.kind is TargetKind.SNAPSHOT:
         found.append("the next start copies the whole table")
     if goal.kind is TargetKind.BACKUP:
-        found.append("not undone: rows written to the target meanwhile stay; changes after the backup come again")
+        found.append(
+            "not undone: rows written to the target since then remain; changes after the backup are applied again"
+        )
     return found
 
 
@@ -515,8 +518,8 @@ def lease_check(ctx: ResetContext) -> Check:
     if ctx.steal and ctx.steal == ctx.resets.lease_id():
         ctx.resets.end_holder()
         if _taken(ctx):
-            return Check("lease", True, "taken over from its holder")
-    wrong = f"; --steal {ctx.steal} is not its id" if ctx.steal else ""
+            return Check("lease", True, "taken; the session of its previous holder was ended")
+    wrong = f"; --steal {ctx.steal} does not match its id" if ctx.steal else ""
     owners, job = ctx.resets.lease_owners(), ctx.job
     what = explain_lease(f"{job.channel.source_table} slot {job.slot}", owners, ctx.resets.holder())
     cure = f"; {end_it(owners)}" if is_stranger(owners) else ""
@@ -553,7 +556,7 @@ def writable_check(ctx: ResetContext) -> Check:
 def _copy_check(ctx: ResetContext, goal: Goal, identity: TableIdentity) -> Check:
     name, how = TAKES_COPY, goal.on_existing or ctx.job.on_existing
     if how in ("replace", "merge"):
-        once = ", for this copy alone" if goal.on_existing else ""
+        once = " (this copy only)" if goal.on_existing else ""
         return Check(name, True, f'on_existing = "{how}"{once}')
     if ctx.can_copy(identity):
         return Check(name, True, "the target is empty")

@@ -129,7 +129,7 @@ def _shard(shard: str, points: Points, counts: Counts) -> SlotOnShard:
     )  # fmt: skip
 
 
-NO_TIMES = "the registration time of {slots} is unknown, and so is the time left"
+NO_TIMES = "registration time and time left are unknown for {slots}"
 
 
 @dataclass(frozen=True, slots=True)

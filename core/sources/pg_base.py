@@ -106,7 +106,7 @@ def server_findings(
 ) -> Iterator[Finding]:
     """Return `doctor`'s findings; `server` is (version, user, clock, superuser), read between `before` and `after`."""
     version, user, clock, superuser = server
-    yield Finding(place, Level.OK, f"{endpoint.place} answers as {user}: {str(version)[:100]}")
+    yield Finding(place, Level.OK, f"connected to {endpoint.place} as {user}: {str(version)[:100]}")
     yield line_finding(place, endpoint, session.line())
     yield Finding(place, Level.OK, session.prove())
     yield clock_finding(place, float(clock), before, after)

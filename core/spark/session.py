@@ -232,8 +232,8 @@ def _check_user() -> None:
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
-        what = f"The user id {os.geteuid()} has no name on this host, but Spark needs one"
-        hint = "Add a line for it to /etc/passwd, or start the container as a user with a name"
+        what = f"The user id {os.geteuid()} has no name on this host, but Spark requires a name"
+        hint = "Add an entry for it to /etc/passwd, or start the container as a user with a name"
         raise ConfigError(what, hint, where="spark") from None
 
 
@@ -258,7 +258,7 @@ def _start(conf: Any, remains: _Remains, secret: str, options: SparkOptions) -> 
     except SlotkeeperError:
         raise
     except Exception as error:
-        hint = "Read the lines above; `slotkeeper doctor` checks Java, memory and folders"
+        hint = "Read the log lines above; `slotkeeper doctor` checks Java, memory and folders"
         cause = str(error).split("\n", 1)[0][:500]
         raise Unreachable("Spark did not start", hint, where="spark", cause=cause) from error
 

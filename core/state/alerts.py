@@ -69,7 +69,9 @@ class AlertFile:
         """Wait for the lock and hold it: work under it takes milliseconds. Raises Busy."""
         lock = self.try_lock(_LOCK_SECONDS)
         if lock is None:
-            raise Busy("another process holds the lock of the alert file", "`slotkeeper status` names one that hangs")
+            raise Busy(
+                "another process holds the lock of the alert file", "`slotkeeper status` shows a process that hangs"
+            )
         try:
             yield
         finally:

@@ -156,7 +156,7 @@ class Audit:
             gone.insert(0, f"the files before {numbered[0].name} are missing")
         # files are numbered when full: otherwise fifty empty files would look like the regular deletion of all earlier
         # files
-        gone += [f"{file.name} is not full: lines of it are missing" for file in numbered if _size(file) < MOST_BYTES]
+        gone += [f"{file.name} is not full: lines are missing" for file in numbered if _size(file) < MOST_BYTES]
         return replace(judged, broken=(*gone, *judged.broken))
 
     @contextmanager

@@ -86,22 +86,22 @@ class StateError(Refused):
 
 
 WAY_OUT = (
-    "stop the jobs, move the file away with its -wal and -shm, and start the jobs again: it holds no position, the"
+    "stop the jobs, move the file away with its -wal and -shm, and start the jobs again: it contains no position, the"
     " sink's progress rows do"
 )
 """The hint for a state file that cannot be read."""
 
 
-PLANTED = "find out who put it there, and remove it"
+PLANTED = "find out which user created it, and remove it"
 """The hint for a link or a FIFO among Slotkeeper's files."""
 _WHEN_FULL = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 """SQLite's errors on a full disk: FULL for a page; IOERR and CANTOPEN if -wal or -shm cannot grow or be created
 (rescode.html)."""
-FREE_IT = "free disk space there; running jobs continue, and `slotkeeper jobs stop JOB` still stops one"
+FREE_IT = "free disk space there; running jobs continue, and `slotkeeper jobs stop JOB` still works"
 """The hint for a full disk."""
 
 
-REMOUNT = "see `dmesg` for the disk's errors, repair it, and mount it again for writing"
+REMOUNT = "see `dmesg` for the disk's errors, repair it, and remount it read-write"
 """The hint for a read-only file system: Linux remounts ext4 read-only after an error (mount(8), errors=)."""
 
 

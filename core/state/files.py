@@ -67,7 +67,7 @@ class ResetFiles:
 
     def _path(self, kind: str, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise StateError(f"{name!r} is not an id of a plan or backup")
+            raise StateError(f"{name!r} is not the id of a plan or backup")
         return self._folder.path / kind / f"{name}.json"
 
 

@@ -84,7 +84,7 @@ class StateFolder:
             raise cannot_read(named, error) from error
         end = parts[-1]
         if end.kind is not Kind.FOLDER:
-            raise StateError(f"state folder {named} is not a folder", "name another one with [state] dir")
+            raise StateError(f"state folder {named} is not a folder", "name another folder with [state] dir")
         folder = cls(Path(end.path), end.mode == TEAM_MODE)
         _refuse_foreign(parts, folder.shared)
         return folder
@@ -150,7 +150,7 @@ class StateFolder:
             try:
                 return content_of(stream)
             except TooLong as error:
-                raise StateError(f"{path} has {error}, which no file of Slotkeeper has") from error
+                raise StateError(f"{path} has {error}, so Slotkeeper did not write it") from error
 
     def replace(self, path: Path, content: bytes, mode: int | None = None) -> None:
         """Replace a file, entirely or not at all, in a subfolder with this folder's mode; raises StateError.
@@ -201,7 +201,7 @@ class StateFolder:
         deadline = time.monotonic() + wait
         while (lock := self.try_lock(job, what)) is None:
             if time.monotonic() > deadline:
-                raise Busy(f"another command holds the {what} lock of job {job}", "wait for it, then try again")
+                raise Busy(f"another command holds the {what} lock of job {job}", "wait until it ends, then try again")
             time.sleep(0.05)
         try:
             yield
@@ -213,13 +213,13 @@ class StateFolder:
         rights, group = (TEAM_MODE if self.shared else _PRIVATE), self.path.stat().st_gid
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode):
-            raise StateError(f"{path} cannot be written: it is a link or no folder", PLANTED)
+            raise StateError(f"{path} cannot be written: it is a link or not a folder", PLANTED)
         if found.st_uid != os.geteuid():
             if not self.shared or stat.S_IMODE(found.st_mode) != rights or found.st_gid != group:
                 owner = ownership.shown_user(found.st_uid)
-                shares = "ask that user to run any command here, which shares it"
+                shares = "ask that user to run any slotkeeper command, which shares it"
                 hint = shares if self.shared else f"chown {path} to this user"
-                raise StateError(f"{path} belongs to {owner} and is not shared like its folder", hint)
+                raise StateError(f"{path} belongs to {owner} and is not shared like the state folder", hint)
             return
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -234,7 +234,7 @@ class StateFolder:
         """Give a file this folder's mode; reject a hard link and another user's file."""
         found = os.fstat(descriptor)
         if self.shared and found.st_nlink > 1:
-            raise StateError(f"{path} is a second name of another file (a hard link)", PLANTED)
+            raise StateError(f"{path} is a hard link to another file", PLANTED)
         if found.st_uid == os.geteuid():
             if stat.S_IMODE(found.st_mode) != self.file_mode:
                 os.fchmod(descriptor, self.file_mode)
@@ -267,7 +267,7 @@ def _create(path: Path, group: str) -> None:
         path.chmod(TEAM_MODE)
     except (KeyError, PermissionError) as error:
         path.rmdir()
-        what = f"state folder {path} cannot be given to group {safe(group)!r}"
+        what = f"cannot assign state folder {path} to group {safe(group)!r}"
         raise StateError(what, "name a group that you belong to") from error
 
 
@@ -280,9 +280,10 @@ def _refuse_foreign(parts: tuple[Part, ...], shared: bool) -> None:
         with suppress(KeyError):
             name = f"{safe(grp.getgrgid(end.gid).gr_name, 80)}, gid {end.gid}"
         why = (
-            f"{what} is a team's (group {name}), and this user is not in it: its members' files would run as this user"
+            f"{what} is shared by group {name}, of which this user is not a member:"
+            " files of its members would run as this user"
         )
-        raise StateError(why, "run as one of them")
+        raise StateError(why, "run as a member of the group")
     try:
         ownership.refuse(parts, what, ownership.team(parts, end.gid) if shared else None)
     except ownership.NotOurs as error:
@@ -296,7 +297,7 @@ def log_of(folder: Path, job: str) -> Path:
 
 def _checked(job: str) -> str:
     if not _JOB_NAME.fullmatch(job):
-        raise StateError(f"job name {safe(job, 80)!r} cannot be used", "letters, digits, _ - and . only, at most 63")
+        raise StateError(f"job name {safe(job, 80)!r} is invalid", "use only letters, digits, _ - and ., at most 63")
     return job
 
 
@@ -390,7 +391,7 @@ def _no_file(path: Path, error: OSError) -> OSError | StateError:
 
 def planted(path: Path) -> StateError:
     """Return the error for a link or a FIFO in place of a file."""
-    return StateError(f"{path} is a link or no regular file, which no file of Slotkeeper is", PLANTED)
+    return StateError(f"{path} is a link or not a regular file, so Slotkeeper did not create it", PLANTED)
 
 
 _SIGNATURE_BYTES = 4_096

@@ -130,4 +130,4 @@ def values_of(
         return [make(row) for row in rows]
     except _IMPOSSIBLE as error:
         text = safe(str(error), 120) or type(error).__name__
-        raise StateError(f"state file {file} holds {what} that is invalid: {text}", WAY_OUT, cause=text) from error
+        raise StateError(f"state file {file} contains {what} that is invalid: {text}", WAY_OUT, cause=text) from error

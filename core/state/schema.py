@@ -82,8 +82,8 @@ def refusal(connection: sqlite3.Connection, file: Path) -> StateError:
     """Return the error for a write to a file of an older version."""
     return StateError(
         f"state file {file} was written by an older slotkeeper (schema {_version(connection, file)},"
-        f" this one has {len(migrations())}) and is only read here",
-        "`slotkeeper jobs start JOB` migrates it and keeps a copy; stop the jobs of the older version first",
+        f" this version has {len(migrations())}) and is only read here",
+        "`slotkeeper jobs start JOB` migrates it and stores a copy; stop the jobs of the older version first",
     )
 
 
@@ -139,7 +139,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
         raise StateError(f"state file {file} is another program's database", "name another [state] dir")
     if version > known:
         raise StateError(
-            f"state file {file} was written by a newer slotkeeper (schema {version}, this one knows {known})",
+            f"state file {file} was written by a newer slotkeeper (schema {version}, this version supports {known})",
             f"use that newer slotkeeper, or another state folder; {WAY_OUT}",
         )
     return int(version)
@@ -199,7 +199,7 @@ def _refuse_running(folder: StateFolder, file: Path) -> None:
     if running:
         raise StateError(
             f"state file {file} was written by an older slotkeeper, which still runs job {safe(running[0], 80)}",
-            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then repeat this command: it keeps a copy and migrates",
+            f"`slotkeeper jobs stop {safe(running[0], 80)}`, then repeat this command: it stores a copy and migrates",
         )
 
 

@@ -81,7 +81,7 @@ class Store:
         checked = StateFolder.existing(folder)
         if checked is None or not (checked.path / FILE_NAME).exists():
             what = f"state folder {folder}" if checked is None else f"state file {checked.path / FILE_NAME}"
-            hint = "the first `slotkeeper jobs start` creates it; --state-dir DIR names another one"
+            hint = "the first `slotkeeper jobs start` creates it; --state-dir DIR names another folder"
             raise StateError(f"{what} does not exist: no job is known", hint)
         return cls.open(folder, reads_only=True)
 
@@ -352,7 +352,7 @@ class Store:
 
 
 def _unknown(job: str) -> Refused:
-    return Refused(f"unknown job {visible(job, 80)!r}", "`slotkeeper jobs list` names the jobs")
+    return Refused(f"unknown job {visible(job, 80)!r}", "`slotkeeper jobs list` lists the jobs")
 
 
 __all__ = ["FILE_NAME", "StateError", "Store"]

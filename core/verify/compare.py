@@ -278,7 +278,7 @@ class _Walk:
 
     def _cut(self, bounds: KeyRange, depth: int, ours: int, theirs: int) -> bool:
         if depth > DEEPEST:
-            raise Refused(f"the keys of {self.source.label} and {self.sink.label} have no common order")
+            raise Refused(f"the keys of {self.source.label} and {self.sink.label} sort in different orders")
         # The side with more rows supplies the bounds; both sides order keys equally, so its bounds fit both.
         side, rows = (self.source, ours) if ours >= theirs else (self.sink, theirs)
         cuts = side.split(bounds, max(1, rows // self.options.fan_out))

@@ -167,7 +167,7 @@ def changelog_session(job: JobSpec, epoch: int, part: str) -> ChangelogSession:
         session = sources.open(job.source_kind).connect(login(endpoint, name))
     if not isinstance(session, ChangelogSession):
         raise Refused(
-            f"a source of kind {job.source_kind} cannot supply a DataFrame", "read it by a job", where="source"
+            f"a source of kind {job.source_kind} cannot supply a DataFrame", "read it with a job", where="source"
         )
     return session
 

@@ -5,15 +5,15 @@ rows in DuckDB, and can be read over MySQL's protocol. It listens only on the lo
 what a run over it does not prove.
 """
 
-STANDIN = "a stand-in for Apache Doris over DuckDB, not a Doris"
+STANDIN = "stand-in for Apache Doris (on DuckDB), not Apache Doris"
 CANNOT_PROVE = (
-    "loads and queries under load, with replicas, tablets, compaction or a lost BE",
-    "when a committed transaction becomes visible: at once, or when a test publishes it",
-    "keywords of versions: the header `columns` accepts what the grammars of 2.1 and 4.0 both accept",
-    "the order of a key's rows within a load: here the last wins, Doris promises none without a sequence column",
-    "conversions of values beyond a cast of DuckDB, time zones, and the text of types that DuckDB lacks",
-    "the answers of versions: fields and prefixes are those of 2.1; FE and BE are one process",
-    "CSV, Parquet, where, columns with expressions, partial columns, group commit: rejected, not imitated",
-    "TLS of the query port: only FE and BE have it",
-    "rights: the only user has all of them",
+    "loads and queries at high volume, or with replicas, tablets, compaction or a lost BE",
+    "delay until a committed transaction is visible: here none, or until a test publishes it",
+    "keywords by version: the `columns` header accepts only what both 2.1 and 4.0 accept",
+    "row order of a key within a load: here the last row wins; Doris guarantees none without a sequence column",
+    "value conversions beyond DuckDB casts, time zones, and the text format of types that DuckDB lacks",
+    "responses by version: fields and prefixes are those of 2.1; FE and BE are one process",
+    "CSV, Parquet, where, columns with expressions, partial columns, group commit: not supported",
+    "TLS on the query port: only the HTTP ports of FE and BE support it",
+    "privileges: the only user has all privileges",
 )

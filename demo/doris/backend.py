@@ -114,7 +114,7 @@ class Backend:
             request.handler.go_on()
             request.handler.rfile.read(1)
             self.faults.ended.wait()
-            raise Refused("the backend ended")
+            raise Refused("the backend stopped")
         body = _body(request)
         if fault is Fault.CUT:
             lines = body.read().splitlines(keepends=True)
@@ -189,9 +189,9 @@ def refusal(headers: Any, two_phase: bool) -> str:
     kind = headers.get("format", "csv").lower()
     if kind != "json":
         what = "" if kind in ("csv", "parquet", "orc") else f"unknown data format, format={kind}"
-        return what or f"the stand-in takes JSON lines only, format={kind}"
+        return what or f"the stand-in supports only JSON lines, format={kind}"
     if headers.get("read_json_by_line", "false") != "true":
-        return "the stand-in takes JSON lines only"
+        return "the stand-in supports only JSON lines"
     merge = headers.get("merge_type", "APPEND").upper()
     if merge not in ("APPEND", "DELETE", "MERGE"):
         return f"Invalid merge type {merge}"
@@ -206,7 +206,7 @@ def refusal(headers: Any, two_phase: bool) -> str:
     if headers.get("two_phase_commit") == "true" and not two_phase:
         return "Two phase commit (2PC) for stream load was disabled"
     left_out = [one for one in ("where", "partial_columns", "group_commit", "jsonpaths", "delete") if one in headers]
-    return f"the stand-in has no {', '.join(left_out)}" if left_out else ""
+    return f"the stand-in does not support {', '.join(left_out)}" if left_out else ""
 
 
 def _columns(table: Table, headers: Any) -> list[str]:

@@ -60,7 +60,7 @@ def _make(tables: Tables, found: re.Match[str]) -> None:
 def _column(line: str, unicode_names: bool) -> Column:
     found = _COLUMN.match(line)
     if found is None:
-        raise NotDone(f"the stand-in does not know the column: {line.strip()}")
+        raise NotDone(f"the stand-in cannot parse the column definition: {line.strip()}")
     name = found[1].replace("``", "`")
     if not _names_a_column(name, unicode_names):
         raise NotDone(f"Incorrect column name '{name}'. Column regex is {_FIRST | _REST}")

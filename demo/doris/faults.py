@@ -18,20 +18,20 @@ class Call(Enum):
 class Fault(Enum):
     """A fault that occurs at a call."""
 
-    NONE = "nothing"
-    LOST_BEFORE = "the connection breaks before the server acts"
-    LOST_AFTER = "the server acts, and the connection breaks before the answer"
-    HANG = "no answer comes until the server ends"
-    HANG_MIDWAY = "the transaction has started and rows arrive, then no answer comes until the server ends"
-    TRICKLE = "the answer comes byte by byte and never ends"
-    DEAD_BACKEND = "the FE names a backend that does not answer"
+    NONE = "no fault"
+    LOST_BEFORE = "the connection is lost before the server processes the request"
+    LOST_AFTER = "the server processes the request, but the connection is lost before the response"
+    HANG = "no response until the server stops"
+    HANG_MIDWAY = "the transaction starts and rows arrive, then no response until the server stops"
+    TRICKLE = "the response arrives byte by byte and never ends"
+    DEAD_BACKEND = "the FE names a backend that does not respond"
     NO_BACKEND = "the FE has no backend"
     TOO_MANY_VERSIONS = "a tablet has too many versions"
-    PUBLISH_TIMEOUT = "committed, and not visible before Transactions.publish"
-    CUT = "the server accepts half of the rows, and reports it"
+    PUBLISH_TIMEOUT = "committed, but not visible before Transactions.publish"
+    CUT = "the server accepts half of the rows and reports that number"
     ELSEWHERE = "the FE names another host"
     PLAIN_BACKEND = "the FE names a backend without TLS"
-    SLOW_FRONTEND = "the FE never answers a load, until the server ends"
+    SLOW_FRONTEND = "the FE does not respond to a load until the server stops"
 
 
 class Faults:

@@ -112,7 +112,7 @@ class _Asked(Session):  # type: ignore[misc]  # the library has no types
         if word in ("SET", "USE", "COMMIT", "ROLLBACK", "BEGIN"):
             return [], []
         if word != "SELECT":
-            raise MysqlError(f"the stand-in does not know: {sql[:80]}", ErrorCode.NOT_SUPPORTED_YET)
+            raise MysqlError(f"the stand-in does not support: {sql[:80]}", ErrorCode.NOT_SUPPORTED_YET)
         return self._selected(sql)
 
     def _be_config(self, name: str) -> Result:

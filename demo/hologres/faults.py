@@ -12,19 +12,19 @@ class Fault(Enum):
     """A fault in one page of a binlog that is read by SQL."""
 
     DROP = "the connection is cut in the middle of the page"
-    TWICE = "the page's records come twice"
-    EMPTY = "the page comes without a record"
+    TWICE = "the page's records are sent twice"
+    EMPTY = "the page is sent without records"
 
 
 class StreamFault(Enum):
     """A fault in one message of a binlog's stream that has a record."""
 
     DROP = "the connection is cut in the middle of the message"
-    TWICE = "the message comes twice"
-    EMPTY = "a message without a record precedes it"
-    SPLIT = "it ends with the before-row of an update, whose after-row comes in the next message"
-    LEFT_OUT = "it has empty rows, as the server's own filter leaves them"
-    VERSION = "its rows claim a newer version of the table, which no catalog has"
+    TWICE = "the message is sent twice"
+    EMPTY = "a message without records is sent before it"
+    SPLIT = "the message ends with the before-row of an update; the after-row is in the next message"
+    LEFT_OUT = "the message has empty rows, as after the server's own filter"
+    VERSION = "the rows have a newer table version that is in no catalog"
 
 
 _Kind = TypeVar("_Kind", Fault, StreamFault)

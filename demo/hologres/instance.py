@@ -39,7 +39,7 @@ class Hologres:
     def install(cls, server: Server, shards: int = 4, database: str = "hologres") -> Hologres:
         """Create `database` if missing, and install the stand-in with the given shards (1 to 64) into it."""
         if not 1 <= shards <= 64:
-            raise ConfigError(f"a table group has 1 to 64 shards here, not {shards}")
+            raise ConfigError(f"the stand-in supports 1 to 64 shards, not {shards}")
         with closing(server.connect("postgres")) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (USER,))
             if not cursor.rowcount:
@@ -62,7 +62,7 @@ class Hologres:
     @property
     def place(self) -> str:
         """The database, server and port of the stand-in, as text."""
-        return f"database {self.database} of server {self.server.name} (behind port {self.proxy.port})"
+        return f"database {self.database} of server {self.server.name} (proxy port {self.proxy.port})"
 
     def endpoint(self, user: str = USER) -> Endpoint:
         """Return the endpoint for clients: the proxy."""

@@ -82,7 +82,7 @@ class HologresSinkSide:
         for column, (type_, array) in types.items():
             if type_ not in (ARRAYS if array else TYPES) or (column in key and (array or type_ in NO_KEY)):
                 raise Refused(
-                    f"Hologres does not support a {'key' if column in key else 'column'} of type {type_}: {column}"
+                    f"Hologres does not support {'key ' if column in key else ''}columns of type {type_}: {column}"
                 )
         zoned = [column for column, (type_, _) in types.items() if type_ == "timestamptz"]
         own = {"schema": Identifier(schema), "guard": Identifier(f"guard_{name}"), "keeps": Identifier(f"keeps_{name}")}

@@ -78,11 +78,11 @@ def asked(command: str) -> Asked:
     """
     found = _COMMAND.match(command.strip())
     if found is None:
-        raise RefusedStream("42601", "A replication connection cannot run other SQL")
+        raise RefusedStream("42601", "a replication connection supports only START_REPLICATION")
     slot = "" if found[1] == "null" else found[1]
     options = {name: value.replace("''", "'") for name, value in _OPTION.findall(found[2])}
     if not slot and "table_name" not in options:
-        raise RefusedStream("22023", "neither a slot nor a table_name")
+        raise RefusedStream("22023", "neither a slot nor table_name is specified")
     # Hologres, "Technical Principle of Hologres Binlog": if both are given, the LSN takes precedence
     after = int(options["start_lsn"]) if "start_lsn" in options else None
     return Asked(

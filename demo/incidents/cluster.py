@@ -39,7 +39,7 @@ def _add_dn(world: World) -> str:
     name = f"dn_{len(world.warehouse.nodes()) + 1}"
     world.begins()
     add_dn(world.warehouse, name, points=False, timeout=_SCALED_WITHIN)
-    return f"{name} was added, and rows moved to it; the slot has no points there"
+    return f"DN {name} was added and received rows; the slot has no sync points on it"
 
 
 def _restore(world: World) -> str:
@@ -50,7 +50,7 @@ def _restore(world: World) -> str:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(f"DELETE FROM {TABLE} WHERE order_no BETWEEN {first} AND {first + FEW - 1}")
         cursor.execute("DELETE FROM dws.slot WHERE slot_name = %s", (SLOT,))
-    return f"the source was restored from a backup: {FEW} rows less, and no points of the slot"
+    return f"the source was restored from a backup: {FEW} fewer rows, and no sync points of the slot"
 
 
 def _set_clock(world: World) -> str:
@@ -66,7 +66,7 @@ def _set_clock(world: World) -> str:
         )
     world.begins()
     _ahead(world, AHEAD_S)
-    return f"the source's clock was set {AHEAD_S:g} s ahead of this host's"
+    return f"the source's clock was set {AHEAD_S:g} s ahead of this host's clock"
 
 
 def _own(name: str, kind: str) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def _silence(world: World) -> str:
     world.opened.callback(_tell_all, server, signal.SIGCONT)
     world.begins()
     _tell_all(server, signal.SIGSTOP)
-    return "the connection to the source is half open: it accepts data and returns nothing"
+    return "the connection to the source is half-open: the source accepts data but does not answer"
 
 
 def _tell_all(server: Server, number: signal.Signals) -> None:
@@ -112,13 +112,13 @@ def _tell_all(server: Server, number: signal.Signals) -> None:
 DN_ADDED = Incident(
     "dn-added",
     7,
-    "TOPOLOGY CHANGED: the DNs are not those of the job",
-    "a DN is added to the cluster, where the slot has no points",
+    "TOPOLOGY CHANGED: the cluster's DNs differ from the job's",
+    "a DN is added to the cluster; the slot has no sync points on it",
     _add_dn,
     by_status(2, ("TOPOLOGY CHANGED",), "job_failed", Party.SOURCE),
     start_refused("TOPOLOGY CHANGED"),
     COPY_ANEW,
-    stand_in="PostgreSQL has no DNs: a function adds one and moves the rows",
+    stand_in="PostgreSQL has no DNs; a function adds one and moves the rows",
 )
 CLOCK_SKEW = Incident(
     "clock-skew",
@@ -133,7 +133,7 @@ CLOCK_SKEW = Incident(
     ),
     (
         Manual(
-            "ask the administrator of NTP there to correct the clock",
+            "ask the NTP administrator of that host to correct the clock",
             lambda world: _ahead(world, 0.0),
             lambda world: "UPDATE clocks.ahead SET seconds = 0, at the source",
         ),
@@ -146,18 +146,18 @@ SOURCE_RESTORED = Incident(
     "source-restored",
     14,
     "SOURCE OLDER, or SLOT LOST after a restore of the source",
-    "the source comes back from a backup: older rows, and no points of any slot",
+    "the source is restored from a backup: older rows, no sync points of any slot",
     _restore,
     by_status(2, ("SLOT LOST", "SOURCE OLDER"), "job_failed", Party.SLOT, Party.SOURCE),
     start_refused("SLOT LOST", "SOURCE OLDER"),
     COPY_ANEW,
-    stand_in="newer rows and the slot's points are deleted past the capture, while the server continues to run",
+    stand_in="newer rows and the slot's sync points are deleted without binlog records; the server keeps running",
 )
 HALF_OPEN_LINE = Incident(
     "half-open-line",
     15,
-    "A job says that its source, or its sink, does not answer",
-    "the source accepts data and answers nothing",
+    "The source or the sink does not answer",
+    "the source accepts data but does not answer",
     _silence,
     by_status(1, ("does not answer",), "source_fails", Party.SOURCE, late=SILENT_AFTER_S),
     Refusal(Command("slotkeeper jobs start orders_rt --take-over", (3,)), ("is already running",)),

@@ -73,11 +73,11 @@ def _stop_elsewhere(world: World) -> None:
 def _kill_driver(world: World) -> str:
     found = _DRIVER.search(world.run(("jobs", "show", "orders_rt")).text)
     if found is None:
-        raise Refused("the job has no driver to kill")
+        raise Refused("no running driver found for the job")
     world.begins()
     os.kill(int(found[1]), signal.SIGKILL)
     write(world, FEW)
-    return f"the driver (pid {found[1]}) was killed by SIGKILL, as the kernel does when memory runs out"
+    return f"the driver (pid {found[1]}) was killed by SIGKILL, as by the kernel's OOM killer"
 
 
 def _fill_disk(world: World) -> str:
@@ -98,7 +98,7 @@ def _filler(world: World) -> Path:
 SECOND_JOB = Incident(
     "second-job",
     6,
-    "The job runs elsewhere: superseded by another start",
+    "The job was superseded by a start on another host",
     "the same job is started on another host, with --take-over",
     _second_job,
     by_status(1, ("superseded", "taken over"), "job_stopped", Party.PROCESS),
@@ -112,12 +112,12 @@ SECOND_JOB = Incident(
         START,
         VERIFY,
     ),
-    stand_in="the other host is another state folder on this one",
+    stand_in="another state folder on this host represents the other host",
 )
 DRIVER_KILLED = Incident(
     "driver-killed",
     11,
-    "The driver was killed, or crashes again and again",
+    "The driver was killed or crashes repeatedly",
     "the job's driver is killed by SIGKILL",
     _kill_driver,
     by_status(1, ("SIGKILL",), "driver_crashed", Party.PROCESS),
@@ -128,12 +128,14 @@ DISK_FULL = Incident(
     "disk-full",
     16,
     "The disk of the state folder is full",
-    "the disk of the state folder has no byte left",
+    "the disk of the state folder fills up",
     _fill_disk,
     by_status(2, ("is full",), "disk_full", Party.MACHINE),
     Refusal(Command("slotkeeper jobs pause orders_rt", (1, 3, 5)), ("is full",)),
     (
-        Manual("delete what fills it", lambda world: _filler(world).unlink(), lambda world: f"rm {_filler(world)}"),
+        Manual(
+            "delete files to free space", lambda world: _filler(world).unlink(), lambda world: f"rm {_filler(world)}"
+        ),
         Command("slotkeeper doctor"),
         VERIFY,
     ),

@@ -41,7 +41,7 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + WITHIN
     while not condition():
         if time.monotonic() > end:
-            raise Unreachable(f"not within {WITHIN:g} s: {what}")
+            raise Unreachable(f"timed out after {WITHIN:g} s waiting for {what}")
         time.sleep(_POLL)
 
 
@@ -54,7 +54,7 @@ def _newest(session: my.Session) -> tuple[str, int]:
 def _run(world: World, command: Command) -> str:
     answer = world.run(command.text.split()[1:])
     if answer.code not in command.ends:
-        raise Refused(f"{command.text} ended with {answer.code}: {answer.text}")
+        raise Refused(f"{command.text} exited with code {answer.code}: {answer.text}")
     return answer.text
 
 
@@ -83,12 +83,12 @@ def _lose_tail(world: World) -> str:
     with closing(server.session()) as session:
         file, offset = _newest(session)
         session.rows(_CHANGE)
-    _wait(lambda: _place(world) > (file, offset), f"the job to be past {file}/{offset}")
+    _wait(lambda: _place(world) > (file, offset), f"the job to pass {file}/{offset}")
     server.stop(crash=True)
     os.truncate(server.data_dir / file, offset)
     world.begins()
     server.start()
-    return f"the source crashed, and {file} now ends at {offset}: the job had read beyond it"
+    return f"the source crashed, and {file} now ends at {offset}, before the job's position"
 
 
 def _place(world: World) -> tuple[str, int]:
@@ -107,7 +107,7 @@ def is_caught_up(world: World) -> bool:
 def _write_a_statement(world: World) -> str:
     world.begins()
     world.at_source("SET SESSION binlog_format = 'STATEMENT'", _CHANGE)
-    return f"a session with binlog_format = STATEMENT changed rows of {TABLE}: no row event has them"
+    return f"a session with binlog_format = STATEMENT changed rows of {TABLE}; the binlog has no row events for them"
 
 
 def _add_cascade(world: World) -> str:
@@ -121,7 +121,7 @@ def _add_cascade(world: World) -> str:
         f"ALTER TABLE {TABLE} ADD CONSTRAINT of_customer FOREIGN KEY (cust) REFERENCES {_PARENTS} (cust)"
         " ON DELETE CASCADE",
     )
-    return f"{TABLE} got a foreign key with ON DELETE CASCADE: orders that it deletes have no row events"
+    return f"{TABLE} has a new foreign key with ON DELETE CASCADE; the binlog has no row events for cascaded deletes"
 
 
 BINLOGS_PURGED = Incident(
@@ -133,25 +133,25 @@ BINLOGS_PURGED = Incident(
     by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
     start_refused("SLOT LOST"),
     COPY_ANEW,
-    stand_in="without waiting: PURGE BINARY LOGS replaces binlog_expire_logs_seconds",
+    stand_in="no waiting: PURGE BINARY LOGS replaces binlog_expire_logs_seconds",
     source="mysql",
 )
 TAIL_LOST = Incident(
     "tail-lost",
     20,
-    "MySQL: the binlog lost its end in a crash",
+    "MySQL: the end of the binlog was lost in a crash",
     "the source crashes, and its binlog ends before the position of the job",
     _lose_tail,
     by_status(2, ("SOURCE OLDER",), "job_failed", Party.SOURCE),
     start_refused("SOURCE OLDER"),
     COPY_ANEW,
-    stand_in="the host does not crash: the server is killed, and its newest binlog file is truncated",
+    stand_in="the host does not crash; the server is killed, and its newest binlog file is truncated",
     source="mysql",
 )
 STATEMENT_SESSION = Incident(
     "statement-session",
     21,
-    "MySQL: rows were changed by a statement",
+    "MySQL: changes were logged as statements",
     "a session with binlog_format = STATEMENT changes rows of the table",
     _write_a_statement,
     by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
@@ -163,7 +163,7 @@ CASCADE_ADDED = Incident(
     "cascade-added",
     22,
     "MySQL: a foreign key with CASCADE was added",
-    "the table gets a foreign key with ON DELETE CASCADE",
+    "a foreign key with ON DELETE CASCADE is added to the table",
     _add_cascade,
     by_status(2, ("foreign key",), "job_failed", Party.SOURCE),
     start_refused("foreign key of_customer with cascades"),

@@ -21,7 +21,7 @@ DRAIN = ("jobs", "drain", JOB, "--wait", "10s")
 POLL = 0.2
 _PLAN = re.compile(r"--plan (\S+)")
 _ROWS = re.compile(r"--rows (\d+)")
-_STILL_WANTED = "the request stays"
+_STILL_WANTED = "the request remains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def shown(world: World, incident: Incident, made: Made, within: float = SHOWN_WI
             at = datetime.now(timezone.utc)
             return Shown(at, round((at - made.since).total_seconds(), 1), words)
         if time.monotonic() - began > within:
-            raise Unreachable(f"{incident.name}: not shown within {within:g} s by {signal.command.text}: {answer}")
+            raise Unreachable(
+                f"{incident.name}: the symptom did not appear within {within:g} s in `{signal.command.text}`: {answer}"
+            )
         time.sleep(POLL)
 
 
@@ -73,7 +75,7 @@ def refused(world: World, incident: Incident) -> Answer:
     if _STILL_WANTED in answer.text:
         answer = _ended(world, answer)
     if answer.code not in incident.refusal.command.ends or not _first(incident.refusal.says, answer.text):
-        raise Refused(f"{incident.name}: {incident.refusal.command.text} ended with {answer.code}: {answer.text}")
+        raise Refused(f"{incident.name}: {incident.refusal.command.text} exited with code {answer.code}: {answer.text}")
     return answer
 
 
@@ -105,7 +107,7 @@ def _step(world: World, step: Step, before: Answer) -> Answer | None:
         _wait_read(world)
     answer = run(world, filled(step, before.text))
     if answer.code not in step.ends and not (step is START and _STILL_WANTED in answer.text):
-        raise Refused(f"{step.text} ended with {answer.code}: {answer.text}")
+        raise Refused(f"{step.text} exited with code {answer.code}: {answer.text}")
     return answer
 
 
@@ -128,7 +130,7 @@ def _wait_read(world: World) -> None:
     end = time.monotonic() + READ_WITHIN
     while said := _left(world):
         if '"FAILED"' in world.run(("status", "--json")).text or time.monotonic() > end:
-            raise Refused(f"the job did not read everything: {said}")
+            raise Refused(f"the job did not read all changes: {said}")
         time.sleep(POLL)
 
 

@@ -18,5 +18,5 @@ def named(name: str) -> Incident:
     """Return the incident of that name. Raises ConfigError if there is none."""
     found = next((one for one in INCIDENTS if one.name == name), None)
     if found is None:
-        raise ConfigError(f"unknown incident {name!r}", "`slotkeeper demo --incident list` shows all")
+        raise ConfigError(f"unknown incident {name!r}", "list all incidents: `slotkeeper demo --incident list`")
     return found

@@ -39,13 +39,13 @@ def _many_bad_rows(world: World) -> str:
     world.at_sink(_NOT_LATE)
     world.begins()
     write(world, FEW, BAD_FIRST)
-    return f"a CHECK constraint was added to {TARGET}, and {FEW} rows violate it: more than {LIMIT}"
+    return f"a CHECK constraint was added to {TARGET}, and {FEW} rows violate it (quarantine limit: {LIMIT})"
 
 
 def _truncate(world: World) -> str:
     world.at_sink(f"TRUNCATE {TARGET}")  # can wait for a step that is writing
     world.begins()
-    return f"another user ran TRUNCATE {TARGET} at the sink; {TABLE} has all its rows"
+    return f"another user ran TRUNCATE {TARGET} at the sink; {TABLE} still has all rows"
 
 
 POISON_ROW = Incident(
@@ -55,7 +55,7 @@ POISON_ROW = Incident(
     "the target rejects one row",
     _one_bad_row,
     by_status(1, ("1 row in quarantine", "1 row quarantined", "quarantine"), "rows_quarantined", Party.TABLE),
-    Refusal(Command('slotkeeper errors replay orders_rt --all --reason "again"', (1,)), ("still bad: 23514",)),
+    Refusal(Command('slotkeeper errors replay orders_rt --all --reason "again"', (1,)), ("rejected again: 23514",)),
     (
         AtSink("ALTER TABLE mart.orders DROP CONSTRAINT not_late;"),
         Command('slotkeeper errors replay orders_rt --all --reason "constraint dropped"'),
@@ -66,7 +66,7 @@ POISON_ROW = Incident(
 SINK_TRUNCATED = Incident(
     "sink-truncated",
     17,
-    "TARGET CHANGED: somebody emptied, exchanged or altered the target",
+    "TARGET CHANGED: the target was emptied, replaced or altered",
     "another user empties the target",
     _truncate,
     by_status(2, ("TARGET CHANGED",), "job_failed", Party.SINK),

@@ -41,7 +41,7 @@ def _lock(world: World) -> str:
         cursor.execute(f"LOCK TABLE {TARGET} IN ACCESS EXCLUSIVE MODE")
     world.begins()
     write(world, FEW)
-    return f"session {REPORT} locked {TARGET} at the sink and does not end"
+    return f"session {REPORT} at the sink locked {TARGET} and stays open"
 
 
 def _rotate(world: World) -> str:
@@ -53,7 +53,7 @@ def _rotate(world: World) -> str:
         cursor.execute(pg.sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, pg.sql.Literal(password)))
         cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (world.sink_user,))
     write(world, FEW)
-    return f"user {world.sink_user} of the sink got a new password, and its sessions were ended"
+    return f"the password of sink user {world.sink_user} was changed, and its sessions were terminated"
 
 
 def _fresh(world: World) -> Path:
@@ -83,7 +83,7 @@ def _restore(world: World) -> str:
         cursor.execute(f"INSERT INTO {TARGET} TABLE public.kept_rows")
         cursor.execute("INSERT INTO slotkeeper_progress TABLE public.kept_progress")
     write(world, FEW)
-    return f"the sink was restored from a backup that lacks the last {FEW} changes, with {TARGET} and its progress rows"
+    return f"{TARGET} and its progress rows were restored from a backup without the last {FEW} changes"
 
 
 def _wait_registered(world: World) -> None:
@@ -99,7 +99,7 @@ def _wait_registered(world: World) -> None:
             if not cursor.fetchall()[0][0]:
                 return
             if time.monotonic() > end:
-                raise Unreachable(f"{TABLE}: not applied and registered within {_APPLIED_WITHIN:g} s")
+                raise Unreachable(f"{TABLE}: changes not applied and confirmed within {_APPLIED_WITHIN:g} s")
             time.sleep(0.1)
 
 
@@ -107,10 +107,10 @@ SINK_DEADLOCK = Incident(
     "sink-deadlock",
     9,
     "The target is locked, or its transactions deadlock",
-    "a session at the sink locks the target and does not end",
+    "a session at the sink locks the target and stays open",
     _lock,
     by_status(1, ("mart.orders is locked by pid",), "lock_waits", Party.LOCK),
-    Refusal(Command(PLAN.text, (3,)), ("its process lives here", "job orders_rt is RUNNING")),
+    Refusal(Command(PLAN.text, (3,)), ("its process is running here", "job orders_rt is RUNNING")),
     (
         AtSink("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'nightly_report';"),
         VERIFY,
@@ -119,8 +119,8 @@ SINK_DEADLOCK = Incident(
 CREDENTIALS_ROTATED = Incident(
     "credentials-rotated",
     10,
-    "The login is refused, or the account has been locked",
-    "the sink's password is changed, and the job has the old one",
+    "The login is rejected, or the account is locked",
+    "the sink's password is changed, and the job still uses the old one",
     _rotate,
     by_status(1, ("password authentication failed",), "sink_fails", Party.SINK),
     Refusal(Command(PLAN.text, (1,)), ("password authentication failed",)),
@@ -136,12 +136,12 @@ CREDENTIALS_ROTATED = Incident(
 SINK_RESTORED = Incident(
     "sink-restored",
     12,
-    "SINK OLDER: the sink is back at an earlier state",
-    "the sink comes back from a backup that is older than what the slot has registered",
+    "SINK OLDER: the sink was restored to an earlier state",
+    "the sink is restored from a backup older than the slot's confirmed position",
     _restore,
     by_status(2, ("SINK OLDER", "SLOT MOVED"), "job_failed", Party.SINK, Party.SLOT),
     start_refused("SINK OLDER", "SLOT MOVED"),
     COPY_ANEW,
-    stand_in="the sink is not stopped: target and progress rows are restored, and all its sessions are ended",
+    stand_in="the sink is not stopped; target and progress rows are restored, and all sessions are terminated",
 )
 EVERY = (SINK_DEADLOCK, CREDENTIALS_ROTATED, SINK_RESTORED)

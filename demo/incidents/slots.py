@@ -63,7 +63,7 @@ def write(world: World, rows: int, first: int = LATE_FIRST) -> int:
 def _expire(world: World) -> str:
     world.begins()
     world.warehouse.expire(TABLE, SLOT)
-    return f"the TTL of slot {SLOT} of {TABLE} ended, and its unread changes were cleared"
+    return f"slot {SLOT} of {TABLE} expired (TTL), and its unread changes were deleted"
 
 
 def _leave_behind(world: World) -> str:
@@ -74,7 +74,7 @@ def _leave_behind(world: World) -> str:
     )
     world.begins()
     write(world, FEW)
-    return f"slot {RETIRED} of {TABLE} was last registered 80 % of the TTL ago"
+    return f"slot {RETIRED} of {TABLE} was last confirmed 80 % of its TTL ago"
 
 
 def _add_column(world: World) -> str:
@@ -125,19 +125,19 @@ def _vacuum(world: World) -> str:
 SLOT_EXPIRED = Incident(
     "slot-expired",
     1,
-    "SLOT LOST: the slot expired, or somebody dropped it",
-    "the TTL of the job's slot ends",
+    "SLOT LOST: the slot expired or was dropped",
+    "the job's slot reaches its TTL and expires",
     _expire,
     by_status(2, ("SLOT LOST",), "job_failed", Party.SLOT),
     start_refused("SLOT LOST"),
     COPY_ANEW,
-    stand_in="without waiting: the slot's registration is dated back by its TTL",
+    stand_in="no waiting: the slot's last confirmation is backdated by its TTL",
 )
 DEAD_SLOT = Incident(
     "dead-slot",
     2,
     "A slot that no job reads retains the binlog",
-    "another slot of the table is no longer registered",
+    "another slot of the table is no longer confirmed",
     _leave_behind,
     by_status(2, ("of its TTL of",), "slot_ttl", Party.SLOT),
     Refusal(
@@ -154,13 +154,13 @@ DEAD_SLOT = Incident(
         Command('slotkeeper slots preflight ods.orders --for "vacuum full"'),
         VERIFY,
     ),
-    stand_in="without waiting: the slot's registration is dated back",
+    stand_in="no waiting: the slot's last confirmation is backdated",
 )
 DDL_RESET = Incident(
     "ddl-reset",
     3,
     'SCHEMA CHANGED, or SLOT LOST with "the table\'s columns changed"',
-    "a column is added at the source, which clears the points of every slot",
+    "a column is added at the source, which clears the sync points of every slot",
     _add_column,
     by_status(2, ("SLOT LOST", "SCHEMA CHANGED"), "job_failed", Party.SLOT, Party.TABLE),
     start_refused("SCHEMA CHANGED", "the table's columns changed"),
@@ -170,19 +170,19 @@ LAG_GROWS = Incident(
     "lag-grows",
     5,
     "The lag grows",
-    "many rows at once, and a sink that has become slow",
+    "many rows are inserted at once, and the sink is slow",
     _slow_down,
     by_status(1, ("behind its source",), "lag", Party.DN, Party.SINK, late=LIMITS.lag_warning),
     Refusal(
         Command("slotkeeper slots reset ods.orders orders_rt --to latest", (3,)),
-        ("job orders_rt is RUNNING", "its process lives here"),
+        ("job orders_rt is RUNNING", "its process is running here"),
     ),
     (AtSink("DROP INDEX mart.nightly_check;"), Command("slotkeeper jobs drain orders_rt"), VERIFY),
 )
 VACUUM_BLOCKED = Incident(
     "vacuum-blocked",
     8,
-    "May I VACUUM, scale out or alter now?",
+    "Can I run VACUUM FULL, scale out or ALTER now?",
     "VACUUM FULL waits for a paused job, and writers wait for VACUUM FULL",
     _vacuum,
     by_status(1, ("VACUUM FULL on ods.orders", "waits for slot"), "source_blocked", Party.LOCK),
@@ -196,7 +196,7 @@ VACUUM_BLOCKED = Incident(
         Command('slotkeeper slots preflight ods.orders --for "vacuum full"'),
         VERIFY,
     ),
-    stand_in="PostgreSQL's VACUUM FULL waits for no slot: a function locks the table and waits, as documented for DWS;"
-    " the login has the preset role for statistics, without which DWS hides other sessions",
+    stand_in="PostgreSQL's VACUUM FULL does not wait for slots; a function locks the table and waits, as documented for"
+    " DWS; the login has the preset role for statistics, because DWS otherwise hides other sessions",
 )
 EVERY = (SLOT_EXPIRED, DEAD_SLOT, DDL_RESET, LAG_GROWS, VACUUM_BLOCKED)

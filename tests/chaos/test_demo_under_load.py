@@ -67,7 +67,7 @@ class Ended:
         """Why; asserts that it failed with one sentence and named what stays."""
         assert self.code != 0 and self.found["ok"] is False, self.err
         assert "Traceback" not in self.err and "jobs show" not in self.err
-        assert "the folder remains: " in self.err
+        assert "the demo's files remain in " in self.err
         return str(self.found["why"])
 
 

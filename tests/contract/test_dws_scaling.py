@@ -128,5 +128,5 @@ def test_names_are_checked(source: Warehouse) -> None:
         lambda: rename_dn(source, "dn_9", "x"),
         lambda: rename_dn(source, "dn_1", "dn_2"),
     ):
-        with pytest.raises(ConfigError, match="data node has the name"):
+        with pytest.raises(ConfigError, match="data node dn_"):
             act()

@@ -115,7 +115,7 @@ def test_running_is_not_said_of_a_row_that_is_back_before_its_noted_point(mirror
     rows = mirror.rows()
     with closing(worker.open_progress(mirror.job, "test", worker.who(mirror.job, "test"))) as progress:
         turn = Turn(rows[0].epoch, len(rows), (LaneState.CATCHING_UP,), LaneState.RUNNING)
-        with pytest.raises(Trouble, match="the job had seen it beyond") as raised:
+        with pytest.raises(Trouble, match="but was already beyond") as raised:
             progress.set_state(turn)
     assert raised.value.name is TroubleName.SINK_OLDER
     assert {row.state for row in mirror.rows()} == {LaneState.CATCHING_UP}

@@ -108,7 +108,7 @@ def test_a_load_that_is_committed_and_not_visible_holds_its_lane_and_is_neither_
     pair.mirror.start().wait_running()
     pair.doris.transactions.lose_backend()
     pair.write((1, 1))
-    until(told(pair, "is committed and not visible yet"), 30, "the load to be named")
+    until(told(pair, "is committed but not visible yet"), 30, "the load to be named")
     assert any(row.decided is not None for row in pair.mirror.rows()), "no position claims what no reader sees"
     assert not pair.equal()
     pair.mirror.stop()
@@ -125,7 +125,7 @@ def test_a_copy_ends_once_its_rows_are_visible(doris_pair: DorisPair, monkeypatc
     pair.write((1, 1), (2, 2))
     pair.doris.transactions.lose_backend()
     pair.mirror.start()
-    until(told(pair, "is committed and not visible yet"), 30, "the chunk's load to be named")
+    until(told(pair, "is committed but not visible yet"), 30, "the chunk's load to be named")
     assert not pair.equal()
     pair.doris.transactions.backend_returns()
     pair.mirror.wait_running()

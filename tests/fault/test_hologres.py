@@ -101,7 +101,7 @@ def test_a_new_column_is_a_changed_schema(holo_pair: HoloPair) -> None:
     pair = followed(holo_pair)
     pair.hologres.add_column(TABLE, "more text")
     error = trouble(pair, TroubleName.SCHEMA_CHANGED)
-    assert "the table was changed or created again" in error.message
+    assert "the table was changed or recreated" in error.message
 
 
 def test_a_table_that_is_made_again_is_another_one(holo_pair: HoloPair) -> None:
@@ -141,7 +141,7 @@ def test_records_that_went_before_they_were_read_stop_the_job(holo_pair: HoloPai
         pair.hologres.cut(TABLE, number, lsns[-2])
     pair.mirror.start()
     error = trouble(pair, TroubleName.SLOT_LOST)
-    assert "the binlog begins at" in error.message
+    assert "the binlog starts at" in error.message
 
 
 def test_records_that_went_by_their_age_while_nobody_read_stop_the_job(holo_pair: HoloPair) -> None:

@@ -216,7 +216,7 @@ def test_a_null_that_the_target_refuses_stops_the_job_before_the_range_is_decide
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [
-        ("id bigint, v integer", {}, "mart.t.v is integer, the source's is bigint"),
+        ("id bigint, v integer", {}, "mart.t.v is integer, but bigint at the source"),
         ("id bigint, w bigint", {}, "mart.t has no column 'v'"),
         ("id bigint, v bigint, w bigint NOT NULL", {}, "mart.t.w requires a value"),
         (
@@ -257,7 +257,7 @@ def test_a_target_that_is_none_is_refused_by_name(hologres_pair: HologresPair) -
             "mart.parts": "the parent of physical partitions",
             "mart.seen": "is a view",
             "mart.gone": "does not exist",
-            "mart.other_key": r"the primary key of mart.other_key is \(v\), the source's \(id\)",
+            "mart.other_key": r"the primary key of mart.other_key is \(v\), but \(id\) at the source",
             "mart.second_key": "another unique key",
         }.items():
             job = replace(pair.mirror.job, channels=(ChannelSpec(TABLE, name),))

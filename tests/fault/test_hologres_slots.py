@@ -142,7 +142,7 @@ def test_a_server_that_does_not_show_what_it_was_told_is_asked_again_and_never_b
     source = source_of(slot_pair, session)
     slot_pair.hologres.faults.deaf = True
     status = source.read_status(None)[0]
-    with pytest.raises(Busy, match=rf"slot {SLOT} confirmed at LSN \d+, but shows"):
+    with pytest.raises(Busy, match=rf"slot {SLOT} confirmed at LSN \d+, but the server shows"):
         confirm(source, status, ours(status.latest))
     slot_pair.hologres.faults.deaf = False
     assert confirm(source, status, ours(status.latest)) == SlotKept(ours(status.latest).lsn)

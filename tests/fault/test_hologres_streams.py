@@ -143,7 +143,7 @@ def test_records_that_went_before_they_were_read_stop_the_job(stream_pair: HoloP
         lsns = [lsn for shard, lsn, _ in pair.hologres.log(TABLE) if shard == number]
         pair.hologres.cut(TABLE, number, lsns[-2])
     pair.mirror.start()
-    assert "the binlog begins at" in trouble(pair, TroubleName.SLOT_LOST).message
+    assert "the binlog starts at" in trouble(pair, TroubleName.SLOT_LOST).message
 
 
 def test_a_table_that_is_made_again_under_an_open_stream_is_another_one(stream_pair: HoloPair) -> None:

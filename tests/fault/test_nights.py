@@ -39,7 +39,7 @@ def test_a_start_that_ends_as_the_run_before_it_is_never_told_to_be_running(make
         answer = made.run(["jobs", "start", JOB])
         told = [one.event for one in store.events(JOB, 1_000)][: -before or None]
         assert (answer.code, JobEvent.CAUGHT_UP.value in told) == (1, False), answer.text
-        assert "ends so again unless this is done" in answer.text and "QUARANTINE FULL" in answer.text
+        assert "will fail again unless you do this" in answer.text and "QUARANTINE FULL" in answer.text
         assert f"{JOB}: RUNNING" not in answer.text
         made.at_sink("ALTER TABLE mart.orders DROP CONSTRAINT not_late")
         answer = made.run(["jobs", "start", JOB])

@@ -95,7 +95,7 @@ def test_latest_skips_exactly_the_rows_that_were_typed(resetting: Resetting, see
 
 def test_a_snapshot_copies_anew(resetting: Resetting) -> None:
     mirror = resetting.mirror
-    assert [check.name for check in resetting.plan(SNAPSHOT).failed] == ["target takes copy"]
+    assert [check.name for check in resetting.plan(SNAPSHOT).failed] == ["target accepts copy"]
     mirror.job = replace(mirror.job, on_existing="replace")
     mirror.at_sink("DELETE FROM mart.orders WHERE order_no % 3 = 0")
     assert resetting.reset(SNAPSHOT).outcome == DONE
@@ -307,7 +307,7 @@ def test_a_reset_that_passes_the_rest_of_a_replay_says_that_older_values_stay(
     was = max(row.position.pair[0] for row in mirror.rows() if row.position)
     first = part_replayed(resetting, seed)
     plan = resetting.plan(LATEST if kind == "latest" else point(was))
-    assert any("older values stay in the target" in note for note in plan.notes), plan.notes
+    assert any("the target keeps older values" in note for note in plan.notes), plan.notes
     assert plan.voids and plan.at_stake > 0
     done = resetting.execute(plan)
     assert {row.state for row in mirror.rows()} == {LaneState.CATCHING_UP}

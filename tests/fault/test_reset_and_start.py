@@ -80,9 +80,9 @@ def test_an_undo_over_a_target_that_a_start_may_have_made_anew_is_refused(
     with pytest.raises(Refused, match="may have rebuilt the target"):
         resetting.reset(backup)
     assert resetting.resume().sentence == NEVER_BEGUN
-    assert refusing(resetting, backup) == ["target is untouched"], "a reset that never began hides no start"
+    assert refusing(resetting, backup) == ["target unchanged"], "a reset that never began hides no start"
     assert resetting.reset(SNAPSHOT).outcome == DONE
-    assert refusing(resetting, backup) == ["target is untouched"], "nor does another one"
+    assert refusing(resetting, backup) == ["target unchanged"], "nor does another one"
 
 
 def refusing(resetting: Resetting, goal: Goal) -> list[str]:

@@ -103,10 +103,10 @@ def test_only_a_job_at_rest_is_reset_undone_or_resumed(resetting: Resetting) -> 
 def test_a_running_job_keeps_its_lease_from_a_reset(resetting: Resetting) -> None:
     plan = resetting.plan(EARLIEST)
     resetting.mirror.start().wait_running()
-    with pytest.raises(Refused, match=r"'lease' does not hold: the lease of .* is held: job .* run run-1 by"):
+    with pytest.raises(Refused, match=r"'lease' does not hold: the lease of .* is held by job .* run run-1 by"):
         resetting.execute(plan)
     resetting.mirror.stop()
-    with pytest.raises(Refused, match="stale, these changed: dn_1: epoch"):
+    with pytest.raises(Refused, match="stale; changed: dn_1: epoch"):
         resetting.execute(plan)
 
 

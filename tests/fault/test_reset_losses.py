@@ -254,7 +254,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
         pass
     result = resetting.reset(goal, At(point, stepped(losing)))
     landed = losing.rows()
-    losing.over(result, "stale, these changed: dn_1: position ")
+    losing.over(result, "stale; changed: dn_1: position ")
     assert sum(row.changes for row in landed.values()) == sum(mirror.booked().values()), "the step's rows are kept"
     stream_task.close_kept(mirror.job)
     mirror.start().wait_running()
@@ -266,7 +266,7 @@ def test_a_step_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(
 def test_a_registration_that_lands_between_the_look_and_the_epoch_makes_the_plan_stale(losing: Losing) -> None:
     record = "UPDATE slotkeeper_progress SET registered = '1' || registered WHERE shard = 'dn_2'"
     result = losing.resetting.reset(EARLIEST, At("after_begun", lambda: losing.at_sink(record)))
-    losing.over(result, "stale, these changed: dn_2: registered ")
+    losing.over(result, "stale; changed: dn_2: registered ")
 
 
 def test_a_table_dropped_in_the_middle_of_a_reset_ends_it(losing: Losing) -> None:

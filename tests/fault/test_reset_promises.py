@@ -166,8 +166,8 @@ def test_a_plan_that_replaces_rows_names_who_uses_the_target_and_what_publishes_
     world = followed(warehouse, make_mirror, tmp_path, Random(seed))
     run(warehouse, "SELECT * FROM pgxc_register_full_sync_point('ods.t', 'another')")
     said = promised(world.resetting.plan(world.goal("replace")))
-    assert "uses the target now: no other session; who reads it later is unknown" in said
-    assert "other slots of ods.t stay where they are: another" in said
+    assert "current users of the target: no other session; later users are unknown" in said
+    assert "other slots of ods.t keep their positions: another" in said
     world.mirror.at_sink("CREATE PUBLICATION downstream FOR TABLE mart.t")
     with closing(world.mirror.sink()) as reader, reader.cursor() as cursor:
         cursor.execute("SET application_name = 'nightly_report'")
@@ -175,4 +175,4 @@ def test_a_plan_that_replaces_rows_names_who_uses_the_target_and_what_publishes_
         cursor.execute("SELECT count(*), pg_backend_pid() FROM mart.t")
         pid = cursor.fetchall()[0][1]
         said = promised(world.resetting.plan(world.goal("replace")))
-    assert f"uses the target now: pid {pid} (nightly_report); published by downstream" in said, said
+    assert f"current users of the target: pid {pid} (nightly_report); published by downstream" in said, said

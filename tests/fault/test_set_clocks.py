@@ -205,7 +205,7 @@ def test_an_undo_asks_for_epochs_where_the_sink_s_clock_was_set_back(resetting: 
     assert not resetting.plan(backup).failed, "no start came"
     set_clock(-HOUR)
     mirror.start(driver_probe=At("before_first_registration", killed)).wait_error()
-    assert [check.name for check in resetting.plan(backup).failed] == ["target is untouched"]
+    assert [check.name for check in resetting.plan(backup).failed] == ["target unchanged"]
 
 
 def test_records_that_go_by_age_are_not_believed_to_be_there_where_the_sink_s_clock_was_set_back(

@@ -107,7 +107,7 @@ def test_after_truncate_the_reset_is_refused_without_the_number_and_the_audit_ha
 
 def test_what_the_reset_says_about_the_targets_rows_is_used_once(resetting: Resetting) -> None:
     mirror = resetting.mirror
-    assert [check.name for check in resetting.plan(SNAPSHOT).failed] == ["target takes copy"]
+    assert [check.name for check in resetting.plan(SNAPSHOT).failed] == ["target accepts copy"]
     mirror.at_sink(f"INSERT INTO {TARGET} VALUES (999, 'only here')")
     assert resetting.execute(resetting.plan(REPLACE), rows=1).outcome == DONE
     mirror.start().wait_running()
@@ -152,7 +152,7 @@ def test_an_undo_forgets_what_was_said(resetting: Resetting) -> None:
 def test_a_merging_copy_takes_nothing_and_says_what_stays(resetting: Resetting) -> None:
     emptied(resetting.mirror, 3)
     plan = resetting.plan(MERGE)
-    assert plan.at_stake == 0 and "rows that the source no longer has stay in the target" in words(plan)
+    assert plan.at_stake == 0 and "rows that the source no longer has remain in the target" in words(plan)
     assert "TRUNCATE at the source is likely" in words(plan)
     assert resetting.execute(plan).outcome == DONE
 
@@ -184,7 +184,7 @@ def test_a_source_that_was_emptied_behind_the_plan_makes_it_stale(resetting: Res
 def test_a_mode_that_only_updates_takes_no_copy_that_replaces(resetting: Resetting) -> None:
     mirror = resetting.mirror
     mirror.job = replace(mirror.job, on_existing="merge", sink_options=SinkOptions(write_mode="update"))
-    with pytest.raises(Refused, match="would leave none"):
+    with pytest.raises(Refused, match="would leave the target empty"):
         resetting.plan(REPLACE)
     assert not resetting.plan(SNAPSHOT).failed
 

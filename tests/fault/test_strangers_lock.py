@@ -89,11 +89,11 @@ def test_a_strangers_lease_lock_is_told_as_far_as_the_server_shows_it(mirror: Mi
     mirror.job = replace(mirror.job, sink=replace(mirror.job.sink, user=ordinary, password=login.password))
     plant(lease_lock(mirror), name="report")
     error = refusal(mirror)
-    assert "is held: by no job, but session report, user postgres, pid " in error.message
+    assert "is held by a session of no job: session report, user postgres, pid " in error.message
     assert "connected since hidden, last statement hidden" in error.message
     assert (
         "pg_terminate_backend(" in error.hint
-        and f"`slotkeeper jobs start {mirror.job.name} --take-over` continues without it" in error.hint
+        and f"`slotkeeper jobs start {mirror.job.name} --take-over` continues without the lease" in error.hint
     )
 
 
@@ -103,7 +103,7 @@ def test_the_statement_of_a_session_that_we_may_see_is_told_without_what_stands_
     plant(lease_lock(mirror), name="by hand")
     message = refusal(mirror).message
     assert f"session by hand, user {mirror.job.sink.user}, pid " in message
-    assert "s ago by its server), last statement SELECT pg_advisory_lock(" in message
+    assert "s ago by the server's clock), last statement SELECT pg_advisory_lock(" in message
     assert "hunter2" not in message
 
 
@@ -122,7 +122,7 @@ def test_a_prepared_transaction_has_no_session(mirror: Mirror) -> None:
             error = refusal(mirror)
         finally:
             cursor.execute("ROLLBACK PREPARED 'left'")
-    assert "by no job, but a prepared transaction (see pg_prepared_xacts)" in error.message
+    assert "a session of no job: a prepared transaction (see pg_prepared_xacts)" in error.message
 
 
 def test_a_session_of_another_coordinator_is_said_to_be_not_shown_and_passed(
@@ -131,7 +131,7 @@ def test_a_session_of_another_coordinator_is_said_to_be_not_shown_and_passed(
     """DWS: PG_LOCKS shows the sessions of one coordinator."""
     plant(lease_lock(mirror))
     monkeypatch.setattr(locks, "owners", lambda *_: [])
-    assert "is held: by a session that this login cannot see: it has just ended, or it is on" in refusal(mirror).message
+    assert "is held by a session that this login cannot see: it has just ended, or it is on" in refusal(mirror).message
     mirror.take_over = True
     mirror.start().wait_running()
     mirror.stop()
@@ -153,7 +153,10 @@ def test_a_take_over_goes_on_beside_a_stranger_for_a_whole_job_and_loses_and_dou
     mirror.wait_applied(mirror.booked())
     assert has_lock(mirror, lease_lock(mirror)) == {"psql"}
     assert has_lock(mirror, target_lock(mirror)) == {f"slotkeeper/{mirror.job.name}/lease"}
-    assert any("by no job, but" in text and text.endswith("continuing without it") for text in mirror.heard.retries)
+    assert any(
+        "by a session of no job" in text and text.endswith("continuing without the lease")
+        for text in mirror.heard.retries
+    )
     mirror.stop()
 
 
@@ -166,7 +169,7 @@ def test_the_lease_is_taken_as_soon_as_the_stranger_gives_it_up(mirror: Mirror) 
     name = f"slotkeeper/{mirror.job.name}/lease"
     until(lambda: has_lock(mirror, lease_lock(mirror)) == {name}, 20, "the lease to be taken")
     again = refusal(twin_without_take_over(mirror))
-    assert f"is held: job {mirror.job.name} run run-1 by" in again.message
+    assert f"is held by job {mirror.job.name} run run-1 by" in again.message
     mirror.stop()
 
 
@@ -220,7 +223,7 @@ def test_a_take_over_never_passes_a_strangers_lock_on_the_target(mirror: Mirror,
     plant(lease_lock(mirror), target_lock(mirror))
     mirror.take_over = True
     error = refusal(mirror)
-    assert "is held: by no job, but session psql" in error.message or "belongs to no job: " in error.message
+    assert "is held by a session of no job: session psql" in error.message or "belongs to no job: " in error.message
     assert not mirror.rows(), "nothing was begun"
 
 
@@ -229,7 +232,7 @@ def test_a_target_whose_lock_a_stranger_has_says_who_it_is_and_what_to_do(mirror
     mirror.take_over = True
     error = refusal(mirror)
     assert "mart.orders belongs to no job: its lock is held by session psql, user postgres, pid " in error.message
-    assert "--take-over does not pass this lock" in error.hint
+    assert "--take-over does not bypass this lock" in error.hint
 
 
 def test_a_reset_names_the_stranger_and_waits_for_nobody(
@@ -239,7 +242,7 @@ def test_a_reset_names_the_stranger_and_waits_for_nobody(
     plan = resetting.plan(EARLIEST)
     with closing(resetting.mirror.sink()) as stranger, stranger.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", (lease_lock(resetting.mirror),))
-        with pytest.raises(Refused, match=r"the lease of .* is held: by no job, but session .* user postgres"):
+        with pytest.raises(Refused, match=r"the lease of .* is held by a session of no job: session .* user postgres"):
             resetting.execute(plan)
     resetting.execute(plan)
 
@@ -252,7 +255,7 @@ def test_doctor_and_a_slot_command_say_the_same_sentence(
     text = job(mirror.job.name, mirror.job.slot, TABLE, "mart.orders")
     path = config(tmp_path, mirror.job.source, mirror.job.sink, text)
     plant(lease_lock(mirror), name="report")
-    who = "is held: by no job, but session report, user postgres, pid "
+    who = "is held by a session of no job: session report, user postgres, pid "
     main(["doctor", "--config", str(path)])
     assert who in " ".join(capsys.readouterr().out.split())
     place = (TABLE, mirror.job.slot)

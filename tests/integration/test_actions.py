@@ -128,7 +128,7 @@ def test_a_plan_that_skips_asks_for_the_number_and_a_stale_one_says_what_moved(s
     found = ended(runs, stale)
     assert found.record.code == 3
     level, text = verdict(found, runs.said(stale), SystemClock().utc())
-    assert level is Level.WARNING and "is stale, these changed: " in text
+    assert level is Level.WARNING and "is stale; changed: " in text
     plan = planned(shell, "latest")
     rows = next(want.answer for want in plan.wants if want.part is Part.ROWS)
     assert int(rows) > 0 and any(one.lost for one in plan.lanes)

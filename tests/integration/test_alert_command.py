@@ -36,7 +36,7 @@ def test_it_gets_the_notification_on_its_input_and_its_answer_is_kept(pager: Pag
 def test_one_that_fails_is_told_with_its_words(pager: Pager) -> None:
     pager.does("fail")
     found = run(pager)
-    assert found.code == 7 and found.said.endswith("ended with status 7: no route to the pager")
+    assert found.code == 7 and found.said.endswith("exited with status 7: no route to the pager")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_one_that_fails_is_told_with_its_words(pager: Pager) -> None:
     [
         (["/nowhere/page"], "/nowhere/page cannot be started: No such file or directory"),
         (["/dev/null"], "/dev/null cannot be started: Permission denied"),
-        (["/bin/sh", "-c", "kill -9 $$"], "/bin/sh was ended by signal 9"),
+        (["/bin/sh", "-c", "kill -9 $$"], "/bin/sh was terminated by signal 9"),
         (["page\x1b]0;x\x07"], "cannot be started"),
         (["/bin/pa\0ge"], "cannot be started"),
     ],
@@ -58,7 +58,7 @@ def test_one_that_hangs_is_killed_at_its_limit(pager: Pager) -> None:
     pager.does("hang")
     began = time.monotonic()
     found = run(pager, 1.5)
-    assert found.code is None and found.fault.endswith("has not ended within 1.5 s and was killed")
+    assert found.code is None and found.fault.endswith("did not end within 1.5 s and was killed")
     assert time.monotonic() - began < 15
 
 

@@ -147,7 +147,7 @@ def test_a_command_that_fails_is_a_fault_and_is_tried_again(
     until(lambda: file.read().failure is not None, SOON, "the failure is noted")
     until(lambda: "alert command failed" in jobs.told("orders"), SOON, "it is an event of the job")
     found = file.read()
-    assert found.failure is not None and "ended with status 7: no route to the pager" in found.failure.cause
+    assert found.failure is not None and "exited with status 7: no route to the pager" in found.failure.cause
     until(lambda: any(one.fault.rule == "alert_command_fails" for one in file.read().firing.values()), SOON, "a fault")
     pager.does("")
     until(lambda: file.read().failure is None and not file.read().outbox, SOON, "it has been told after a wait")
@@ -182,7 +182,7 @@ def test_options_are_read_anew_and_a_broken_file_leaves_the_last_good_ones(jobs:
     until(lambda: pager.kinds("disk_nearly_full") == ["fired"], SOON, "the new options hold")
     jobs.config("orders", alerts="disk_free = 'nothing'")
     log = jobs.store.folder.log("orders")
-    until(lambda: "[alerts] keeps its last valid settings: " in log.read_text(), SOON, "it is said")
+    until(lambda: "[alerts] still uses its last valid settings: " in log.read_text(), SOON, "it is said")
     before = _evaluations(jobs, "orders")
     until(lambda: _evaluations(jobs, "orders") > before + 10, SOON, "evaluations more")
     assert pager.kinds("disk_nearly_full") == ["fired"], "it has neither ended nor been told twice"
@@ -197,9 +197,8 @@ def test_a_supervisor_that_finds_a_broken_file_goes_by_what_its_run_was_started_
         return {one.fault.rule for one in AlertFile(jobs.store.folder).read().firing.values()}
 
     assert tick("r1") == set()
-    assert (
-        said[-1].startswith("no alert is sent, [alerts] cannot be read: ") and "alerts.gap must be a dura" in said[-1]
-    )
+    assert said[-1].startswith("no alerts are sent because [alerts] cannot be read: ")
+    assert "alerts.gap must be a dura" in said[-1]
     files.keep_config(jobs.store.folder, "r1", "[alerts]\ndisk_free = '16777216MiB'\n")
     assert tick("r1") == {"disk_nearly_full"}
 

@@ -64,7 +64,7 @@ def place(jobs: Jobs, capsys: pytest.CaptureFixture[str]) -> Place:
 
 
 def test_nothing_wrong_is_said(place: Place) -> None:
-    assert place.run("alerts", "list") == (0, "nothing is wrong\n", "")
+    assert place.run("alerts", "list") == (0, "no current alerts\n", "")
     assert place.alerts() == []
 
 
@@ -80,8 +80,8 @@ def test_an_acknowledgement_made_here_counts_in_the_console_and_the_other_way_ro
     place.write(FULL)
     (one,) = place.alerts()
     code, out, _ = place.run("alerts", "ack", one["key"], "--reason", "new disk ordered")
-    meant = f"acknowledged until it ends or grows worse: {one['key']} warning disk_nearly_full: this host: "
-    assert code == 0 and out.startswith(meant) and "MiB are left" in out
+    meant = f"acknowledged until it ends or its severity rises: {one['key']} warning disk_nearly_full: this host: "
+    assert code == 0 and out.startswith(meant) and "MiB free" in out
     (said,) = place.alerts()
     assert said["ack"]["reason"] == "new disk ordered" and said["ack"]["until"] is None
 
@@ -112,7 +112,7 @@ def test_an_acknowledgement_ends_with_its_fault_where_only_a_console_looks(place
 def test_a_silence_is_for_a_time(place: Place) -> None:
     place.write(FULL)
     code, out, _ = place.run("alerts", "silence", place.alerts()[0]["key"], "--for", "2h", "--reason", "known")
-    assert code == 0 and out.startswith("silent until 20")
+    assert code == 0 and out.startswith("silenced until 20")
     said = place.alerts()[0]["ack"]
     lasts = datetime.fromisoformat(said["until"]) - datetime.fromisoformat(said["at"])
     assert lasts.total_seconds() == 7_200
@@ -121,14 +121,14 @@ def test_a_silence_is_for_a_time(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("ack", "1"), "no alert has the key '1'"),
-        (("unack", "1"), "no alert has the key '1'"),
-        (("silence", "1", "--for", "1h"), "no alert has the key '1'"),
-        (("ack", "deadbeef"), "no alert has the key 'deadbeef'"),
-        (("ack", "\x1b[0m"), "no alert has the key"),
+        (("ack", "1"), "no current alert has the key '1'"),
+        (("unack", "1"), "no current alert has the key '1'"),
+        (("silence", "1", "--for", "1h"), "no current alert has the key '1'"),
+        (("ack", "deadbeef"), "no current alert has the key 'deadbeef'"),
+        (("ack", "\x1b[0m"), "no current alert has the key"),
         (("silence", "1", "--for", "ever"), "must be a duration"),
         (("silence", "1"), "Missing option '--for'"),
-        (("test",), "[alerts] names no command"),
+        (("test",), "no command in [alerts]"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(words: tuple[str, ...], says: str, place: Place) -> None:
@@ -139,14 +139,14 @@ def test_what_cannot_be_is_refused_in_one_line(words: tuple[str, ...], says: str
 
 def test_a_test_is_labelled_and_what_the_command_answered_is_said(place: Place, pager: Pager) -> None:
     place.write(f'command = "{pager.command}"')
-    assert place.run("alerts", "test") == (0, "the command took it: paged\n", "")
+    assert place.run("alerts", "test") == (0, "the command succeeded: paged\n", "")
     (told,) = pager.told()
     assert (told["kind"], told["fault"]["rule"], told["state_folder"]) == (
         "test", "test", str(place.jobs.store.folder.path),
     )  # fmt: skip
     pager.does("fail")
     code, out, err = place.run("alerts", "test")
-    assert (code, out) == (1, "") and "ended with status 7: no route to the pager" in err
+    assert (code, out) == (1, "") and "exited with status 7: no route to the pager" in err
     assert AlertFile(place.jobs.store.folder).read().failure is None, "a test by hand is no failure of the service"
 
 

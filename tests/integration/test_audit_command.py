@@ -46,9 +46,9 @@ def verified(shell: Shell) -> tuple[int, dict[str, object]]:
 def test_nothing_speaks_against_lines_that_nobody_touched(reset: Shell) -> None:
     code, out, err = reset.call("audit", "verify")
     assert code == 0, err
-    assert "2 lines, each follows the one before it" in out
-    assert "2 lines copied, all are here as they were written" in out
-    assert "not proven:" in out and "any user can become a uid" in out
+    assert "2 lines, hash chain intact" in out
+    assert "2 lines copied, all match" in out
+    assert "not proven:" in out and "users can change their uid" in out
     code, found = verified(reset)
     assert (code, found["differs"], found["lines"], found["broken"]) == (0, False, 2, [])
 
@@ -91,7 +91,7 @@ def test_a_copy_that_fails_is_said_and_stands_in_the_outcome(reset: Shell) -> No
     assert code == 0, err
     assert err.count("the sink has no copy of the audit's newest lines: sink mart") == 1 and "no room" in err, err
     newest = audit_of(reset).read(1).lines[0]
-    assert newest.phase is Phase.OUTCOME and "(the sink has no copy of the line before: sink mart" in newest.outcome
+    assert newest.phase is Phase.OUTCOME and "(the sink has no copy of the previous line: sink mart" in newest.outcome
     assert "whether the newest 2 lines are unchanged" in str(verified(reset)[1]["unproven"])
 
 

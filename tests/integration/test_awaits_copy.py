@@ -185,7 +185,7 @@ def test_the_timer_leaves_the_job_as_it_is_with_a_warning_even_where_a_consent_i
     words = shlex.split(line)
     code, out, err = shell.call(*words[words.index("jobs") :])
     assert (code, shell.state, shell.old) == (0, JobState.AWAITS_COPY, 10), "0: nothing that is wanted was refused"
-    assert "AWAITS COPY" in out and f"warning: job {shell.name} is AWAITS COPY" in err
+    assert "AWAITS COPY" in out and f"warning: job {shell.name} is in state AWAITS COPY" in err
 
 
 def test_ensure_starts_a_job_that_was_killed_and_its_driver_still_asks(shell: Shell) -> None:

@@ -199,7 +199,10 @@ def test_new_system_value_names_the_columns_that_are_read(
     mirror.wait_equal()
     mirror.stop()
     wrong = replace(mirror.job, binlog=replace(mirror.job.binlog, new_system_value=not new))
-    said, cure = f"new_system_value = {str(not new).lower()} does not fit", f"set new_system_value = {str(new).lower()}"
+    said, cure = (
+        f"new_system_value = {str(not new).lower()} does not match",
+        f"set new_system_value = {str(new).lower()}",
+    )
     first = open_source(wrong, "test")
     with pytest.raises(Refused, match=said) as caught:  # a first start, before it makes anything
         first.admit()

@@ -187,10 +187,10 @@ def test_the_same_rows_come_from_a_source_that_does_not_copy(warehouse: Warehous
             {"columns": (("id", "a"), ("Place", "b"), ("nope", "c"))},
             "columns names 'nope', which the source table does not have",
         ),
-        ({"columns": (("id", "a"), ("v", "c"))}, "columns leaves out 'Place', which is part of the source's key"),
-        ({"where": '"nope" = 1'}, "names column 'nope': unknown in the source table"),
+        ({"columns": (("id", "a"), ("v", "c"))}, "columns omits 'Place', which is part of the source's key"),
+        ({"where": '"nope" = 1'}, "names column 'nope', which the source table does not have"),
         ({"where": '"v" AND TRUE'}, "boolean"),
-        ({"where": "= 5"}, "must be one condition as SQL has it"),
+        ({"where": "= 5"}, "must be one valid SQL condition"),
     ],
 )
 def test_a_channel_that_the_source_cannot_serve_is_refused_at_the_start(

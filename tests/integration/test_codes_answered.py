@@ -64,7 +64,7 @@ _GRANT = r"(?i)grant .* to the account of answered"
 AT_MARIADB = (
     Asked(1142, "SK-1101", _GRANT, "SELECT * FROM ods.hidden", ("CREATE OR REPLACE TABLE ods.hidden (id INT)",)),
     Asked(1227, "SK-1101", _GRANT, "SET GLOBAL max_connections = 10"),
-    Asked(1044, "SK-1104", r"^Allow answered to log in to .*GRANT names the database", "SELECT 1", database="mysql"),
+    Asked(1044, "SK-1104", r"^Allow answered to log in to .*its GRANT the database", "SELECT 1", database="mysql"),
     Asked(
         1290, "SK-1304", r"^Set host of source \w+ to the primary", "INSERT INTO ods.seen VALUES (1)",
         ("CREATE OR REPLACE TABLE ods.seen (id INT)", f"GRANT INSERT, SELECT ON ods.seen TO {USER}@'{HOST}'",

@@ -257,7 +257,7 @@ def test_a_lease_that_a_stranger_has_is_named_with_what_ends_it_and_no_job_is_to
     number = locks.lease_lock(program.asked.job.lane_key())
     with closing(mirror.sink()) as stranger, stranger.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s)", (number,))
-        with pytest.raises(Refused, match="by no job, but session") as refused:
+        with pytest.raises(Refused, match="a session of no job: session") as refused:
             program.query.initial()
     assert "pg_terminate_backend" in refused.value.hint
     assert "jobs start" not in refused.value.hint and TAKES_OVER in refused.value.hint
@@ -356,7 +356,7 @@ def test_a_second_checkpoint_is_refused_by_name(mirror: Mirror, path: Path) -> N
     first.until_idle()
     first.query.close()
     second = Program(path, start="latest")
-    with pytest.raises(Refused, match=r"frames_slot of ods\.t is read by a query of another checkpoint"):
+    with pytest.raises(Refused, match=r"frames_slot of ods\.t is read by a query with another checkpoint"):
         second.query.initial()
     second.query.close()
     first.crash()
@@ -491,7 +491,7 @@ def test_a_query_that_is_never_stopped_is_taken_over_and_registers_nothing_more(
         ({"start": "yesterday"}, "earliest"),
         ({"register": "maybe"}, "one of auto, never"),
         ({"poll_interval": "5"}, "200ms"),
-        ({"points_per_trigger": "0"}, "from 1 on"),
+        ({"points_per_trigger": "0"}, "of at least 1"),
         ({"columns": "id,nix"}, "the table has id, v"),
     ],
 )

@@ -146,10 +146,10 @@ def test_doctor_names_the_longest_value_of_each_string_from_the_backends_own_set
     doris: DorisStandin, connection: DorisConnection
 ) -> None:
     named(doris, connection, ["v"])
-    rejected = f"a longer one is rejected, never cut ({STRING})"
+    rejected = f"longer values are rejected, never truncated ({STRING})"
     assert f"ok v: a value of at most 1,048,576 bytes; {rejected}" in findings(doris, connection, "text")
     doris.tables.be_conf[STRING] = "4194304"
-    warned = f"warn v: a value of at most 2,097,151 bytes, as its hex digits; {rejected}"
+    warned = f"warn v: a value of at most 2,097,151 bytes, stored as hex digits; {rejected}"
     assert warned in findings(doris, connection, "bytea")
     doris.tables.tells_be_conf = False
     untold = f"unknown cannot read {STRING} (it needs ADMIN_PRIV): its default is 1,048,576"
@@ -176,11 +176,9 @@ def test_doctor_warns_of_labels_that_are_dropped_after_too_short_a_time_or_too_f
     doris.settings["streaming_label_keep_max_second"] = "3600"
     doris.settings["label_num_threshold"] = "50"
     found = findings(doris, connection, "text")
-    again = "the job may send a load again, as counted repeats; set it to"
-    assert f"warn streaming_label_keep_max_second = 3600 s: after a longer outage {again} 43200 at least" in found
-    assert f"warn label_num_threshold = 50: once more loads than these ended in its database {again} 2000 at least" in (
-        found
-    )
+    again = "the job may send a load again (counted as repeats); set it to at least"
+    assert f"warn streaming_label_keep_max_second = 3600 s: after a longer outage {again} 43200" in found
+    assert f"warn label_num_threshold = 50: after more loads than that in its database {again} 2000" in (found)
     doris.settings["label_num_threshold"] = "-1"
     assert "ok label_num_threshold = -1" in findings(doris, connection, "text")
 
@@ -227,9 +225,9 @@ def test_what_is_committed_and_stays_invisible_is_named_and_is_not_sent_again(
     doris.transactions.lose_backend()
     load = sink.send(BATCH, "a")
     for _ in range(2):
-        with pytest.raises(Busy, match="load a is committed and not visible yet"):
+        with pytest.raises(Busy, match="load a is committed but not visible yet"):
             sink.commit("a", load)
-    with pytest.raises(Busy, match="load a is committed and not visible yet"):
+    with pytest.raises(Busy, match="load a is committed but not visible yet"):
         sink.send(BATCH, "a")
     assert committed(doris) == ["a"]
     doris.transactions.backend_returns()

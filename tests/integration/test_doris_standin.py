@@ -134,7 +134,7 @@ def test_rejected_rows_fail_the_load_and_stand_on_a_page(doris: DorisStandin) ->
         ({"merge_type": "MERGE"}, "Excepted DELETE ON clause when merge type is MERGE."),
         ({"timeout": "soon"}, "Invalid timeout format"),
         ({"columns": "id,w"}, "unknown column [w]"),
-        ({"group_commit": "async_mode"}, "the stand-in has no group_commit"),
+        ({"group_commit": "async_mode"}, "the stand-in does not support group_commit"),
     ],
 )
 def test_headers_are_refused_in_the_words_of_the_be(doris: DorisStandin, headers: dict[str, str], says: str) -> None:

@@ -41,7 +41,7 @@ def test_a_sink_that_keeps_empty_texts_as_null_is_refused_by_name(mirror: Mirror
     facts.say(sink, "sql_compatibility", mode)
     error = mirror.start().wait_error()
     assert isinstance(error, Refused) and error.where == "sink", error
-    assert "ORA-compatible" in error.message and "empty text as NULL" in error.message
+    assert "ORA-compatible" in error.message and "empty strings as NULL" in error.message
     assert "DBCOMPATIBILITY 'TD'" in error.hint
 
 

@@ -179,7 +179,7 @@ def test_a_temporary_table_and_odd_names_are_refused() -> None:
     assert found.what == "ods.t is a temporary table"
     for name in ("ods.a.b", 'ods.a"b'):
         (found,) = table_objections(name, replace(facts_, persistence="p"), binlog=False)
-        assert found.what == f"the name of {name} holds a period or a double quotation mark"
+        assert found.what == f"the name of {name} contains a period or a double quotation mark"
         assert found.cure.endswith(" RENAME TO a_b")
 
 
@@ -267,7 +267,7 @@ def test_a_type_that_the_sink_lacks_is_refused_and_then_cured(
     [
         ("CREATE TYPE ods.mood AS ENUM ('sad')", "ods.mood", "an enum without the label 'ok'", "ADD VALUE 'ok'"),
         ("CREATE TYPE ods.mood AS (a integer)", "ods.mood", "an enum without the label 'sad'", "ADD VALUE 'sad'"),
-        ("SELECT", "integer", "column 'v' is integer, the source's is ods.mood", "TYPE ods.mood, or TYPE text"),
+        ("SELECT", "integer", "column 'v' is integer, but ods.mood at the source", "TYPE ods.mood, or TYPE text"),
     ],
 )
 def test_a_column_of_another_made_type_is_refused(
@@ -326,4 +326,4 @@ def test_doctor_tells_of_records_that_go_by_their_own_age(mirror: Mirror, tmp_pa
     path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", "s", TABLE, TARGET))
     loaded = load(path, {})
     found = [one.text for one in check_source(loaded, loaded.sources["dws1"]) if one.level is Level.WARN]
-    assert any("DWS deletes records after binlog_ttl, read or not" in text for text in found)
+    assert any("DWS deletes records older than binlog_ttl, read or not" in text for text in found)

@@ -100,14 +100,14 @@ def test_a_session_that_is_in_front_of_nobody_of_ours_is_never_ended(
     place.waiting("SELECT pg_sleep(0)", OURS)
     began = moment(began_of(place, pid))
     code, _, err = call(capfd, file_of(place), "end", str(pid), "--began", began, "--reason", "INC-7")
-    assert code == 3 and f"pid {pid} is not in front of a session of a job" in err and is_there(place, pid)
+    assert code == 3 and f"pid {pid} does not block a job's session" in err and is_there(place, pid)
     assert not (place.folder / "state" / "audit.jsonl").exists()
 
 
 def test_a_session_in_front_of_strangers_only_is_never_ended(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     pid, began = in_front(place, name="slotkeeperish")
     code, _, err = call(capfd, file_of(place), "end", str(pid), "--began", moment(began), "--reason", "INC-7")
-    assert code == 3 and "is not in front of a session of a job" in err and is_there(place, pid)
+    assert code == 3 and "does not block a job's session" in err and is_there(place, pid)
 
 
 @pytest.mark.parametrize("shift", [-1.0, 0.01])
@@ -116,7 +116,9 @@ def test_another_session_that_has_got_the_pid_is_never_ended(
 ) -> None:
     pid, began = in_front(place)
     code, _, err = call(capfd, file_of(place), "end", str(pid), "--began", moment(began + shift), "--reason", "INC-7")
-    assert code == 3 and "not the session of" in err and f"--began {moment(began)}" in err and is_there(place, pid)
+    assert (
+        code == 3 and "not the session connected" in err and f"--began {moment(began)}" in err and is_there(place, pid)
+    )
     reader = place.reader()
     seen = reader.in_front(pid, now(), began + shift)
     assert seen is not None and not seen.sent and is_there(place, pid)
@@ -136,7 +138,7 @@ def test_a_job_s_own_session_and_one_that_calls_itself_so_are_never_ended(
 ) -> None:
     pid, began = in_front(place, holder="slotkeeper/`x`; DROP")
     code, _, err = call(capfd, file_of(place), "end", str(pid), "--began", moment(began), "--reason", "INC-7")
-    assert code == 3 and "calls itself a job's session" in err and is_there(place, pid)
+    assert code == 3 and "has the application name of a job's session" in err and is_there(place, pid)
     assert (seen := place.reader().in_front(pid, now(), began)) is not None and not seen.sent
 
 
@@ -158,11 +160,11 @@ def test_a_session_that_lets_go_between_the_look_and_the_act_is_left_alone_and_t
 
     monkeypatch.setattr(PostgresLockWaits, "in_front", lets_go)
     asked = ending.Asked("sink mart", pid, began, "INC-7")
-    with pytest.raises(Refused, match="is not in front of a session of a job"):
+    with pytest.raises(Refused, match="does not block a job's session"):
         ending.end(loaded, asked, lambda: SystemClock().utc().timestamp())
     assert is_there(place, pid)
     before, after = lines_of(file_of(place))
-    assert before.phase is Phase.INTENT and after.outcome.startswith(f"failed: pid {pid} is not in front")
+    assert before.phase is Phase.INTENT and after.outcome.startswith(f"failed: pid {pid} does not block")
 
 
 def test_without_a_line_in_the_audit_nothing_is_ended(place: Place, capfd: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def test_a_login_that_may_ends_the_ddl_in_front_of_a_job_and_one_that_may_not_sa
     at = ender(stage)  # a session has the rights of its login's moment
     found = seen(at, pid, began - 60.0)
     assert found.right == "CONNECTION ADMIN" and not found.sent and there(stage, pid)
-    with pytest.raises(Refused, match="not the session of"):
+    with pytest.raises(Refused, match="not the session connected"):
         ending.refuse(found, pid, began - 60.0, "source m")
     assert at.is_there(pid, began) and seen(at, pid, began).sent
     until(lambda: not there(stage, pid), 20, "it to end")
@@ -121,7 +121,7 @@ def _ended(loaded: Loaded, asked: service.Asked) -> service.Ended | None:
     try:
         return service.end(loaded, asked, time.time)
     except Refused as error:
-        assert "is not in front" in error.message
+        assert "does not block" in error.message
         return None
 
 

@@ -76,19 +76,19 @@ def test_a_row_is_looked_at_replayed_and_given_up_as_typed(shell: Shell) -> None
 
     code, out, _ = shell.call("errors", "replay", job, "--all", "--reason", "perhaps")
     assert code == 1
-    assert out.count("still bad: 23514") == 2
+    assert out.count("rejected again: 23514") == 2
     cure(shell.mirror)
     code, out, _ = shell.call("errors", "replay", job, first, "--reason", "cured", "--json")
     assert (code, json.loads(out)["entries"][0]["state"]) == (0, "replayed")
     code, out, _ = shell.call("errors", "replay", job, first, "--reason", "again")
-    assert (code, "nothing was done: it was replayed already" in out) == (0, True)
+    assert (code, "nothing was done: it was already replayed" in out) == (0, True)
 
     code, out, _ = shell.call("errors", "discard", job, second)
     assert code == 0
     assert f"--execute --reason TEXT --confirm {job} --rows 1" in out
     assert [one["id"] for one in shell.listed(job)] == [int(second)], "it was a dry run"
     typed = ["errors", "discard", job, second, "--execute", "--reason", "not wanted"]
-    for more, lacks in (([], "the name typed"), (["--confirm", job], "typed was nothing")):
+    for more, lacks in (([], "the name typed"), (["--confirm", job], "nothing was typed")):
         code, _, err = shell.call(*typed, *more)
         assert (code, lacks in err) == (3, True), err
     assert shell.call(*typed, "--confirm", job, "--rows", "1")[0] == 0
@@ -106,10 +106,10 @@ WRONG = {
     ("list", "JOB", "--state", "gone"): (2, "unknown state 'gone'"),
     ("list", "nobody"): (2, "unknown job 'nobody'"),
     ("show", "JOB", "999"): (3, "unknown entry 999"),
-    ("replay", "JOB", "--reason", "x"): (2, "name them by ID"),
+    ("replay", "JOB", "--reason", "x"): (2, "specify either IDs or --all"),
     ("replay", "JOB", "999", "--reason", "x"): (3, "unknown entry 999"),
     ("replay", "JOB", "--all"): (3, "needs a reason"),
-    ("discard", "JOB", "1", "--all"): (2, "name them by ID"),
+    ("discard", "JOB", "1", "--all"): (2, "specify either IDs or --all"),
 }
 
 

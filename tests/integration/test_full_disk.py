@@ -101,7 +101,7 @@ def test_a_job_is_stopped_on_a_full_disk_and_noted_once_there_is_room(
     assert not processes.alive(view.supervisor) and not processes.alive(view.driver)
     assert not processes.alive(child)
     assert call(jobs, "list") == 0
-    assert "no process: killed?" in capsys.readouterr().out
+    assert "no process found; possibly killed" in capsys.readouterr().out
     disk.fill()
     until(lambda: takes_nothing(jobs), SOON, "the store takes nothing more")
     assert call(jobs, "stop", "orders") == 0, "it has stopped; that is still not recorded"
@@ -238,7 +238,7 @@ def test_a_deaf_job_that_is_not_waited_for_is_still_shown_as_it_is(jobs: Jobs, m
     jobs.start("orders", "deaf", limits=replace(FAST, stop=30.0, grace=30.0))
     refuse_wanted(monkeypatch, NoRoom("no room"))
     assert control.stop(jobs.store, "orders", Patience(0)).lives
-    with pytest.raises(Busy, match=r"got a signal to stop, but after 0.2 s its processes are still running") as late:
+    with pytest.raises(Busy, match=r"was signalled to stop, but after 0.2 s its processes are still running") as late:
         control.stop(jobs.store, "orders", Patience(0.2))
     assert "could not be stored: no room" in late.value.hint
 
@@ -252,7 +252,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(jobs: Jobs, monk
         jobs.store.set_supervisor(view.run, replace(named, run_id=view.run))
         with monkeypatch.context() as patched:
             refuse_wanted(patched, NoRoom("no room"))
-            with pytest.raises(Refused, match=r"does not hold its lock .* it got no signal"):
+            with pytest.raises(Refused, match=r"does not hold its lock .* no signal sent"):
                 control.stop(jobs.store, "orders", Patience(1))
     assert processes.alive(other.supervisor) and processes.alive(other.driver) and processes.alive(view.driver)
     assert view.supervisor is not None

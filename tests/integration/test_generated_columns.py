@@ -27,7 +27,7 @@ from tests.support.polling import config, job
 from tests.support.standin import run
 
 TABLE = "ods.t"
-SAID = f"column v of {TABLE} is a virtual column: the binlog has no value of it"
+SAID = f"column v of {TABLE} is a virtual column: the binlog does not contain its value"
 
 
 @pytest.fixture

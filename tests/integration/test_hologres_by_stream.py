@@ -145,12 +145,12 @@ def test_what_no_stream_can_send_is_refused_by_name_and_doctor_says_so(
 
 def test_doctor_names_slots_of_others_and_no_verb_of_ours_makes_or_drops_one(holo_pair: HoloPair) -> None:
     hologres = holo_pair.hologres
-    assert not any("other owners' slots" in text for text in findings(holo_pair)[Level.OK])
+    assert not any("other owners have slots" in text for text in findings(holo_pair)[Level.OK])
     hologres.rows(f"CREATE PUBLICATION p FOR TABLE {TABLE}; SELECT 1")
     hologres.rows("CALL hg_create_logical_replication_slot('theirs', 'hgoutput', 'p'); SELECT 1")
-    assert any("other owners' slots on it: theirs (publication p)" in text for text in findings(holo_pair)[Level.OK])
+    assert any("have slots on the table: theirs (publication p)" in text for text in findings(holo_pair)[Level.OK])
     with closing(holo_pair.connection()) as session:
-        with pytest.raises(Refused, match="no job here has one at the server"):
+        with pytest.raises(Refused, match="no job here has a slot at the server"):
             session.verbs(TABLE, "theirs", holo_pair.mirror.job.binlog).clear()
         assert session.viewer().points(TABLE) is None
 
@@ -164,12 +164,12 @@ def test_a_lane_that_stands_still_counts_down_to_when_unread_records_go(holo_pai
     with closing(holo_pair.connection()) as session:
         viewer = session.viewer()
         found = retained(viewer, TABLE, viewer.points(TABLE), None, lambda: {job.slot: own_lanes(job, viewer.now())})
-    assert found is not None and "no job uses a slot of the server" in found.words.no_list
+    assert found is not None and "no job uses a server slot" in found.words.no_list
     slot = found.slot(job.slot)
     assert slot.left is not None and 0 < slot.left.seconds <= 1_000 and len(slot.shards) == 4
     assert any("the server deletes records older than binlog.ttl" in said for said in found.untold)
     facts = SlotFacts(TableSeen("holo1", TABLE, found.now, None, found), SlotView(job.slot, job.name, None), slot)
-    assert not keeps_nothing(facts) and "read or not, unless it moves on" in slot_risk(facts, found.now)[1]
+    assert not keeps_nothing(facts) and "read or not, unless it advances" in slot_risk(facts, found.now)[1]
     assert [column.key for column in shard_columns(facts)][-3:] == ["left", "bar", "deadline"]
 
 

@@ -136,7 +136,7 @@ def test_it_starts_behind_an_lsn_of_each_shard_or_at_a_time(holo_pair: HoloPair,
     [
         ("2100-01-01 00:00:00+00:00", "is in the future"),
         ("2001-01-01 00:00:00+00:00", "is older than binlog.ttl"),
-        ("shard_0=1", "start names other DNs"),
+        ("shard_0=1", "start and the cluster have different DNs"),
         ("all=999999999", "is after the newest one"),
     ],
 )

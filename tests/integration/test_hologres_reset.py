@@ -68,7 +68,7 @@ def test_a_time_is_looked_up_in_each_shard(holo_pair: HoloPair, tmp_path: Path) 
     ):
         if when >= us:
             firsts.setdefault(f"shard_{shard}", lsn)
-    assert "each DN starts just before its own first record of that time" in made.notes
+    assert "each DN starts just before its own first record at or after that time" in made.notes
     resetting.execute(made)
     found = {shard: int(text.split("/")[0]) for shard, text in positions(holo_pair).items()}
     assert found == {shard: lsn - 1 for shard, lsn in firsts.items()}

@@ -106,7 +106,7 @@ def test_commands_make_list_register_and_drop_it_and_count_down_by_the_records(
     shown = json.loads(call("slots", "show", TABLE, SLOT, "--json"))
     assert {one["registered_by"] for one in shown["dns"]} == {"ours"}, shown
     assert 2_591_000 < shown["seconds_left"] <= 2_592_000
-    assert "records go from" in call("slots", "show", TABLE, SLOT)
+    assert "records expire" in call("slots", "show", TABLE, SLOT)
 
 
 @pytest.mark.chaos

@@ -260,7 +260,7 @@ def test_ranges_are_cut_out_of_one_stream_and_rows_behind_their_end_wait() -> No
 
 
 def test_a_stream_that_has_no_more_though_a_row_was_named_is_read_again() -> None:
-    says = "no row after LSN 1, but has one at 5"
+    says = "no row after LSN 1, but has a row at 5"
     script = [rows(1), logged(message())]
     with streaming([script]) as server, closing(ranges(server)) as shard, pytest.raises(Busy, match=says):
         lsns(shard.rows(0, 5))

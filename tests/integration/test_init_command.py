@@ -62,7 +62,7 @@ def test_options_make_a_configuration_that_both_servers_allow(
     said = capsys.readouterr()
     assert f"written: {file}" in said.out and "both servers passed all" in said.out
     assert "start it: `slotkeeper jobs start orders" in bare(said.out)
-    assert said.out.startswith("This makes your first job") and str(file) in said.out.splitlines()[1]
+    assert said.out.startswith("This creates your first job") and str(file) in said.out.splitlines()[1]
     assert file.stat().st_mode & 0o777 == 0o600
     job = load(file, {}).jobs["orders"]
     assert (job.slot, job.channel.source_table, job.channel.target, job.channel.create_target) == (
@@ -116,7 +116,10 @@ def test_a_job_that_has_not_begun_in_time_is_no_success_and_goes_on(
     try:
         assert main(["init", *options, *pair.words, "--table", TABLE, "--start"]) == 1
         said = capsys.readouterr()
-        assert "not started yet: job orders: start was requested" in said.err and "see it: slotkeeper" in said.out
+        assert (
+            "not started yet: job orders: start was requested" in said.err
+            and "open the console: slotkeeper" in said.out
+        )
         assert main(["jobs", "show", "orders", *options]) == 0
     finally:
         assert main(["jobs", "stop", "orders", *options]) == 0
@@ -136,14 +139,14 @@ def test_what_a_server_does_not_allow_is_said_and_the_file_stays(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--dialect is required: no terminal to ask at"),
+        ([], "--dialect is required: no terminal for a prompt"),
         (["--dialect", "oracle"], "unknown kind 'oracle' (known: dws, hologres, hologres_slot, mysql)"),
-        ([*DWS], "--source is required: no terminal to ask at"),
-        ([*DWS, "--source", "etl:secret9XYZ@h/d"], "a password does not belong there"),
-        ([*DWS, "--source", "nowhere"], "'nowhere' does not name a server"),
-        ([*DWS, "--source", "etl@h:notaport/d"], "as in user@host:port/database"),
-        ([*DWS, "--source", "etl@h:1"], "as in user@host:port/database"),
-        (["--dialect", "mysql", "--source", "etl@h:1/d"], "as in user@host:port"),
+        ([*DWS], "--source is required: no terminal for a prompt"),
+        ([*DWS, "--source", "etl:secret9XYZ@h/d"], "the address must not contain a password"),
+        ([*DWS, "--source", "nowhere"], "'nowhere' is not a server address"),
+        ([*DWS, "--source", "etl@h:notaport/d"], "expected: user@host:port/database"),
+        ([*DWS, "--source", "etl@h:1"], "expected: user@host:port/database"),
+        (["--dialect", "mysql", "--source", "etl@h:1/d"], "expected: user@host:port"),
         ([*DWS, "--source", "etl@h:1/d"], "--source-password-file is required"),
         ([*HALF, "--table", "orders"], "--table 'orders': must be schema.table"),
         ([*FULL, "--into", "orders"], "--into 'orders': must be schema.table"),
@@ -230,7 +233,7 @@ def test_the_welcome_screen_asks_writes_and_opens_the_console(pair: Pair, tmp_pa
     terminal.read_until(b"kind of source (dws, hologres, hologres_slot, mysql)")
     terminal.press(b"oracle\n", b"unknown kind")
     terminal.press(b"dws\n", b"source (user@host:port/database)")
-    terminal.press(b"nowhere\n", b"does not name a server")
+    terminal.press(b"nowhere\n", b"is not a server address")
     terminal.press(at(pair.source).encode() + b"\n", b"file with the password")
     terminal.press(pair.source.password.ref.encode() + b"\n", b"source table")
     terminal.press(b"ods.orders\n", b"sink (user@host:port/database)")

@@ -99,8 +99,8 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
         (("start", JOB, "--table", A), f"`slotkeeper jobs restart {JOB} --table {A}`"),
         (("resume", JOB, "--table", A), "it is not paused"),
         (("pause", JOB, "--table", B), f"`slotkeeper jobs start {JOB} --table {B}` starts it"),
-        (("start", JOB, "--table", B, "--take-over"), "--take-over is of a whole job"),
-        (("stop", "one_rt", "--table", A), "the job has one table: use the command without --table"),
+        (("start", JOB, "--table", B, "--take-over"), "--take-over applies only to a whole job"),
+        (("stop", "one_rt", "--table", A), "has only one table: use the command without --table"),
     ):
         code, out, err = place.call("jobs", *words)
         assert (code, out, refusal in err) == (3, "", True), (words, err)
@@ -111,9 +111,9 @@ def test_what_makes_no_sense_of_one_table_is_refused_with_what_to_do(place: Plac
     assert steering.wanted(place.jobs.store, JOB) == {}
     assert place.call("jobs", "stop", JOB)[0] == 0
     code, _, err = place.call("jobs", "stop", JOB, "--table", B)
-    assert (code, f"job {JOB} is STOPPED: single tables can be steered only while it runs" in err) == (3, True), err
+    assert (code, f"job {JOB} is STOPPED: single tables can be controlled only while it runs" in err) == (3, True), err
     code, _, err = place.call("verify", JOB, "--table", "ods.c")
-    assert (code, "it has: ods.a, ods.b" in err) == (3, True), err
+    assert (code, "known tables: ods.a, ods.b" in err) == (3, True), err
 
 
 @pytest.mark.parametrize("verb", ["jobs stop", "verify", *AS_STOP])
@@ -161,7 +161,7 @@ def test_a_start_names_the_table_that_was_taken_out_and_what_its_slot_keeps(plac
     assert B not in place.capfd.readouterr().err
     job_verbs.tell_taken_out(place.jobs.store, loaded.of(A))
     said = place.capfd.readouterr().err
-    assert f"{B} is a table of this job no more" in said
+    assert f"{B} is no longer a table of this job" in said
     assert f"`slotkeeper slots drop {B} {loaded.slot} --source {loaded.source.name}`" in said
 
 
@@ -208,7 +208,7 @@ def test_the_slot_of_a_table_that_was_taken_out_is_listed_until_it_is_dropped_or
     config(place.config.parent, place.mirror.job.source, place.mirror.job.sink, without)
     code, out, err = place.call("slots", "list")
     slot, source = place.mirror.job.slot, place.mirror.job.source.name
-    assert (code, f"slot {slot} of {source} {B} keeps its changes" in " ".join(out.split())) == (0, True), (out, err)
+    assert (code, f"slot {slot} of {source} {B} retains its changes" in " ".join(out.split())) == (0, True), (out, err)
     (line,) = [line for line in out.splitlines() if "slots drop" in line]
     command = line.split("`")[1]
     assert command == f"slotkeeper slots drop {B} {slot} --source {source}", "on one line, to be pasted"

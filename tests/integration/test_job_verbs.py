@@ -145,7 +145,7 @@ def test_preflight_estimates_by_the_owning_jobs_rate_and_says_where_it_has_none(
     words = ("slots", "preflight", TABLE, "--json")
     assert place.call(*words) == 3
     found = json.loads(capsys.readouterr().out)
-    assert (found["unread"], found["drain_seconds"]) == (200, None) and "does not run here" in found["drain"]
+    assert (found["unread"], found["drain_seconds"]) == (200, None) and "is not running here" in found["drain"]
     place.jobs.start(JOB)
     assert place.call(*words) == 3
     assert "applies nothing now" in json.loads(capsys.readouterr().out)["drain"]

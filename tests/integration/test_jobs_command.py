@@ -61,7 +61,7 @@ def test_exit_codes_tell_refused_from_late_and_from_misuse(jobs: Jobs, capsys: p
     assert "'nobody'" in capsys.readouterr().err
     jobs.start("orders", "deaf")
     assert call(jobs, "stop", "orders", "--wait", "100ms") == 1
-    assert "the request stays" in capsys.readouterr().err
+    assert "the request remains" in capsys.readouterr().err
     assert call(jobs, "stop", "orders", "--wait", "soon") == 2
     assert call(jobs, "stop", "orders", "--wait", "20s") == 0
     assert call(jobs, "pause", "orders") == 3
@@ -104,7 +104,7 @@ def test_a_dead_job_says_so(jobs: Jobs, capsys: pytest.CaptureFixture[str], monk
     jobs.store.register_job("orders", "c")
     jobs.store.begin_run("orders", "r1")
     assert call(jobs, "list") == 0
-    assert "no process: killed?" in capsys.readouterr().out
+    assert "no process found; possibly killed" in capsys.readouterr().out
     assert call(jobs, "stop", "orders") == 0
     assert jobs.view_of_job("orders").state is JobState.STOPPED
 
@@ -153,4 +153,4 @@ def test_a_driver_that_lives_and_no_longer_reports_is_shown_as_that(
     assert "has not reported" not in capsys.readouterr().out
     monkeypatch.setattr(command, "LIMITS", Limits(silent_warning=-60.0))
     assert call(jobs, "show", "orders") == 0
-    assert "its driver lives and has not reported for" in capsys.readouterr().out
+    assert "its driver is running but has not reported for" in capsys.readouterr().out

@@ -52,7 +52,7 @@ def test_a_running_job_is_polled_and_one_of_several_tables_answers_for_itself(jo
     code, out, err = call("pair", "--table", "ods.b")
     assert (code, out) == (0, "pair ods.b: polled now: 1 lane\n"), err
     code, out, err = call("pair", "--wait", "0s")
-    assert (code, out) == (0, "pair: asked for; nothing is waited for\n"), err
+    assert (code, out) == (0, "pair: requested; not waiting for the result\n"), err
 
 
 def test_what_tries_nothing_is_refused_with_what_to_do(jobs: Jobs, call: Call) -> None:

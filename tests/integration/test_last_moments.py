@@ -52,4 +52,4 @@ def test_one_that_does_not_go_is_named_after_a_while(jobs: Jobs, monkeypatch: py
     monkeypatch.setattr("slotkeeper.core.launch.view.LAST_MOMENTS", 0.2)
     ended(jobs)
     found = at_rest(jobs.store, JOB, "ods.t")
-    assert not found.ok and "its process lives here; stop it first" in found.sentence
+    assert not found.ok and "its process is running here; stop it first" in found.sentence

@@ -82,7 +82,7 @@ def test_a_sink_that_hangs_is_not_known_and_the_others_are_told(
         code, out, err = call(capfd, place, more=lost)
         took = time.monotonic() - began
     assert code == 5 and took < 20
-    assert ": not known\n" in out and ": no session of a job waits for a lock\n" in out
+    assert ": unknown\n" in out and ": no session of a job waits for a lock\n" in out
     assert "does not answer within" in err and "Traceback" not in err
 
 

@@ -50,7 +50,7 @@ def test_a_login_that_is_refused_without_tls_names_require_ssl(loaded: Loaded, m
         (one,) = found(loaded, user="tls_only")
     finally:
         maria.run("DROP USER tls_only@'%'")
-    assert one.level is Level.FAIL and "or the account has REQUIRE SSL" in one.text
+    assert one.level is Level.FAIL and "if the account has REQUIRE SSL" in one.text
 
 
 def test_a_port_that_is_a_postgresqls_is_called_so_and_the_other_way_round(

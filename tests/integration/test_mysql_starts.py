@@ -102,7 +102,7 @@ def test_writers_that_are_open_are_waited_for_where_no_place_is_exact(maria: Mar
     session = MysqlSession(Login(support.endpoint(maria.server), maria.server.password(), "slotkeeper/test"))
     maria.run("BEGIN", "INSERT INTO t VALUES (5)")
     waiting = MysqlOpen(session)
-    assert "may be from before" in waiting.left()
+    assert "may be older than" in waiting.left()
     until(lambda: "1 transaction(s) that were open when the copy started" in waiting.left(), 10, "a fresh list")
     maria.run("COMMIT")
     until(lambda: not waiting.left(), 10, "it to have ended")

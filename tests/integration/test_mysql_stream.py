@@ -153,7 +153,7 @@ def test_a_second_reader_of_one_server_id_is_refused_with_what_it_means(filled: 
     second = filled.stream("t", server_id=4_100_000)
     others = second.items(blocking=True)
     next(others)
-    with pytest.raises(Busy, match="another replica reads with this server_id"):
+    with pytest.raises(Busy, match="another replica uses this server_id"):
         for _ in items:
             pass
     second.close()

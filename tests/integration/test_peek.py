@@ -141,7 +141,7 @@ def test_a_slot_says_where_to_begin_and_a_drained_one_shows_the_last_rows(make: 
         place.surface.register_both(TABLE, FOREIGN, node, (unread.latest.pair[0] if unread.latest else 0) + 5)
     drained = place.peek(Ask(dn=dn, slot=FOREIGN))
     assert drained.begun is None and drained.rows == unread.rows
-    assert "nothing unread" in drained.notes[0]
+    assert "no unread rows" in drained.notes[0]
     nobody = place.peek(Ask(dn=dn, slot="nobody"))
     assert "is unknown" in nobody.notes[0] and {row[1] for row in place.slots()} == {FOREIGN}
 

@@ -257,7 +257,7 @@ def test_a_row_that_names_what_the_sink_lacks_can_be_held(warehouse: Warehouse, 
     mirror.source(f"INSERT INTO {TABLE} VALUES (1, 'pg_class', 1), (2, '{TABLE}', 1)")
     error = mirror.start().wait_error()
     assert isinstance(error, RowRefused), error
-    assert "names something that the sink lacks" in error.hint
+    assert "names an object that the sink lacks" in error.hint
     mirror.job = replace(mirror.job, on_existing="replace", sink_options=SinkOptions(on_bad_row="quarantine"))
     mirror.start().wait_running()
     mirror.source(f"INSERT INTO {TABLE} VALUES (3, '{TABLE}', 1), (4, 'pg_type', 1)")

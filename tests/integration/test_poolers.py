@@ -44,7 +44,7 @@ DIALECTS = {
     "sink dws": dialect_of("dws"),
     "sink hologres": HOLOGRES_SINK,
 }
-SAID = "does not keep one server session"
+SAID = "does not keep the same server session"
 WITHIN = 5.0
 """Seconds in which a start or a reconnect is refused; it takes tenths of one on a machine that is not busy."""
 

@@ -147,8 +147,8 @@ def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: py
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines()[:-1])) <= 80  # the last is a path
     assert "a stand-in, not the real server" in " ".join(shown.split())
-    assert "our reader is right under all of these" in " ".join(shown.split())
-    assert "not asked" in shown and "it would take scaling the cluster" in shown
+    assert "the reader is correct for all of them" in " ".join(shown.split())
+    assert "not asked" in shown and "it requires a resize of the cluster" in shown
     lines = Audit(StateFolder.open(place.config.parent / "state")).read().lines
     assert [(one.phase, one.action) for one in lines] == [
         (Phase.OUTCOME, "doctor --probe"),
@@ -156,7 +156,7 @@ def test_the_table_fits_80_columns_and_doctor_remembers(place: Place, capsys: py
     ]
     assert lines[1].reason == "a look" and lines[0].outcome.endswith("reader right: True")
     main(["doctor", "--config", str(place.config)])
-    assert "our reader is right under all that was told" in capsys.readouterr().out
+    assert "the reader is correct for all answers" in capsys.readouterr().out
 
 
 def test_other_writers_do_not_make_it_tell_what_is_not_so(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,11 +230,11 @@ def test_what_cannot_be_probed_is_refused_in_one_line(
     refused(3, "etl cannot create a table in any schema", typed)
     refused(3, "etl cannot create a table in schema ods", words=("--probe-schema", "ods"))
     grant(warehouse)
-    refused(3, "or name one with --probe-schema: probe", words=("--probe-schema", "nowhere"))
+    refused(3, "or name a schema with --probe-schema: probe", words=("--probe-schema", "nowhere"))
     facts.say(warehouse, "enable_hstore_binlog_table", "off")
     refused(3, "no new table can have a binlog", "ask an administrator to set it to on")
     _written(tmp_path, warehouse.server.endpoint("postgres"))
-    refused(3, "is not a GaussDB(DWS): it has no binlog function")
+    refused(3, "is not a GaussDB(DWS) cluster: it has no binlog functions")
     _written(tmp_path, replace(warehouse.endpoint(), port=1))
     refused(5, "Connection refused")
     text = place.config.read_text("utf-8")
@@ -298,7 +298,9 @@ def test_a_cluster_under_which_changes_could_be_lost_is_told_apart(
     assert place.call("--json") == 1
     report = json.loads(capsys.readouterr().out)
     (wrong,) = (one for one in report["answers"] if one["reader"] == "WRONG")
-    assert (wrong["name"], wrong["answer"]) == ("registered_point_kept", "no") and "run no job here" in wrong["because"]
+    assert (wrong["name"], wrong["answer"]) == ("registered_point_kept", "no") and "do not run a job here" in wrong[
+        "because"
+    ]
     assert report["reader_right"] is False
     place.warehouse.configure(flipped("purge_at_once", "latest_inclusive"))
     assert place.call("--json") == 0
@@ -383,7 +385,7 @@ def test_a_signal_ends_the_real_command_and_leaves_nothing(place: Place, number:
     finally:
         running.kill()
         running.wait()
-    assert running.returncode == 130 and "no probe object is left" in said and "Traceback" not in said
+    assert running.returncode == 130 and "no probe objects remain" in said and "Traceback" not in said
     assert leftovers(place.warehouse) == [] and place.foreign() == before
     assert Audit(StateFolder.open(place.config.parent / "state")).read().lines[0].outcome == "interrupted"
 

@@ -99,8 +99,8 @@ def test_rows_are_replayed_from_the_console_and_what_is_still_bad_stays(
             await until(pilot, "23514", "22P02", "c1")
             assert isinstance(app.screen, TableScreen) and app.screen.table.row_count == 5
             await pilot.press("a", "R", "y")
-            text = await until(pilot, "3 replayed, 1 still refused", "still bad: 22P02")
-            assert "with the other half of its changed key" in text
+            text = await until(pilot, "3 replayed, 1 still rejected", "rejected again: 22P02")
+            assert "together with the other half of its key change" in text
             await pilot.press("escape")
             await until(pilot, "Quarantine", " 22P02 ", "1 row in quarantine")
             assert app.screen.table.row_count == 1

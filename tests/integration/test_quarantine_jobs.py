@@ -227,7 +227,7 @@ def test_a_reset_archives_what_will_be_read_again_and_an_undo_brings_it_back(
     before = keys(mirror)
     assert before == [("1", "U"), ("2", "U"), ("20", "c")]
     plan = resetting.plan(EARLIEST)
-    assert "2 rows in quarantine beyond the new points will be archived: the job reads them again" in plan.notes
+    assert "2 rows in quarantine after the new points will be archived: the job reads them again" in plan.notes
     reset = resetting.execute(plan).reset
     assert keys(mirror) == [("20", "c")]
     assert {entry.ended_by for entry in entries(mirror, EntryState.ARCHIVED)} == {reset}

@@ -215,7 +215,7 @@ def test_a_store_without_the_table_and_a_login_that_may_not_make_it_serve_querie
         assert found is not None and found.lives and found.batch is None
         assert found.positions == (first.commits or {})["positions"]
         shown = " ".join(Shell(path, capfd).typed("jobs", "show", JOB)[1].split())
-        assert "? said when its first batch has ended" in shown, "why there is nothing but question marks"
+        assert "? reported after its first batch" in shown, "why there is nothing but question marks"
         assert "batch ?" in found.text and "behind ?" in found.text and "checkpoint ?" in found.text
         first.query.close()
     first.crash()
@@ -391,7 +391,7 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     for slot_verb in ("register", "drop"):
         code, out, err = shell.typed("slots", slot_verb, TABLE, "frames_slot")
         assert code == 3 and "it is a DataFrame query: stop and start it in its Spark program" in err, err
-        assert "to do it" not in out and "orders to lake (6366ed2e) reads its slot" in err, (out, err)
+        assert "to execute:" not in out and "orders to lake (6366ed2e) reads its slot" in err, (out, err)
     code, out, _ = shell.typed("slots", "reset", TABLE, "frames_slot", "--to", "latest")
     assert "it is a DataFrame query: stop and start it in its Spark program" in " ".join(out.split()), out
     assert slot_places(mirror) == before and program.query.reported
@@ -401,7 +401,7 @@ def test_a_query_is_a_job_that_runs_elsewhere_and_nothing_is_done_to_it_from_her
     assert listed["state"] == "STOPPED" and not listed["queries"][0]["lives"]
     assert shell.typed("jobs", "start", JOB)[0] == 3, "its checkpoint has what the slot no longer gives"
     _, out, err = shell.typed("jobs", "show", JOB)
-    assert "do          start it in its Spark program" in out, "there is nothing to stop"
+    assert "action      start it in its Spark program" in out, "there is nothing to stop"
     for move in (["drop"], ["register"], ["reset", "--to", "latest"]):
         _, out, err = shell.typed("slots", move[0], TABLE, "frames_slot", *move[1:])
         out = " ".join(out.split())
@@ -421,7 +421,7 @@ def test_a_store_that_does_not_answer_holds_no_list_of_jobs_up(
         shell = Shell(path, capfd)
         (listed,) = shell.json_of("jobs", "list")
         assert (listed["state"], listed["queries"]) == (None, [])
-        assert listed["reason"].startswith("never started here; its store is silent"), listed
+        assert listed["reason"].startswith("never started here; its store did not answer"), listed
         code, _, err = shell.typed("jobs", "show", JOB)
         assert code == 5 and "never started here, and its store does not answer" in err, err
 
@@ -439,7 +439,7 @@ def test_no_command_is_run_for_a_password_where_nobody_asks_for_queries(
     path.write_text(f'{before}{header}password_command = "{command}"\n{sink}', encoding="utf-8")
     shell = Shell(path, capfd)
     (listed,) = shell.json_of("jobs", "list")
-    assert listed["reason"].startswith("never started here; its store is silent") and not ran.exists()
+    assert listed["reason"].startswith("never started here; its store did not answer") and not ran.exists()
     shell.typed("jobs", "show", JOB)
     assert ran.exists()
     program.query.close()

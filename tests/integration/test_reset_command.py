@@ -87,12 +87,12 @@ def test_a_plan_fits_80_columns_and_says_how_to_carry_it_out(shell: Shell) -> No
         code, out, err = shell.call("slots", "reset", *shell.place, *words)
         assert code == (3 if "snapshot" in words else 0), err
         assert max(map(len, out.splitlines())) <= 80
-        for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job not running: it was never started here"):
+        for text in ("plan  ", "FROM", "ROWS", "Checks", "pass     job not running: the job was never started here"):
             assert text in out, out
         possible = ("What happens", "Undo", "SQL", "sql  ")
         assert [text in out for text in possible] == [code == 0] * 4, "beside what fails nothing reassures"
         assert ("--execute --plan" in out) == (code == 0)
-    assert "FAIL     target takes copy" in out
+    assert "FAIL     target accepts copy" in out
 
 
 def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
@@ -107,7 +107,7 @@ def test_a_reset_is_carried_out_undone_and_listed(shell: Shell) -> None:
     (entry,) = json.loads(out)["resets"]
     assert (entry["target"], entry["step"], entry["reason"]) == ("earliest", "done", "a test")
     code, out, _ = shell.call("slots", "undo", entry["backup"])
-    assert code == 0 and "not undone: rows written to the target meanwhile stay" in " ".join(out.split())
+    assert code == 0 and "not undone: rows written to the target since then remain" in " ".join(out.split())
     _, out, _ = shell.call("slots", "undo", entry["backup"], "--json")
     plan = json.loads(out)
     verb = ("slots", "undo", entry["backup"])
@@ -160,7 +160,7 @@ def test_what_is_not_typed_right_is_refused_with_one_line(shell: Shell) -> None:
     file.write_text(
         file.read_text("utf-8").replace('"skipped"', '"skipped" ', 1).replace("earliest", "latest", 1), "utf-8"
     )
-    refused(shell.execute(plan), f"plan {plan} was changed since it was made")
+    refused(shell.execute(plan), f"plan {plan} was changed after it was made")
     assert shell.places() == before
 
 
@@ -248,7 +248,7 @@ def test_a_stale_plan_names_what_moved(shell: Shell) -> None:
         change(shell)
         before = shell.places()
         answer = shell.execute(plan)
-        refused(answer, f"plan {plan} is stale, these changed: ")
+        refused(answer, f"plan {plan} is stale; changed: ")
         assert words in answer[2]
         assert shell.places() == before
 
@@ -267,8 +267,8 @@ def test_anothers_lease_is_refused_and_stolen_by_its_id_only(shell: Shell) -> No
     plan = shell.planned("--to", "earliest")["id"]
     other = worker.open_progress(shell.mirror.job, "elsewhere", worker.who(shell.mirror.job, "run-1"))
     assert other.take_lease()
-    refused(shell.execute(plan), f"is held: job {shell.mirror.job.name} run run-1 by")
-    refused(shell.execute(plan, "--steal", "run-2"), "--steal run-2 is not its id")
+    refused(shell.execute(plan), f"is held by job {shell.mirror.job.name} run run-1 by")
+    refused(shell.execute(plan, "--steal", "run-2"), "--steal run-2 does not match its id")
     code, _, err = shell.execute(plan, "--steal", "run-1")
     assert code == 0, err
     other.close()
@@ -300,7 +300,7 @@ def in_state(shell: Shell, state: JobState, plan: str) -> None:
         store.set_state(job, state)
     if not plan:
         return
-    words = f"job {job} is {state.value}; a reset needs it STOPPED, FAILED or AWAITS COPY"
+    words = f"job {job} is {state.value}; a reset requires STOPPED, FAILED or AWAITS COPY"
     refused(shell.execute(plan, "--rows", "0"), words)
     refused(shell.call("slots", "reset", *shell.place, "--resume"), words)
     refused(shell.call("slots", "reset", *shell.place, "--resume", "--json"), words)

@@ -133,7 +133,8 @@ def test_folders_in_one_that_was_private_are_shared_by_their_owners_next_command
     os.chown(place / "home", 0, 0)
     said = other_user.run("attempt", folder, BOB, 0o022, TEAM)["refused"]
     assert (
-        "belongs to uid 64001 and is not shared like its folder" in said and "ask that user to run any command" in said
+        "belongs to uid 64001 and is not shared like the state folder" in said
+        and "ask that user to run any slotkeeper command" in said
     )
     other_user.run("use", folder, ALICE, 0o022, TEAM)
     assert other_user.run("attempt", folder, BOB, 0o022, TEAM) == {}
@@ -180,7 +181,7 @@ def test_a_user_can_signal_or_look_into_no_process_of_another(place: Path, monke
 
 def test_a_team_that_we_are_not_in_and_a_strangers_folder_are_refused(place: Path) -> None:
     folder = team_folder(place)
-    assert "this user is not in it" in other_user.run("attempt", folder, 0, 0o022)["refused"], "nor is root"
+    assert "of which this user is not a member" in other_user.run("attempt", folder, 0, 0o022)["refused"], "nor is root"
     assert other_user.run("attempt", folder, ALICE, 0o022, TEAM) == {}
     os.chown(folder, STRANGER, TEAM)
     assert "belongs to another user" in other_user.run("attempt", folder, ALICE, 0o022, TEAM)["refused"]

@@ -245,7 +245,7 @@ def test_doctor_warns_where_everybody_may_create_on_the_logins_path(
     mirror = make_mirror(warehouse, TABLE)
     path = config(tmp_path, mirror.job.source, mirror.job.sink, job("j", mirror.job.slot, TABLE, "mart.orders"))
     loaded = load(path, {})
-    said = "PUBLIC can create in schema public, which is on the search_path of"
+    said = "PUBLIC can create objects in schema public, which is on"
 
     def found() -> list[bool]:
         both = check_source(loaded, loaded.sources["dws1"]), check_sink(loaded, loaded.sinks["mart"])

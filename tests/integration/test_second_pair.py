@@ -148,7 +148,7 @@ def test_preflight_has_no_sense(shell: Shell) -> None:
 def test_doctor_finds_what_the_pair_promises(shell: Shell) -> None:
     out = shell.call("doctor")[1]
     assert "all tables share one binlog" in out
-    assert "at least once, repeats are counted and change nothing in the end" in out
+    assert "at least once, repeats are counted and do not change the final rows" in out
 
 
 def test_rows_of_the_binlog_are_shown(shell: Shell) -> None:
@@ -162,7 +162,7 @@ def test_rows_of_the_binlog_are_shown(shell: Shell) -> None:
 
 def test_rows_are_shown_from_where_our_own_row_stands(shell: Shell) -> None:
     page = shell.json("slots", "peek", TABLE)
-    assert "nothing unread on binlog" in " ".join(page["notes"])
+    assert "no unread rows on binlog" in " ".join(page["notes"])
     assert len(page["rows"]) == ROWS + CHANGED
     change(shell.pair, value=34)
     page = shell.json("slots", "peek", TABLE)
@@ -183,7 +183,7 @@ def test_both_tables_are_compared(shell: Shell) -> None:
 def test_a_reset_goes_back_and_is_undone(shell: Shell) -> None:
     begin, end = "1:1:4:0", shell.position()
     plan = shell.json("slots", "reset", *shell.place, "--to", "point", "--point", begin)
-    assert {one["name"]: one["sentence"] for one in plan["checks"]}["slot is there"].startswith("the source keeps no")
+    assert {one["name"]: one["sentence"] for one in plan["checks"]}["slot exists"].startswith("the source stores no")
     assert {one["name"]: one["sentence"] for one in plan["checks"]}["same table"].startswith("columns and key are")
     assert [line for line in plan["sql"] if line.startswith("source")] == []
     shell.execute(plan["id"], "slots", "reset", *shell.place)
@@ -244,7 +244,7 @@ def test_what_was_purged_is_never_read_as_nothing(make_pair: MakePair) -> None:
             lambda: source.copy_changes(status.shard, after, status.latest, io.BytesIO()),
         ]
         for ask in asked:
-            with pytest.raises(Trouble, match="the binlog begins at 1:2:4:1"):
+            with pytest.raises(Trouble, match="the binlog starts at 1:2:4:1"):
                 ask()
 
 

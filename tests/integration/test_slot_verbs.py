@@ -152,8 +152,11 @@ def test_a_created_slot_is_what_the_first_start_of_its_job_expects(
         (("--reason", "r", "--confirm", "other"), "the typed name is not"),
         (("--confirm", FOREIGN), "needs a reason"),
         (("--reason", "r", "--confirm", FOREIGN), "no configured job owns it"),
-        (("--reason", "r", "--confirm", FOREIGN, "--confirm-table", TABLE), "are 40 now"),
-        (("--reason", "r", "--confirm", FOREIGN, "--confirm-table", TABLE, "--rows", "39"), "are 40 now, not 39"),
+        (("--reason", "r", "--confirm", FOREIGN, "--confirm-table", TABLE), "would lose 40 unread rows"),
+        (
+            ("--reason", "r", "--confirm", FOREIGN, "--confirm-table", TABLE, "--rows", "39"),
+            "would lose 40 unread rows, but 39 was typed",
+        ),
     ],
 )
 @pytest.mark.parametrize("verb", ["register", "drop"])

@@ -175,7 +175,7 @@ def test_a_slot_of_no_job_is_named_as_such(stage: Stage) -> None:
     stage.vacuum()
     (wait,) = found(stage.reader())
     assert [(one.slot, one.job) for one in wait.slots] == [(THEIRS, "")]
-    assert "Find the reader of slot retired, which no configured job is" in to_do(wait)
+    assert "Find the program that reads slot retired (no configured job does)" in to_do(wait)
 
 
 def test_a_limit_says_when_it_fails(stage: Stage) -> None:

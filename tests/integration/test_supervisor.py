@@ -201,7 +201,7 @@ def test_where_both_are_gone_the_look_says_so_and_a_start_goes_on(jobs: Jobs) ->
     os.kill(driver.pid, signal.SIGKILL)
     until(lambda: not jobs.view_of_job("orders").lives, SOON, "both are gone")
     view = jobs.view_of_job("orders")
-    assert (view.state, view.reason) == (JobState.DEAD, "no process: killed?")
+    assert (view.state, view.reason) == (JobState.DEAD, "no process found; possibly killed")
     assert "jobs start orders" in view.safe
     assert jobs.start("orders").state is JobState.RUNNING
     assert jobs.store.runs("orders")[1].outcome == "no process was found"

@@ -127,22 +127,22 @@ SPOILED: dict[str, tuple[Sequence[str], str, str]] = {
             "CREATE TABLE mart.notes (note text PRIMARY KEY)",
             "ALTER TABLE mart.low_0 ADD FOREIGN KEY (note) REFERENCES mart.notes",
         ],
-        f"{ONE} has a foreign key (low_0_note_fkey): the job preserves no order between tables",
+        f"{ONE} has a foreign key (low_0_note_fkey): the job does not preserve order between tables",
         "ALTER TABLE mart.low_0 DROP CONSTRAINT low_0_note_fkey",
     ),
     "pointed at": (
         ["CREATE TABLE mart.lines (id bigint REFERENCES mart.low_0)"],
-        f"{ONE} is referenced by a foreign key (lines_id_fkey): the job preserves no order between tables",
+        f"{ONE} is referenced by a foreign key (lines_id_fkey): the job does not preserve order between tables",
         "ALTER TABLE mart.lines DROP CONSTRAINT lines_id_fkey",
     ),
     "another unique key": (
         ['CREATE UNIQUE INDEX "By Note" ON mart.low_0 (note)'],
-        f"{ONE} has another unique key (note): changes of two keys would collide on it",
+        f"{ONE} has another unique key (note): changes of two keys could conflict on it",
         'DROP INDEX mart."By Note"',
     ),
     "an exclusion": (
         ["ALTER TABLE mart.low_0 ADD EXCLUDE USING hash (note WITH =)"],
-        f"{ONE} has another unique key (note): changes of two keys would collide on it",
+        f"{ONE} has another unique key (note): changes of two keys could conflict on it",
         "ALTER TABLE mart.low_0 DROP CONSTRAINT low_0_note_excl",
     ),
     "a value demanded": (
@@ -325,7 +325,7 @@ def test_a_target_that_others_inherit_from_is_refused_as_at_the_source(
 ) -> None:
     run(hands, PLAIN, f'CREATE TABLE mart."Child" () INHERITS ({TARGET})')
     error = refused(session)
-    what = "has child tables: their rows are read as its own, and can have its keys"
+    what = "has child tables, whose rows are read as its own and can have the same keys"
     assert error.message == f"target {TARGET} {what}"
     run(hands, error.hint)
     targets.check(session, MAPPED, IDENTITY, SinkOptions())
@@ -571,7 +571,7 @@ def test_inserts_that_were_kept_apart_are_counted_again_where_they_are_staged(
     events = STEPS[way]()
     inserts = sum(event.kind == "I" for event in events)
     got = inserts + (1 if change is _doubled else -1)
-    with pytest.raises(Unreachable, match=f"read {inserts} inserts, the sink got {got}: the connection was cut"):
+    with pytest.raises(Unreachable, match=f"read {inserts} inserts, but the sink got {got}: the connection was lost"):
         effects.step(sink, events)
     assert set(effects.rows()) == {(1, 0)}
     monkeypatch.undo()  # the same step, by a reader that changes nothing

@@ -92,7 +92,7 @@ def test_config_check_refuses_a_job_of_prod_whose_lines_nobody_chose(
     for words in (("config", "check"), ("jobs", "start", "orders_rt"), ("run", "orders_rt")):
         assert main([*words, "--config", str(tmp_path / "config.toml")]) == 2
         said = capsys.readouterr().err
-        assert "[sinks.mart] does not say sslmode" in said
+        assert "[sinks.mart] does not set sslmode" in said
         assert 'sslmode = "verify-full"' in said
 
 

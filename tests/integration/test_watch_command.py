@@ -21,7 +21,7 @@ def test_six_lines_are_drawn_over_and_stay_when_the_job_has_ended(jobs: Jobs) ->
     jobs.start("orders")
     with Terminal([sys.executable, "-m", "slotkeeper.console", *words(jobs, "orders")], size=(70, 20)) as terminal:
         terminal.screen.inline = True
-        terminal.shows("orders  RUNNING", "wrong   ", "do      ", "behind  ", "copy    ", "last    ")
+        terminal.shows("orders  RUNNING", "problem ", "action  ", "behind  ", "copy    ", "last    ")
         control.stop(jobs.store, "orders")
         terminal.shows("orders  STOPPED")
         assert terminal.gone() == 0

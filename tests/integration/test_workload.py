@@ -107,7 +107,7 @@ def test_bulk_changes_and_one_huge_transaction_are_booked(recording: Surface, wa
     assert sum(e.total for e in workload.bulk(connection, "update", 1_500, per_transaction=10_000).values()) == 3_000
     assert sum(e.total for e in workload.bulk(connection, "delete", 1_000).values()) == 1_000
     assert sum(e.total for e in workload.one_huge_transaction(connection, 4_000).values()) == 4_000
-    with pytest.raises(ValueError, match="insert, update or delete"):
+    with pytest.raises(ValueError, match="known: insert, update, delete"):
         workload.bulk(connection, "upsert", 1)
     connection.close()
     assert recorded(recording, warehouse) == booked(warehouse)

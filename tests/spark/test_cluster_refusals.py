@@ -139,9 +139,9 @@ def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
                 ask(url, secret)
             place = url.removeprefix("spark://")
             assert refused.value.message == (
-                f"the Spark master {place} does not take the secret of secret_file /etc/spark.secret"
+                f"the Spark master {place} rejects the secret of secret_file /etc/spark.secret"
             )
-            assert "spark.authenticate must be true" in refused.value.hint
+            assert "set spark.authenticate = true" in refused.value.hint
         with pytest.raises(Unreachable) as silent:
             ask("spark://127.0.0.1:1,127.0.0.1:2", SECRET)
         assert silent.value.message == "no Spark master answers at 127.0.0.1:1, 127.0.0.1:2"
@@ -150,7 +150,7 @@ def test_a_master_is_asked_for_its_secret_before_spark_waits_for_it(
                 ask(url, SECRET)
             place = masters.resting.url.removeprefix("spark://")
             assert resting.value.message == (
-                f"the Spark master {place} takes submissions without its secret (REST port {masters.rest_port})"
+                f"the Spark master {place} accepts submissions without its secret (REST port {masters.rest_port})"
             )
             assert "`spark.master.rest.enabled false`" in resting.value.hint
     assert capfd.readouterr() == ("", ""), "Spark's own pages of Java text are not shown"
@@ -168,7 +168,7 @@ def test_a_master_with_a_secret_takes_submissions_without_it_unless_it_runs_as_d
     monkeypatch.setattr(doctor, "REST_PORT", masters.rest_port)
     (found,) = doctor.masters({"orders_rt": job})  # type: ignore[dict-item]
     assert found.level is Level.FAIL
-    assert "takes submissions without the secret; set `spark.master.rest.enabled false`" in found.text
+    assert "accepts submissions without the secret; set `spark.master.rest.enabled false`" in found.text
 
 
 def test_the_secret_of_a_cluster_is_in_no_argument_of_a_process(masters: Masters) -> None:
@@ -186,7 +186,7 @@ def test_what_executors_say_is_named() -> None:
     assert absent.message == "the worker h7 has no Python /opt/py"
     other = from_executor("(h7 executor 0): PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has ...")
     assert isinstance(other, ConfigError)
-    assert "the worker h7 has another Python version" in other.message
+    assert "the worker h7 has a different Python version" in other.message
     assert from_executor("(h7 executor 0): Python worker exited unexpectedly (crashed)") is None
 
 

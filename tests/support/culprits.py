@@ -92,7 +92,8 @@ SINGLES: Mapping[str, Culprit] = {
         seen=Seen.AT_SINK,
     ),
     "lag-grows": Culprit(  # a step that outlasts its limit is the sink's own fault, before it is one that delays
-        ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING, r"(?i)remove what has become slow",
+        ("lag", "sink_fails"), (Party.DN, Party.SINK), Severity.WARNING,
+        r"(?i)fix the cause there|find what has become slow",
         Holds.DELAYS, 4, seen=Seen.AT_SINK, late=30.0, code="SK-2105 SK-1406",
     ),
     "second-job": Culprit(

@@ -182,7 +182,7 @@ def slot_pair(holo_pair: HoloPair, monkeypatch: pytest.MonkeyPatch) -> HoloPair:
     monkeypatch.setattr(loop, "LOST_ANSWER_WAIT", 0.0)
     monkeypatch.setattr(reset_apply, "LOST_ANSWER_WAIT", 0.0)
     holo_pair.hologres.let_replicate(TABLE)
-    holo_pair.hologres.version("Hologres 1.3.41 (stand-in, not a Hologres)")
+    holo_pair.hologres.version("Hologres 1.3.41 (stand-in, not Hologres)")
     holo_pair.mirror.job = replace(holo_pair.mirror.job, source_kind="hologres_slot", slot=SLOT)
     return holo_pair
 

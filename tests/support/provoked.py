@@ -207,7 +207,7 @@ AT_POSTGRES: tuple[Provoked, ...] = (
         "ALTER ROLE {user} CONNECTION LIMIT 0", "ALTER ROLE {user} CONNECTION LIMIT -1", True,
     ),
     Provoked(
-        "3D000", _sink("SK-1603", rf"^Correct database of sink mart in the configuration, or restore {_ROLE} there"),
+        "3D000", _sink("SK-1603", rf"^Correct the database setting of sink mart, or restore {_ROLE} there"),
         _renamed, _named_again,
     ),
     Provoked(
@@ -237,7 +237,7 @@ AT_POSTGRES: tuple[Provoked, ...] = (
         _sink("SK-1302", r"^Read the log of sink mart"),
     ),
     _raised("57P03", "the database system is starting up",
-            _sink("SK-1303", r"^No action needed: reconnecting\. If it lasts, .*\blog of sink mart\b"), looks=True),
+            _sink("SK-1303", r"^No action needed: reconnecting\. If it persists, .*\blog of sink mart\b"), looks=True),
     _raised("58030", "could not read block 0 in file", _untold("SK-1305", r"^Check the disks of sink mart\b")),
     _raised("55P03", "canceling statement due to lock timeout",
             _sink("SK-1401", rf"^`slotkeeper locks {JOB}` "), looks=True),
@@ -370,7 +370,7 @@ AT_MARIADB: tuple[Provoked, ...] = (
         _readers_end_again_and_again, _sessions_last, looks=True,
     ),
     Provoked(
-        "2003", _of_source("SK-1701", r"^Start source \w+ at \S+:\d+, or correct host and port"),
+        "2003", _of_source("SK-1701", r"^Start source \w+ at \S+:\d+, or correct its host and port settings"),
         lambda world: world.maria.stop(crash=True), lambda world: world.maria.start(),
     ),
     Provoked(
@@ -429,7 +429,7 @@ def _through(name: str, line: Line, culprit: Culprit, looks: bool = False) -> Pr
 
 
 AT_CONNECTIONS: tuple[Provoked, ...] = (
-    _misdirected("SK-1702", r"^Correct host of sink mart", host='"no-such-host.invalid"'),
+    _misdirected("SK-1702", r"^Correct the host setting of sink mart", host='"no-such-host.invalid"'),
     _misdirected("SK-1701", r"^Start sink mart at 127\.0\.0\.1:\d+, or correct host and port", port="1"),
     _misdirected(
         "SK-1706",

@@ -44,7 +44,7 @@ def machine() -> str:
     now = datetime.now(timezone.utc)
     return (
         f"{now:%Y-%m-%dT%H:%MZ}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
-        f" Python {platform.python_version()}; source: stand-in for the DWS binlog surface, not GaussDB(DWS)."
+        f" Python {platform.python_version()}; source: stand-in for the DWS binlog functions, not GaussDB(DWS)."
     )
 
 

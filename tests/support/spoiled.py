@@ -84,12 +84,12 @@ SOURCE = {
     ),
     "points that nobody has asked about": Case(
         _says("gtm_option", "gtm-lite"),
-        "gtm_option is gtm-lite: not documented to give each transaction one sync point, in order",
+        "gtm_option is gtm-lite: DWS does not document one ordered sync point per transaction",
         "slotkeeper doctor --probe dws1",
     ),
     "V3 HStore": Case(
         _options("orientation=column", "enable_hstore=on", "colversion=3.0", "enable_binlog=on"),
-        f"{TABLE} is a V3 HStore table: of V3 only HStore-opt has a binlog",
+        f"{TABLE} is a V3 HStore table: a V3 table has a binlog only with HStore-opt",
         _NEW,
     ),
     "no HStore": Case(_options("orientation=column"), f"{TABLE} is neither an HStore nor an HStore-opt table", _NEW),
@@ -154,7 +154,7 @@ SOURCE = {
     ),
     "inherited": Case(
         _sql(f'CREATE TABLE ods."Child" () INHERITS ({TABLE})'),
-        f"{TABLE} has child tables: their rows are read as its own, and can have its keys",
+        f"{TABLE} has child tables, whose rows are read as its own and can have the same keys",
         f'ALTER TABLE ods."Child" NO INHERIT {TABLE}',
     ),
     "view": Case(
@@ -195,12 +195,12 @@ SINK = {
     ),
     "another type": (
         [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note bytea)"],
-        f"target {TARGET} column 'note' is bytea, the source's is text",
+        f"target {TARGET} column 'note' is bytea, but text at the source",
         f"ALTER TABLE {TARGET} ALTER COLUMN note TYPE text",
     ),
     "too narrow": (
         [f"CREATE TABLE {TARGET} (id integer PRIMARY KEY, note text)"],
-        f"target {TARGET} column 'id' is integer, the source's is bigint",
+        f"target {TARGET} column 'id' is integer, but bigint at the source",
         f"ALTER TABLE {TARGET} ALTER COLUMN id TYPE bigint",
     ),
     "generated": (
@@ -238,7 +238,7 @@ SINK = {
     ),
     "another unique key": (
         [f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text UNIQUE)"],
-        f"target {TARGET} has another unique key (note): changes of two keys would collide on it",
+        f"target {TARGET} has another unique key (note): changes of two keys could conflict on it",
         f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_note_key",
     ),
     "unique expression": (
@@ -256,7 +256,7 @@ SINK = {
             "CREATE TABLE mart.notes (note text PRIMARY KEY)",
             f"CREATE TABLE {TARGET} (id bigint PRIMARY KEY, note text REFERENCES mart.notes)",
         ],
-        f"target {TARGET} has a foreign key (orders_note_fkey): the job preserves no order between tables",
+        f"target {TARGET} has a foreign key (orders_note_fkey): the job does not preserve order between tables",
         f"ALTER TABLE {TARGET} DROP CONSTRAINT orders_note_fkey",
     ),
     "pointed at": (
@@ -293,7 +293,7 @@ SINK = {
     ),
     "inherited": (
         [TABLE_OF_TARGET, f"CREATE TABLE mart.child () INHERITS ({TARGET})"],
-        f"target {TARGET} has child tables: their rows are read as its own, and can have its keys",
+        f"target {TARGET} has child tables, whose rows are read as its own and can have the same keys",
         f"ALTER TABLE mart.child NO INHERIT {TARGET}",
     ),
     "view": (

@@ -160,7 +160,7 @@ def _plan(moves: tuple[Move, ...], slot: str, goal: Goal) -> ResetPlan:
         fingerprint="t",
         epoch=1,
         moves=moves,
-        checks=(Check("job not running", True, "STOPPED, no process lives"),),
+        checks=(Check("job not running", True, "STOPPED, no running process"),),
         sql=("sink dn_1: UPDATE slotkeeper_progress ...", "source dn_1: SELECT pgxc_register_binlog_sync_point(..)"),
         notes=("the target shows older values until the job has caught up (state CATCHING UP)",),
         made=made.timestamp(),

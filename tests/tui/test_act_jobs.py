@@ -123,11 +123,11 @@ def test_p_asks_before_it_pauses_or_resumes_the_job_of_the_row(job: str, verb: s
         await press(pilot, "p")
         assert isinstance(made.app.screen, JobConfirm) and not runs.orders and not made.app.paused
         shown = screen(made.app)
-        assert f"{verb.upper()} JOB {job}" in shown and "f freezes the picture" in shown
+        assert f"{verb.upper()} JOB {job}" in shown and "f freezes the screen" in shown
         await press(pilot, "enter", "p")
         assert not runs.orders
         await press(pilot, "y")
-        assert not runs.orders and "RO: nothing can be applied" in screen(made.app)
+        assert not runs.orders and "read-only: `:rw REASON`" in screen(made.app)
         await press(pilot, "escape")
         await arm(pilot, made.app)
         await press(pilot, "p", "y")
@@ -142,7 +142,7 @@ def test_p_where_no_job_is_chosen_does_nothing_and_names_f(tmp_path: Path) -> No
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "7", "p")
-        assert "no job is chosen: p pauses a job, f freezes the picture" in screen(made.app)
+        assert "no job is selected: p pauses a job, f freezes the screen" in screen(made.app)
         await press(pilot, "1", "f")
         assert made.app.paused and "p pause job" in screen(made.app) and "f freeze" in screen(made.app)
         assert not runs.orders
@@ -157,11 +157,11 @@ def test_a_read_only_console_rehearses_and_does_nothing(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         retained(made.app, "orders_rt")
         await press(pilot, "a")
-        assert ":rw reason" in screen(made.app)
+        assert ":rw REASON" in screen(made.app)
         await press(pilot, "r")
         assert "RESTART JOB orders_rt   PROD" in screen(made.app)
         await press(pilot, "y")
-        assert "RO: nothing can be applied; `:rw reason` arms for ten minutes" in screen(made.app)
+        assert "read-only: `:rw REASON` allows changes for ten minutes" in screen(made.app)
         assert isinstance(made.app.screen, JobConfirm) and not runs.orders
 
     drive(made, do)
@@ -179,7 +179,7 @@ def test_enter_cancels_and_never_confirms(tmp_path: Path) -> None:
         await press(pilot, "enter")
         on_screen(made.app, OverviewScreen)
         await press(pilot, "a", "r", "tab", "enter")
-        assert "y does it; Enter never does" in screen(made.app)
+        assert "press y to confirm; Enter has no effect" in screen(made.app)
         assert not runs.orders
         await press(pilot, "y", "enter", "enter", "y")
         assert len(runs.orders) == 1
@@ -229,8 +229,8 @@ def test_requested_and_observed_are_shown_while_it_is_on_its_way_and_after(tmp_p
         (
             1,
             "slotkeeper: orders_rt: RUNNING\nslotkeeper: job orders_rt: stop was requested, but it is RUNNING"
-            "\n  the request stays; `slotkeeper jobs show orders_rt` shows when it is reached\n",
-            ["observed RUNNING after 30.0 s: not applied yet", "next: the request stays"],
+            "\n  the request remains; `slotkeeper jobs show orders_rt` shows when it takes effect\n",
+            ["observed RUNNING after 30.0 s: not applied yet", "next: the request remains"],
         ),
         (
             3,
@@ -265,7 +265,7 @@ def test_leaving_ends_nothing_and_the_list_shows_it(tmp_path: Path) -> None:
         await arm(pilot, made.app)
         retained(made.app, "orders_rt")
         await press(pilot, "a", "r", "y", "escape")
-        assert "it continues without this screen; `:actions` shows it" in screen(made.app)
+        assert "the action continues; `:actions` shows it" in screen(made.app)
         made.app.open("actions")
         await until(pilot, made.app, "restart job orders_rt", "running")
         assert isinstance(made.app.screen, ActionsScreen)
@@ -293,11 +293,11 @@ def test_several_jobs_are_stopped_only_when_their_number_is_typed(tmp_path: Path
             retained(made.app, job)
             await press(pilot, "space")
         await press(pilot, "a", "r")
-        assert "r: one job at a time: u unmarks" in screen(made.app)
+        assert "r: one job at a time; press u to unmark" in screen(made.app)
         await press(pilot, "s", "y")
         assert isinstance(made.app.screen, JobConfirm) and not runs.orders, "y is not enough for several"
         await press(pilot, "backspace", "2", "enter", "enter")
-        assert "not typed as asked: number" in screen(made.app) and not runs.orders
+        assert "still required: number" in screen(made.app) and not runs.orders
         await press(pilot, "shift+tab", "backspace", "3", "enter", "enter")
         assert sorted(words(one)[-1] for one in runs.done) == ["invoice_rt", "ledger_full", "orders_rt"]
         assert {words(one)[1] for one in runs.done} == {"stop"}
@@ -316,10 +316,10 @@ def test_cancelling_asks_for_a_reason_and_the_name_which_cannot_be_pasted(tmp_pa
         await press(pilot, "a", "c")
         made.app.screen.post_message(events.Paste("stock_rt"))
         await pilot.pause()
-        assert "type it: what is pasted was not read" in screen(made.app)
+        assert "type the text: pasted text is not accepted" in screen(made.app)
         await typed(pilot, "stock")
         await press(pilot, "enter", "enter")
-        assert "not typed as asked: name" in screen(made.app) and not runs.orders
+        assert "still required: name" in screen(made.app) and not runs.orders
         await press(pilot, "shift+tab", "end")
         await typed(pilot, "_rt")
         await press(pilot, "enter", "enter")

@@ -155,7 +155,7 @@ async def test_the_plan_says_what_is_skipped_how_it_is_undone_and_how_long_it_is
     made.app.screen.tick()  # type: ignore[attr-defined]
     await until(pilot, made.app, "valid 9m58s")
     await press(pilot, "v")
-    assert "pass     job not running: STOPPED, no process lives" in screen(made.app)
+    assert "pass     job not running: STOPPED, no running process" in screen(made.app)
     assert "sql      source dn_1: SELECT pgxc_register_binlog_sync_point(..)" in screen(made.app)
     await press(pilot, "enter")
     assert "type 12403125 to confirm: rows lost or skipped" in screen(made.app)
@@ -183,12 +183,12 @@ def test_twenty_four_dns_fit_by_scrolling_while_the_rest_stays_in_sight(size: tu
 async def test_a_read_only_console_rehearses_to_the_button(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "r", "enter")
     await to_fields(pilot, made.app)
-    await until(pilot, made.app, "RO: nothing can be applied")
+    await until(pilot, made.app, "read-only: `:rw REASON`")
     await typed(pilot, "rehearsal")
     await press(pilot, "enter")
     await typed(pilot, SLOT)
     await press(pilot, "enter", "enter")
-    assert "RO: nothing can be applied; `:rw reason` arms for ten minutes" in screen(made.app)
+    assert "read-only: `:rw REASON` allows changes for ten minutes" in screen(made.app)
     assert isinstance(made.app.screen, SlotConfirm) and not runs.done
 
 
@@ -207,7 +207,7 @@ async def test_a_wrong_name_or_number_changes_nothing(
     await press(pilot, "enter")
     await typed(pilot, rows)
     await press(pilot, "enter", "enter", "enter")
-    assert f"to be typed as asked: {missing}" in screen(made.app)
+    assert f"still required: {missing}" in screen(made.app)
     assert not runs.done
 
 
@@ -223,9 +223,9 @@ async def test_a_name_and_a_number_are_typed_not_pasted(made: Filled, runs: Plan
         await press(pilot, "enter")
         made.app._clipboard = text
         await paste(pilot, text)
-        assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
+        assert value(made.app, part) == "" and "type the text: pasted text is not accepted" in screen(made.app)
         await press(pilot, "ctrl+v")
-        assert value(made.app, part) == "" and "type it: what is pasted was not read" in screen(made.app)
+        assert value(made.app, part) == "" and "type the text: pasted text is not accepted" in screen(made.app)
     await press(pilot, "enter", "enter")
     assert not runs.done
 
@@ -348,7 +348,7 @@ async def test_what_was_typed_outlives_another_plan_but_for_its_number_and_nothi
 
 
 FAILS = [
-    {"name": "slot is there", "ok": True, "sentence": "both points are registered on every DN"},
+    {"name": "slot exists", "ok": True, "sentence": "both points are registered on every DN"},
     {"name": "job not running", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"},
 ]
 
@@ -369,7 +369,7 @@ async def test_what_fails_is_the_first_of_all_words(made: Filled, _: object, pil
 async def test_no_letter_is_listed_while_a_value_is_typed(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "t")
     shown = screen(made.app)
-    assert "> time" in shown and "Esc  the other targets" in shown and " snapshot  the next start" not in shown
+    assert "> time" in shown and "Esc  back to the other targets" in shown and " snapshot  the next start" not in shown
     await typed(pilot, "es")
     assert made.app.screen.query_one(Input).value == "es"
     await press(pilot, "escape")
@@ -385,9 +385,9 @@ async def test_a_stale_plan_says_what_moved_and_is_planned_again(
     await to_fields(pilot, made.app)
     await typed(pilot, SLOT)
     await press(pilot, "enter", "enter")
-    err = "slotkeeper: plan 7f3a9c0d1e2f is stale, these changed: dn_1: epoch 3 -> 4\n  make a new one\n"
+    err = "slotkeeper: plan 7f3a9c0d1e2f is stale; changed: dn_1: epoch 3 -> 4\n  make a new one\n"
     runs.end(list(runs.actions)[-1], 3, None, err)
-    await until(pilot, made.app, "dn_1: epoch 3 -> 4", "n plans again")
+    await until(pilot, made.app, "dn_1: epoch 3 -> 4", "press n to plan again")
     await press(pilot, "n")
     await until(pilot, made.app, "plan 7f3a9c0d1e2f valid")
     assert [one.listed for one in runs.orders] == [False, True, False]
@@ -416,9 +416,9 @@ def test_a_living_job_is_stopped_as_a_step_of_its_own_then_it_is_planned_again(t
         await arm(pilot, made.app)
         await opened(pilot, made.app)
         shown = screen(made.app)
-        assert "s  stop job orders_rt first" in shown and "job orders_rt is RUNNING: s stops it first" in shown
+        assert "s  stop job orders_rt first" in shown and "job orders_rt is RUNNING; press s to stop it first" in shown
         await press(pilot, "d")
-        assert "d: job orders_rt is RUNNING: s stops it first" in screen(made.app)
+        assert "d: job orders_rt is RUNNING; press s to stop it first" in screen(made.app)
         await press(pilot, "r", "enter")
         await until(
             pilot, made.app, "FAIL     job not running: job orders_rt is RUNNING", "not possible now: job not running"
@@ -484,7 +484,7 @@ def test_the_last_finished_reset_is_undone_by_its_backup(tmp_path: Path) -> None
         assert runs.done[0].words[-1] == "B1" and "--plan=7f3a9c0d1e2f" in runs.done[0].words
         resets.clear()
         await press(pilot, "escape", "a", "u")
-        await until(pilot, made.app, "this slot has no finished reset that could be undone")
+        await until(pilot, made.app, "this slot has no finished reset to undo")
 
     drive(made, do)
 
@@ -520,9 +520,9 @@ def test_an_external_slot_asks_for_the_table_and_what_is_lost(
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         await opened(pilot, made.app, "r")
-        assert "no job of this configuration owns it" in screen(made.app) and not runs.orders
+        assert "no configured job owns this slot" in screen(made.app) and not runs.orders
         await press(pilot, key)
-        await until(pilot, made.app, f"{verb.upper()} SLOT", "external: no job of this configuration")
+        await until(pilot, made.app, f"{verb.upper()} SLOT", "external: no configured job")
         await press(pilot, "enter")
         await typed(pilot, SLOT)
         await press(pilot, "enter", "enter", "enter")
@@ -542,9 +542,10 @@ def test_an_external_slot_asks_for_the_table_and_what_is_lost(
         assert order.words[2] == ("drop" if key == "d" else "register")
         assert "--confirm-table=ods.orders" in order.words
         assert (f"--rows={typing}" in order.words) is bool(typing)
-        done = {"outcome": "still there on dn_2", "result": {"dn_1": "gone", "dn_2": "still there"}, "missed": ["dn_2"]}
+        result = {"dn_1": "gone", "dn_2": "still present"}
+        done = {"outcome": "still present on dn_2", "result": result, "missed": ["dn_2"]}
         runs.end(list(runs.actions)[-1], 1, {"executed": True, "plan": {}, "done": done})
-        await until(pilot, made.app, "still there on dn_2", "dn_1  gone")
+        await until(pilot, made.app, "still present on dn_2", "dn_1  gone")
 
     drive(made, do)
 
@@ -559,7 +560,7 @@ async def test_preflight_changes_nothing_and_shows_its_answers_to_a_read_only_co
     found = {"clear": False, "verdicts": verdicts, "drain": "about 3 s", "notes": ["vendor texts differ"]}
     runs.end(list(runs.actions)[-1], 3, found)
     await until(pilot, made.app, "VACUUM FULL no: order_slot holds back 7 rows", "drain: about 3 s")
-    assert not runs.done and "n plans again" not in screen(made.app)
+    assert not runs.done and "to plan again" not in screen(made.app)
 
 
 def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
@@ -568,7 +569,7 @@ def test_several_slots_at_once_are_refused(tmp_path: Path) -> None:
 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3", "r", "g", "space", "space", "a")
-        assert "one slot at a time" in screen(made.app) and isinstance(made.app.screen, SlotsScreen)
+        assert "select one slot only" in screen(made.app) and isinstance(made.app.screen, SlotsScreen)
         assert not runs.orders
 
     drive(made, do)
@@ -595,7 +596,7 @@ def test_an_unfinished_reset_is_offered_to_be_ended(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await arm(pilot, made.app)
         await opened(pilot, made.app, "r")
-        assert "a reset of it is unfinished: e ends it" in screen(made.app) and not runs.orders
+        assert "a reset of this slot is unfinished; press e to end it" in screen(made.app) and not runs.orders
         await press(pilot, "e")
         await until(pilot, made.app, "END UNFINISHED RESET")
         await press(pilot, "enter", "tab", "enter")
@@ -627,9 +628,9 @@ def test_the_copied_command_has_placeholders_for_what_is_not_typed(
     ("answer", "words"),
     [
         ((5, None, "slotkeeper: dws1 does not answer\n  see doctor\n"), "no plan: dws1 does not answer; see doctor"),
-        ((0, {"moves": [{}]}, ""), "no plan was answered (exit 0)"),
-        ((0, ["x"], ""), "no plan was answered (exit 0)"),
-        ((-9, None, ""), "no plan was answered (exit -9)"),
+        ((0, {"moves": [{}]}, ""), "the command returned no plan (exit 0)"),
+        ((0, ["x"], ""), "the command returned no plan (exit 0)"),
+        ((-9, None, ""), "the command returned no plan (exit -9)"),
     ],
 )
 def test_a_plan_that_did_not_come_is_told_with_its_reason(answer: Answer, words: str, tmp_path: Path) -> None:
@@ -648,12 +649,12 @@ def test_a_plan_that_did_not_come_is_told_with_its_reason(answer: Answer, words:
 @driven(lambda folder: made_with(folder, lambda order: None))
 async def test_the_seconds_of_planning_are_counted(made: Filled, runs: Planted, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "r", "enter")
-    await until(pilot, made.app, "planning, 0s; a dry run, nothing is moved")
+    await until(pilot, made.app, "planning, 0s; dry run, no position is moved")
     made.clock.at += timedelta(seconds=3)
     await until(pilot, made.app, "planning, 3s")
     id = next(iter(runs.actions))
     runs.actions[id] = replace(runs.actions[id], stage=Stage.GONE)
-    await until(pilot, made.app, "no plan was answered")
+    await until(pilot, made.app, "the command returned no plan")
 
 
 def test_what_children_write_is_text_and_nothing_else(tmp_path: Path) -> None:
@@ -700,20 +701,20 @@ async def test_a_snapshot_that_would_shrink_its_target_asks_for_the_number(
 ) -> None:
     await arm(pilot, made.app, REASON)
     await opened(pilot, made.app, "r", "s")
-    shown = await until(pilot, made.app, "not possible now: target takes copy; o: replace or merge its rows")
-    assert "o its rows" in shown, shown
+    shown = await until(pilot, made.app, "not possible now: target accepts copy; o: replace or merge the old rows")
+    assert "o old rows" in shown, shown
     await press(pilot, "o")
     shown = flowing(await until(pilot, made.app, "order_slot to snapshot (replace)"))
     for text in (
         "Effect the target would shrink by 130707 rows: source 174, target 130881",
         TRUNCATED,
-        "Safer first see why the source has fewer rows; merge (key o) removes no row",
+        "Safer first find out why the source has fewer rows; merge (key o) removes no rows",
     ):
         assert text in shown, shown
     await press(pilot, "enter")
     await typed(pilot, SLOT)
     await press(pilot, "enter")
-    assert "to be typed as asked: rows" in screen(made.app)
+    assert "still required: rows" in screen(made.app)
     await typed(pilot, "130707")
     await press(pilot, "enter", "enter")
     (order,) = runs.done
@@ -732,13 +733,13 @@ async def test_a_key_goes_through_what_a_snapshot_does_with_the_targets_rows(
     await press(pilot, "enter")
     assert "130707" not in screen(made.app), "merged, no row goes"
     await press(pilot, "escape", "o")
-    await until(pilot, made.app, "FAIL     target takes copy", "RESET SLOT order_slot to snapshot ")
+    await until(pilot, made.app, "FAIL     target accepts copy", "RESET SLOT order_slot to snapshot ")
 
 
 @driven(lambda folder: made_with(folder, planned(in_history())))
 async def test_other_resets_have_no_such_key(made: Filled, _: object, pilot: Pilot[int]) -> None:
     await opened(pilot, made.app, "r", "e")
     shown = await until(pilot, made.app, "plan 7f3a9c0d1e2f")
-    assert "its rows" not in shown
+    assert "old rows" not in shown
     await press(pilot, "o")
     assert isinstance(made.app.screen, SlotPlan)

@@ -82,7 +82,7 @@ async def test_updates_are_paired_and_what_changed_is_marked(made: Filled, _: ob
     assert "(pk only)" in screen(made.app)
     await press(pilot, "k")
     text = screen(made.app)
-    assert "88512318/3 U after update, with its B" in text and "* amount" in text and "net: deleted" in text
+    assert "88512318/3 U after update, paired with B" in text and "* amount" in text and "net: deleted" in text
     await press(pilot, "enter")
     assert "before  4711" in screen(made.app)
     await press(pilot, "right_square_bracket")
@@ -183,7 +183,7 @@ def test_a_look_that_is_left_is_forgotten_and_does_not_hold_the_console(tmp_path
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "5", "enter")
         await seen(pilot, asked.is_set)
-        assert "asking" in screen(made.app)
+        assert "querying" in screen(made.app)
         await press(pilot, "escape", "1")
         going.set()
         await pilot.pause()

@@ -21,7 +21,7 @@ def _acks(made: Filled) -> dict[str, str]:
 async def test_errors_say_what_became_of_them_and_what_is_known(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "4")
     shown = screen(made.app)
-    assert "Errors 1   1 kind, 1 time" in shown
+    assert "Errors 1   1 kind, 1 occurrence" in shown
     assert "fatal" in shown and "slotkeeper verify stock_rt" in shown
 
 
@@ -61,11 +61,11 @@ async def test_alerts_fire_worst_first_and_enter_opens_the_thing(made: Filled, p
 @driven()
 async def test_an_alert_that_is_acknowledged_or_silent_counts_no_more(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "6", "r")
-    assert "4 firing, 0 acknowledged, 0 silent" in screen(made.app)
+    assert "4 firing, 0 acknowledged, 0 silenced" in screen(made.app)
     await press(pilot, "x")
-    assert "3 firing, 1 acknowledged, 0 silent" in screen(made.app)
+    assert "3 firing, 1 acknowledged, 0 silenced" in screen(made.app)
     await press(pilot, "u", "n")
-    assert "3 firing, 0 acknowledged, 1 silent" in screen(made.app)
+    assert "3 firing, 0 acknowledged, 1 silenced" in screen(made.app)
     assert "silent 1h00m" in screen(made.app)
 
 
@@ -75,7 +75,7 @@ async def test_what_became_of_a_chosen_alert_that_ended_is_said(made: Filled, pi
     made.store.register_job("stock_rt", "/etc/c.toml")
     made.store.set_state("stock_rt", JobState.STOPPED)
     await press(pilot, "r")
-    assert "the alert that was chosen has ended; j or k chooses another" in screen(made.app)
+    assert "the selected alert has ended; j or k selects another" in screen(made.app)
     await press(pilot, "j")
     assert "has ended" not in screen(made.app)
 
@@ -104,4 +104,4 @@ async def test_the_worst_error_is_chosen_at_once_and_a_row_stays_chosen(made: Fi
     for key in ("Z", "Z", "slash", "S", "escape", "escape"):
         await press(pilot, key)
         assert table.cursor_key == chosen is not None, key
-    assert "no row is chosen" not in screen(made.app) and "SLOT LOST" in screen(made.app)
+    assert "no row is selected" not in screen(made.app) and "SLOT LOST" in screen(made.app)

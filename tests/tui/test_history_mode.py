@@ -83,7 +83,7 @@ def test_a_job_whose_frames_end_although_it_lived_is_unknown(tmp_path: Path) -> 
     local = past(recorded(tmp_path)).local(NOW + 5 * MINUTE)
     stock = next(job for job in local.jobs if job.name == "stock_rt")
     assert (stock.level, stock.alive, stock.rate, stock.behind) == (Level.UNKNOWN, None, None, None)
-    assert "nothing was recorded from 02:33:07 on" in stock.wrong
+    assert "nothing was recorded after 02:33:07" in stock.wrong
 
 
 def test_a_job_at_rest_stays_what_it_was_and_its_lag_grows(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_errors_and_verifies_of_later_are_not_there_yet(tmp_path: Path) -> None:
     before, between, after = (past(made).local(NOW + n * MINUTE) for n in (0, 2, 7))
     assert [[one.count for one in each.errors] for each in (before, between, after)] == [[], [1], [2]]
     assert between.errors[0].last_at == between.errors[0].first_at
-    assert "at least once by then" in between.errors[0].message
+    assert "at least once by this time" in between.errors[0].message
     verified = [next(one for one in each.jobs if one.name == "orders_rt").verified for each in (between, after)]
     assert verified[0] is None
     assert verified[1] is not None
@@ -144,11 +144,11 @@ async def test_R_shows_what_was_recorded_and_steps_through_it_and_nothing_can_be
     shown = await until(pilot, made.app, "HISTORY 02:41:02Z")
     assert "orders_rt" in shown and "RUNNING" in shown
     await press(pilot, "a")
-    assert "a moment of the past cannot be acted upon" in screen(made.app)
+    assert "actions are not available in history" in screen(made.app)
     await press(pilot, "greater_than_sign")
     await until(pilot, made.app, "HISTORY 02:41:07Z")
     await press(pilot, "3")
-    assert "no slot had been seen by then" in screen(made.app)
+    assert "no slot status recorded at that time" in screen(made.app)
     await press(pilot, "1", "R")
     assert "HISTORY" not in screen(made.app) and made.app.now == made.clock.at
 
@@ -158,14 +158,14 @@ async def test_a_moment_is_typed_and_f_plays_from_there_to_the_end(made: Filled,
     await press(pilot, "colon", *"at", "space", *"02:40:50", "enter")
     await until(pilot, made.app, "HISTORY 02:40:50Z")
     await press(pilot, "p")
-    assert "a moment of the past cannot be acted upon; R leaves history; f plays" in screen(made.app)
+    assert "actions are not available in history; press R to leave it; f plays" in screen(made.app)
     await press(pilot, "f")
     await until(pilot, made.app, "HISTORY 02:40:52Z")
     await until(pilot, made.app, "HISTORY 02:40:57Z")
     await press(pilot, "f")
-    assert "history stopped" in screen(made.app)
+    assert "playback stopped" in screen(made.app)
     await press(pilot, "colon", *"at", "space", *"25:00", "enter")
-    await until(pilot, made.app, "a moment is 02:28")
+    await until(pilot, made.app, "enter a time as 02:28")
 
 
 @driven(recorded, size=(80, 50))
@@ -180,5 +180,5 @@ async def test_the_detail_of_a_job_is_that_of_the_moment(made: Filled, pilot: Pi
 @driven()
 async def test_where_nothing_is_recorded_history_says_so_and_does_not_begin(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "R")
-    await until(pilot, made.app, "nothing is recorded yet")
+    await until(pilot, made.app, "no history recorded yet")
     assert made.app.history is None

@@ -179,7 +179,7 @@ def test_hostile_rows_in_quarantine_are_shown_and_do_nothing(tmp_path: Path, few
         drawn.append(screen(made.app))
         quarantines.fault = Unreachable(PAYLOADS[0])
         await press(pilot, "escape", "A")
-        await until(pilot, made.app, "not as it is now")
+        await until(pilot, made.app, "outdated")
         drawn.append(screen(made.app))
         assert made.app.is_running
 

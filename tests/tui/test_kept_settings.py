@@ -59,12 +59,12 @@ def test_a_file_that_is_not_used_is_one_line_and_the_console_is_as_at_first(tmp_
     made = started(tmp_path, "first")
 
     async def see(pilot: Pilot[int]) -> None:
-        await until(pilot, made.app, "is not as the console writes it")
+        await until(pilot, made.app, "has an invalid format")
         assert on_screen(made.app, OverviewScreen).order == Order()
         await press(pilot, "colon")
         await typed(pilot, "settings reset")
         await press(pilot, "enter")
-        assert "settings forgotten" in screen(made.app)
+        assert "settings deleted" in screen(made.app)
         await press(pilot, "s")
 
     drive(made, see)

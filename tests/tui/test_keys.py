@@ -73,7 +73,7 @@ async def test_a_key_typed_before_a_screen_has_its_parts_does_nothing_there(
         ("4", "[4 Errors 1]"),
         ("5", "[5 Binlog]"),
         ("6", "[6 Alerts "),
-        ("7", "because: INC-1"),
+        ("7", "reason: INC-1"),
     ],
 )
 @driven()

@@ -135,6 +135,6 @@ async def test_a_way_back_that_skips_changes_still_asks_how_many(
     await press(pilot, "u")
     await until(pilot, made.app, "plan 7f3a")
     await press(pilot, "enter", "enter", "enter")
-    assert len(runs.done) == 1 and "to be typed as asked: rows" in screen(made.app)
+    assert len(runs.done) == 1 and "still required: rows" in screen(made.app)
     await press(pilot, "shift+tab", "7", "enter", "enter")
     assert "--rows=7" in runs.done[1].words

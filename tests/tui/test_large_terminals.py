@@ -68,7 +68,7 @@ async def test_history_names_its_own_keys(made: Filled, pilot: Pilot[int]) -> No
     await until(pilot, made.app, "HISTORY")
     await press(pilot, "less_than_sign")
     foot = screen(made.app).rstrip().splitlines()[-1]
-    assert all(word in foot for word in ("< earlier", "> later", "f play", "R leaves history")), foot
+    assert all(word in foot for word in ("< earlier", "> later", "f play", "R leave history")), foot
     assert "actions" not in foot
     await press(pilot, "R")
     await until(pilot, made.app, "a actions")

@@ -196,7 +196,7 @@ async def test_a_session_in_front_is_ended_by_its_typed_pid_and_a_reason_and_by_
     await until(pilot, made.app, "4711")
     await press(pilot, "x")
     shown = await until(pilot, made.app, "END SESSION 4711 of sink mart")
-    assert "what it has not committed is lost" in " ".join(shown.split())
+    assert "uncommitted changes are lost" in " ".join(shown.split())
     await typed(pilot, "INC-7")
     await press(pilot, "enter")
     await typed(pilot, "4712")
@@ -216,8 +216,8 @@ async def test_a_session_in_front_is_ended_by_its_typed_pid_and_a_reason_and_by_
     words = [one for one in order.words if not one.startswith("--config")]
     assert words[:3] == ["locks", "end", "--json"] and words[-1] == "4711"
     assert words[3:6] == [f"--began={moment(BEGAN)}", "--sink=mart", "--reason=INC-2304"]
-    runs.end(list(runs.actions)[-1], 3, None, "slotkeeper: pid 4711 is not in front of a session of a job\n  `look`\n")
-    await until(pilot, made.app, "refused: pid 4711 is not in front of a session of a job")
+    runs.end(list(runs.actions)[-1], 3, None, "slotkeeper: pid 4711 does not block a job's session\n  `look`\n")
+    await until(pilot, made.app, "refused: pid 4711 does not block a job's session")
 
 
 DDL = SourceWait(
@@ -244,7 +244,7 @@ async def test_at_a_mysql_the_ddl_that_sessions_wait_after_is_asked_about_at_its
     await press(pilot, "escape")
     for wait, why in {
         replace(DDL, behind=0): "no session waits after it",
-        replace(DDL, ends=""): "it waits for a job, and is in front of none",
+        replace(DDL, ends=""): "it waits for a job and blocks no session",
     }.items():
         planted.answers = [LocksSeen("shop", "shop (h:3306)", is_source=True, source_waits=(wait,))]
         on_screen(made.app, LocksScreen).renewed()
@@ -261,17 +261,17 @@ async def test_what_cannot_be_ended_from_here_says_why_and_asks_nothing(
     await press(pilot, "1", "L")
     await until(pilot, made.app, "4711")
     for blocker, why in {
-        replace(EVE, began=None): "when it began is hidden from this login",
-        replace(EVE, began=BEGAN, user=""): "it is a process of the server",
+        replace(EVE, began=None): "its start time is hidden from this login",
+        replace(EVE, began=BEGAN, user=""): "it is a server process",
         replace(EVE, began=BEGAN, pid=None, gid="left"): "it is a prepared transaction",
-        replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "it calls itself a job's session",
-        replace(EVE, began=BEGAN, query=5): "the server ends a session at the coordinator",
+        replace(EVE, began=BEGAN, application="slotkeeper/x/1"): "its application name is a job's session",
+        replace(EVE, began=BEGAN, query=5): "it can be ended only at its own coordinator",
     }.items():
         planted.answers = [replace(TOLD, waits=(replace(WAITS[0], blockers=(blocker,)),))]
         on_screen(made.app, LocksScreen).renewed()
         await until(pilot, made.app, "1 session")
         await press(pilot, "g", "x")
-        assert f"not ended from here: {why}" in screen(made.app)
+        assert f"cannot end it from here: {why}" in screen(made.app)
     planted.answers = [replace(TOLD, waits=(replace(WAITS[0], waits=False),))]
     on_screen(made.app, LocksScreen).renewed()
     await pilot.pause()

@@ -51,13 +51,13 @@ async def loaded(made: Filled, pilot: Pilot[int]) -> None:
 async def test_a_key_asks_first_and_runs_the_list_for_the_row_only_while_armed(made: Filled, pilot: Pilot[int]) -> None:
     runs = plant(made)
     await loaded(made, pilot)
-    assert "pauses: key p is taken (pause job); left out" in screen(made.app)
+    assert "pauses: key p is already used (pause job); ignored" in screen(made.app)
     await press(pilot, "f5")
     shown = screen(made.app)
     assert isinstance(made.app.screen, OwnConfirm)
     assert "/usr/bin/printenv JOB 'a b'" in shown and "JOB     stock_rt" in shown
     await press(pilot, "y")
-    assert "RO: nothing can be applied" in screen(made.app) and not runs.orders
+    assert "read-only: `:rw REASON`" in screen(made.app) and not runs.orders
     await press(pilot, "escape")
     await arm(pilot, made.app)
     await press(pilot, "f5", "y")
@@ -81,9 +81,9 @@ async def test_it_can_be_typed_and_does_nothing_over_a_form_or_without_a_row(mad
     runs = plant(made)
     await loaded(made, pilot)
     await press(pilot, "7", "f5")
-    assert "no row of a job or slot is chosen" in screen(made.app)
+    assert "no row of a job or slot is selected" in screen(made.app)
     await press(pilot, "2", "space", "space", "f5")
-    assert "one row at a time" in screen(made.app)
+    assert "select one row only" in screen(made.app)
     await press(pilot, "u", "a", "f5")
     assert isinstance(made.app.screen, JobMenu)
     await press(pilot, "escape", "colon")
@@ -95,7 +95,7 @@ async def test_it_can_be_typed_and_does_nothing_over_a_form_or_without_a_row(mad
 @driven(lambda folder: with_file(folder, mode=0o644))
 async def test_a_file_that_others_can_read_binds_no_key_and_says_so(made: Filled, pilot: Pilot[int]) -> None:
     await loaded(made, pilot)
-    assert "is open to others (mode 0644)" in screen(made.app)
+    assert "is accessible to other users (mode 0644)" in screen(made.app)
     await press(pilot, "f5")
     assert not isinstance(made.app.screen, OwnConfirm)
 
@@ -113,7 +113,7 @@ async def test_help_lists_own_commands(made: Filled, pilot: Pilot[int]) -> None:
 @driven(with_file)
 async def test_a_context_that_cannot_be_opened_is_said_and_nothing_is_left(made: Filled, pilot: Pilot[int]) -> None:
     await loaded(made, pilot)
-    for name, said in {"broken": "broken cannot be opened:", "nosuch": "unknown context nosuch"}.items():
+    for name, said in {"broken": "cannot open context broken:", "nosuch": "unknown context nosuch"}.items():
         await press(pilot, "colon")
         await typed(pilot, f"context {name}")
         await press(pilot, "enter")
@@ -183,9 +183,9 @@ async def test_the_output_of_a_program_that_wrote_hundreds_of_thousands_of_lines
     runs.end(id, 0, None, "\n" * 3_000)
     runs.outputs[id] = Said("\n" * 300_000 + "last\n", "\n" * 3_000)
     made.app.push_screen(OutputScreen(id))
-    shown = await until(pilot, made.app, "1,000 lines before these", f"{id}.err")
+    shown = await until(pilot, made.app, "1,000 earlier lines", f"{id}.err")
     await press(pilot, "end")
-    assert "stdout   last" in screen(made.app) and "298,001 lines before these" not in shown
+    assert "stdout   last" in screen(made.app) and "298,001 earlier lines" not in shown
     sheet = made.app.screen.query_one(Sheet)
     assert len(sheet._lines) < 3 * MOST_LINES
 

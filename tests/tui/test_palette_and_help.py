@@ -75,7 +75,7 @@ async def test_a_command_does_what_it_says(made: Filled, pilot: Pilot[int], text
     [
         ("slts", "did you mean :slots?"),
         ("xyzzy", "unknown command :xyzzy; Tab lists them"),
-        ("rw", "something is missing: :rw REASON"),
+        ("rw", "missing argument: :rw REASON"),
     ],
 )
 @driven()
@@ -156,12 +156,12 @@ async def test_typing_searches_help_and_enter_does_it_on_the_screen_below(made: 
     assert "Help: Overview" in shown and "read-only" in shown
     await press(pilot, *"faults")
     found = screen(made.app)
-    assert "only rows in trouble" in found and "mouse" not in found
+    assert "show only rows with a fault" in found and "mouse" not in found
     await press(pilot, "enter")
     assert isinstance(made.app.screen, TableScreen) and made.app.screen.faults_only
     await _help(made, pilot)
     await press(pilot, *"nosuchthing")
-    assert "nothing is called so" in screen(made.app)
+    assert "no key or command matches" in screen(made.app)
     await press(pilot, "enter", "escape")
     assert made.app.screen is made.app.frame and "[1 Overview]" in screen(made.app)
     await _help(made, pilot)

@@ -79,7 +79,7 @@ def test_a_query_is_a_job_that_runs_elsewhere(tmp_path: Path, size: tuple[int, i
         shown = await stores.read(pilot)
         assert stores.asked[0] == ["second"], "nobody is asked for a job that was started here"
         assert " 2 of 2 jobs " in shown
-        assert size == SMALL or "targets: all follow" in shown, "it has no target to be trusted"
+        assert size == SMALL or "all targets current" in shown, "it has no target to be trusted"
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "RUNNING" in line]
         assert size == SMALL or "dn_1" in row
         assert "?" not in row
@@ -108,8 +108,8 @@ def whole_is_there(shown: str) -> None:
     print(shown)
     shown = flowing(shown)
     for said in (
-        "DataFrame query orders to lake (6366ed2e-396e-4933-ab23-4c057380ea2c) lives elsewhere; not steered from here",
-        "ods.orders batch 128, 3s ago behind by 59 commits then",
+        "DataFrame query orders to lake (6366ed2e-396e-4933-ab23-4c057380ea2c) runs elsewhere; view only from here",
+        "ods.orders batch 128, 3s ago was 59 commits behind",
         "s3a://lake/checkpoints/orders_to_lake_in_the_long_run/of_the_second_quarter",
         "by etl@spark-driver-7 pid 4242",
     ):
@@ -139,12 +139,12 @@ def test_its_slot_says_who_reads_it_and_offers_no_stop(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3")
         shown = await stores.read(pilot)
-        assert "read by job second: RUNNING; DataFrame query, behind by 59 commits then, batch 128," in " ".join(
+        assert "read by job second: RUNNING; DataFrame query, was 59 commits behind, batch 128," in " ".join(
             shown.split()
         )
         await press(pilot, "a")
         shown = screen(made.app)
-        assert "a DataFrame query reads it: stop and start it in its Spark program" in flowing(shown)
+        assert "a DataFrame query reads this slot: stop and start it in its Spark program" in flowing(shown)
         assert "stop job second first" not in shown
 
     drive(made, do, LARGE)
@@ -156,7 +156,7 @@ def test_a_query_that_does_not_live_and_one_whose_rows_are_gone(tmp_path: Path) 
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "2", "j")
         shown = await stores.read(pilot)
-        assert "does not live; not steered from here" in flowing(shown), shown
+        assert "is not running; view only from here" in flowing(shown), shown
         assert "second - STOPPED" in flowing(shown)
         assert "start it in its Spark program" in shown and "stop and start it" not in shown
         (row,) = [line.split() for line in shown.splitlines() if " second " in line and "STOPPED" in line]
@@ -174,8 +174,8 @@ def test_a_query_in_its_first_batch_says_why_there_is_nothing_but_question_marks
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "2", "j")
         shown = flowing(await stores.read(pilot))
-        assert "lives elsewhere" in shown and "batch ? behind ?" in shown, shown
-        assert "? said when its first batch has ended" in shown, shown
+        assert "runs elsewhere" in shown and "batch ? behind ?" in shown, shown
+        assert "? reported after its first batch" in shown, shown
 
     drive(made, do, SMALL)
 
@@ -188,6 +188,6 @@ def test_the_log_of_a_query_is_said_to_lie_elsewhere(tmp_path: Path) -> None:
         await stores.read(pilot)
         await press(pilot, "enter", "l")
         shown = screen(made.app)
-        assert "its log is its Spark program's" in shown and "no log yet" not in shown, shown
+        assert "no log here: its Spark program writes it" in shown and "no log yet" not in shown, shown
 
     drive(made, do, SMALL)

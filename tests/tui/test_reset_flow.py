@@ -65,7 +65,7 @@ def test_of_a_lost_slot_the_menu_recommends_a_snapshot_and_says_why_nothing_else
 def test_beside_a_check_that_fails_nothing_reassures(tmp_path: Path) -> None:
     said = "the slot is lost on 4 of 4 DNs (dn_1, dn_2, dn_3, dn_4): changes may be gone"
     checks = [
-        {"name": "slot is there", "ok": False, "sentence": said},
+        {"name": "slot exists", "ok": False, "sentence": said},
         {"name": "sink writable", "ok": True, "sentence": "it is"},
     ]
     made, _ = made_with(tmp_path, planned(in_history(checks=checks), code=3))
@@ -95,7 +95,7 @@ def test_a_start_without_a_consent_asks_for_the_name_and_gives_it(tmp_path: Path
         await press(pilot, "a", "g")
         assert isinstance(made.app.screen, JobConfirm)
         shown = screen(made.app)
-        assert "replaces 175,700 rows of mart.orders" in shown and "readers keep the old rows" in shown
+        assert "replaces 175,700 rows of mart.orders" in shown and "readers see the old rows" in shown
         await typed(pilot, "wrong_rt")
         await press(pilot, "enter", "enter")
         assert not runs.orders and "`wrong_rt` is not `orders_rt`" in screen(made.app)
@@ -136,7 +136,7 @@ def test_a_result_offers_neither_start_nor_undo_once_somebody_has_started_the_jo
         await until(pilot, made.app, "Next     g", "Undo     u")
         made.store.set_state("orders_rt", JobState.RUNNING)
         made.app.action_renew()
-        shown = await until(pilot, made.app, "no action needed: the job was started since")
+        shown = await until(pilot, made.app, "no action needed: the job has been started")
         assert "Undo" not in shown and " g start" not in shown
         await press(pilot, "g", "u")
         assert len(runs.done) == 1 and isinstance(made.app.screen, SlotProgress)

@@ -120,7 +120,7 @@ def test_a_reset_takes_twelve_keys_at_most_and_loses_none_at_300_ms_a_round_trip
             line.type(at)
             line.press("enter")
         if "130707" in rows and not chosen.endswith("o"):  # the target has rows, and nothing says what to do with them
-            await line.reads("FAIL target takes copy", "o: replace or merge its rows")
+            await line.reads("FAIL target accepts copy", "o: replace or merge the old rows")
             line.press("o")
         await line.reads("plan 7f3a9c0d1e2f", "Effect")
         line.press("enter")
@@ -167,7 +167,7 @@ async def test_what_is_typed_before_the_plan_is_there_waits_for_it_and_carries_n
     await until_asked(pilot, lambda: len(runs.orders) == 1 and len(made.app._keys) == len(SLOT) + 3)
     runs.end(next(iter(runs.actions)), 0, in_history())
     await until_asked(pilot, lambda: isinstance(made.app.screen, SlotConfirm))
-    await until(pilot, made.app, f"Name     {SLOT}", "Enter was typed before the plan was shown: press it again")
+    await until(pilot, made.app, f"Name     {SLOT}", "Enter was pressed before the plan was shown: press it again")
     assert not runs.done
     await press(pilot, "enter")
     assert f"--confirm={SLOT}" in runs.done[0].words
@@ -181,7 +181,7 @@ async def test_what_is_typed_for_a_plan_that_fails_is_dropped_and_acts_on_nothin
     await press(pilot, "3", "r", "g", "a", "r", "e", "enter", "s", "y", "n")
     failed = [{"name": "job not running", "ok": False, "sentence": "job orders_rt is RUNNING; stop it first"}]
     runs.end(next(iter(runs.actions)), 3, in_history(checks=failed))
-    await until(pilot, made.app, "FAIL     job not running", "4 keys typed ahead dropped")
+    await until(pilot, made.app, "FAIL     job not running", "4 keys typed ahead discarded")
     assert isinstance(made.app.screen, SlotPlan) and len(runs.orders) == 1
 
 
@@ -192,7 +192,7 @@ async def test_esc_leaves_a_plan_that_does_not_come_and_drops_what_waits_for_it(
     await press(pilot, "3", "r", "g", "a", "r", "e", "enter", "x", "escape")
     assert "cancelled" in screen(made.app) and not made.app._keys
     await press(pilot, "a")
-    assert "reset: plan first" in screen(made.app), "the next key acts at once"
+    assert "reset: shows a plan first" in screen(made.app), "the next key acts at once"
 
 
 @driven(lambda folder: made_with(folder, lambda order: None))

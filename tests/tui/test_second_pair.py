@@ -183,7 +183,7 @@ def test_what_can_be_done_looks_like_its_golden(made: Filled) -> None:
     async def do(pilot: Pilot[int]) -> None:
         made.app.open("quarantine", "items_rt")
         await until(pilot, made.app, "no quarantine", "A all")
-        while "asking the sink" in "\n".join(lines(made.app)):
+        while "querying the sink" in "\n".join(lines(made.app)):
             await pilot.pause(0.02)
         for name, keys in ACTIONS.items():
             await press(pilot, *keys.split())

@@ -89,7 +89,7 @@ def test_h_shows_what_was_done_to_this_slot_from_here(tmp_path: Path) -> None:
     async def do(pilot: Pilot[int]) -> None:
         await press(pilot, "3", "r", "h")
         assert isinstance(made.app.screen, SlotHistoryScreen)
-        assert "because: INC-9" in shown(made) and "slots drop" in shown(made)
+        assert "reason: INC-9" in shown(made) and "slots drop" in shown(made)
         await press(pilot, "escape", "enter", "h", "escape")
         on_screen(made.app, SlotScreen)
         assert "last operation" in shown(made) and "INC-9" in shown(made)
@@ -129,9 +129,9 @@ async def test_a_lost_slot_is_marked_on_every_screen_and_has_no_time_left(made: 
     assert row[2:].startswith("x ") and " LOST " in row and "23h" not in row and "24h" not in row
     await press(pilot, "g")
     shown = screen(made.app)
-    assert "LOST: what it had not read is in no binlog any more" in shown and "unless confirmed" not in shown
+    assert "LOST: its unread changes are no longer in any binlog" in shown and "unless confirmed" not in shown
     await press(pilot, "1", "r")
     assert " 1 LOST " in screen(made.app), "the figure NEXT EXPIRY"
     await press(pilot, "g", "enter")
     shown = screen(made.app)
-    assert "LOST: what it had not read" in flowing(shown) and "left)" not in shown
+    assert "LOST: its unread changes" in flowing(shown) and "left)" not in shown

@@ -79,7 +79,7 @@ async def test_of_what_stands_above_a_table_no_part_is_dropped(made: Filled, pil
         title = next(place for place, line in enumerate(shown) if line.startswith("+- Jobs "))
         above = "\n".join(shown[2:title])
         words = (" x ", " 1 of ", *(("STREAMING", "NEXT EXPIRY") if height >= 24 else ()))
-        words += (" untrusted: ", " slots ") if height >= 30 else ()
+        words += (" not verified: ", " slots ") if height >= 30 else ()
         assert [word for word in words if word not in above] == []
         assert all(line.startswith(" ") for line in shown[2:title])
 

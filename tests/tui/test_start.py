@@ -67,7 +67,7 @@ def test_without_colours_none_is_sent_and_the_cursor_is_still_seen(
     terminal.read_until(b"orders_rt")
     for key in (b"2", b"3", b"4", b"5", b"6", b"7", b"1"):
         terminal.press(key, b"[" + key)
-    escape, help = b"\x1b", b"Enter does it on the screen below"
+    escape, help = b"\x1b", b"Enter runs the key on the screen below"
     for key, wanted in ((b":", b":slots"), (escape, b" help  "), (b"?", help), (escape, b"orders_rt")):
         terminal.press(key, wanted)
     terminal.press(b"q", ALTERNATE_OFF)
@@ -263,7 +263,7 @@ def test_without_a_terminal_it_prints_the_status_and_why_there_is_no_screen(
     said = capsys.readouterr()
     assert said.out == status.out and "orders_rt" in said.out
     (line,) = said.err.removeprefix(status.err).splitlines()
-    assert bare(line).endswith("is not a terminal; this is `slotkeeper status`") and "no screen: standard " in line
+    assert bare(line).endswith("is not a terminal; showing `slotkeeper status`") and "no console: standard " in line
 
 
 def test_without_a_terminal_and_a_configuration_it_prints_two_lines_and_ends_with_2(
@@ -272,7 +272,7 @@ def test_without_a_terminal_and_a_configuration_it_prints_two_lines_and_ends_wit
     assert main([]) == 2
     said = capsys.readouterr()
     first, second = said.err.splitlines()
-    assert said.out == "" and "no configuration, and no screen: standard " in first
+    assert said.out == "" and "no configuration, and no console: standard " in first
     assert "`slotkeeper init` writes one" in bare(second) and "slotkeeper demo" in second
     assert max(map(len, (first, bare(second)))) <= 80 and not elsewhere.exists()
 

@@ -88,7 +88,7 @@ async def test_a_acts_on_the_marked_rows_or_on_the_one_under_the_cursor(made: Fi
     assert shown.acted == [["b"], ["b", "c"]]
     shown.given = []
     await press(pilot, "u", "a")
-    assert len(shown.acted) == 2 and "no row is chosen" in screen(made.app)
+    assert len(shown.acted) == 2 and "no row is selected" in screen(made.app)
 
 
 @driven()

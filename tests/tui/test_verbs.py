@@ -35,10 +35,10 @@ async def test_a_verb_asks_what_the_menu_asks_about_the_job_of_the_row(made: Fil
 async def test_a_verb_that_cannot_be_had_says_why(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "2")
     await typed(pilot, "start orders_rt")
-    await until(pilot, made.app, "g: it is RUNNING")
+    await until(pilot, made.app, "g: the job is RUNNING")
     await press(pilot, "escape")
     await typed(pilot, "resume orders_rt")
-    await until(pilot, made.app, "resume is not offered here now")
+    await until(pilot, made.app, "resume is not available here")
 
 
 @driven()
@@ -47,7 +47,7 @@ async def test_a_verb_of_a_slot_is_about_the_one_of_the_row_or_the_one_that_is_n
 ) -> None:
     await press(pilot, "1")
     await typed(pilot, "reset")
-    await until(pilot, made.app, "no slot is chosen: :reset TABLE SLOT")
+    await until(pilot, made.app, "no slot is selected: :reset TABLE SLOT")
     await press(pilot, "3", "r")
     await typed(pilot, "reset ods.orders orders_slot")
     await until(pilot, made.app, "RESET SLOT", "ods.orders/orders_slot")
@@ -58,13 +58,13 @@ async def test_nothing_is_done_by_a_verb_in_the_past(made: Filled, pilot: Pilot[
     await press(pilot, "R")
     await until(pilot, made.app, "HISTORY")
     await typed(pilot, "stop orders_rt")
-    assert "a moment of the past cannot be acted upon" in screen(made.app)
+    assert "actions are not available in history" in screen(made.app)
 
 
 @driven()
 async def test_completion_offers_verbs_and_the_names_of_jobs(made: Filled, pilot: Pilot[int]) -> None:
     await press(pilot, "colon", *"ver")
-    assert ":verify" in screen(made.app) and "compare source and target" in screen(made.app)
+    assert ":verify" in screen(made.app) and "compare all rows of source and target" in screen(made.app)
     await press(pilot, "tab", *"inv")
     assert ":verify invoice_rt" in screen(made.app)
 

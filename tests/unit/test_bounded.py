@@ -51,7 +51,7 @@ def test_what_a_program_wrote_comes_with_its_exit_code() -> None:
 
 
 def test_a_password_command_that_floods_is_refused_without_a_word_of_it() -> None:
-    with pytest.raises(ConfigError, match="writes more than 64 KiB, which no password has") as raised:
+    with pytest.raises(ConfigError, match="writes more than 64 KiB, the limit for a password") as raised:
         secrets.resolve(SecretRef("command", shlex.join(ENDLESS), "password"))
     assert "secretsecret" not in str(raised.value)
 
@@ -85,7 +85,7 @@ def test_a_file_of_the_state_folder_that_grew_is_refused_by_name(tmp_path: Path)
     (folder.path / ACKS_KIND).mkdir()
     (folder.path / ACKS_KIND / f"{ACKS_NAME}.json").touch()
     os.truncate(folder.path / ACKS_KIND / f"{ACKS_NAME}.json", STATE_FILE_BYTES + 1)
-    with pytest.raises(StateError, match=f"{ACKS_NAME}.json has more than 16 MiB, which no file of Slotkeeper has"):
+    with pytest.raises(StateError, match=f"{ACKS_NAME}.json has more than 16 MiB, so Slotkeeper did not write it"):
         AckFile(folder).read()
 
 

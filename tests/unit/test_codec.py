@@ -128,5 +128,5 @@ def test_a_field_without_a_text_is_an_error() -> None:
     class Bare:
         name: str
 
-    with pytest.raises(ValueError, match="Bare: no text below name"):
+    with pytest.raises(ValueError, match="Bare: no docstring for name"):
         codec.field_texts(Bare)

@@ -52,9 +52,9 @@ def test_an_update_that_is_cut_is_whole_in_the_range_that_has_its_second_half() 
 
 @pytest.mark.parametrize("follower", [Event(6, INSERT, 1, ROW), Event(6, AFTER, 2, ROW), Event(6, DELETE, 1, ROW)])
 def test_a_row_before_an_update_without_the_one_after_it_ends_the_step(follower: Event) -> None:
-    with pytest.raises(Refused, match="LSN 5 is the row before an update"):
+    with pytest.raises(Refused, match="LSN 5 is the before-image of an update"):
         made(Event(5, BEFORE, 1, ROW), follower)
-    with pytest.raises(Refused, match="LSN 5 is the row before an update"):
+    with pytest.raises(Refused, match="LSN 5 is the before-image of an update"):
         made(follower, before=Event(5, BEFORE, 1, ROW))
 
 

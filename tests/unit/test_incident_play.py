@@ -47,13 +47,13 @@ def test_it_shows_by_exit_code_and_words() -> None:
 @pytest.mark.parametrize("answer", [Answer(0, "SLOT LOST"), Answer(2, "something else")], ids=["exit code", "words"])
 def test_what_does_not_show_in_time_is_an_error(answer: Answer) -> None:
     where = world(Shell(status=answer))
-    with pytest.raises(Unreachable, match="slot-expired: not shown within 0 s"):
+    with pytest.raises(Unreachable, match="slot-expired: the symptom did not appear within 0 s"):
         play.shown(where, NIGHT, made(where), 0)
 
 
 @pytest.mark.parametrize("answer", [Answer(0, "SLOT LOST"), Answer(1, "another reason")], ids=["exit code", "words"])
 def test_what_is_not_refused_as_written_is_an_error(answer: Answer) -> None:
-    with pytest.raises(Refused, match="slotkeeper jobs start orders_rt ended with"):
+    with pytest.raises(Refused, match="slotkeeper jobs start orders_rt exited with"):
         play.refused(world(Shell(start=answer)), NIGHT)
 
 
@@ -71,22 +71,22 @@ def test_the_plans_id_and_number_are_handed_on_and_a_copy_is_waited_for() -> Non
 
 def test_a_step_that_ends_otherwise_is_an_error() -> None:
     shell = Shell(slots=Answer(0, PLAN), verify=Answer(4, "missing"))
-    with pytest.raises(Refused, match="verify orders_rt ended with 4: missing"):
+    with pytest.raises(Refused, match="verify orders_rt exited with code 4: missing"):
         play.cure(world(shell), NIGHT)
     failed = Shell(slots=Answer(0, PLAN), drain=Answer(3, "is FAILED"), status=Answer(2, '"state": "FAILED"'))
-    with pytest.raises(Refused, match="the job did not read everything: is FAILED"):
+    with pytest.raises(Refused, match="the job did not read all changes: is FAILED"):
         play.cure(world(failed), NIGHT)
 
 
 def test_a_start_that_takes_longer_than_its_patience_is_waited_for() -> None:
-    late = Answer(1, "the request stays; `slotkeeper jobs show orders_rt` shows when it is reached")
+    late = Answer(1, "the request remains; `slotkeeper jobs show orders_rt` shows when it takes effect")
     shell = Shell(slots=Answer(0, PLAN), start=late)
     play.cure(world(shell), replace(NIGHT, cure=COPY_ANEW))
     assert shell.typed[-1] == "verify orders_rt"
 
 
 def test_a_refused_start_that_takes_longer_than_its_patience_is_judged_by_how_it_ends() -> None:
-    late = Answer(1, "the request stays; `slotkeeper jobs show orders_rt` shows when it is reached")
+    late = Answer(1, "the request remains; `slotkeeper jobs show orders_rt` shows when it takes effect")
     ended = Answer(2, '"state": "FAILED", "reason": "SLOT LOST: binlog"')
     assert "SLOT LOST" in play.refused(world(Shell(start=late, status=ended)), NIGHT).text
 

@@ -24,4 +24,4 @@ def test_a_reader_of_a_kind_that_the_library_cannot_read_is_refused_by_name(
     with pytest.raises(Refused, match=f"^the library cannot read a source of kind {kind}: ") as refused:
         Reader(job)
     assert "\n" not in str(refused.value)
-    assert refused.value.hint == "follow it with a job: `slotkeeper jobs start orders_rt`"
+    assert refused.value.hint == "read it with a job: `slotkeeper jobs start orders_rt`"

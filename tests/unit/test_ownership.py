@@ -89,7 +89,7 @@ def test_a_folder_in_which_others_could_put_another_file_is_refused(kept: Path, 
 def test_a_strangers_file_folder_or_link_is_refused(kept: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(kept)
     os.chown(tmp_path / "link", STRANGER, -1, follow_symlinks=False)
-    with pytest.raises(NotOurs, match=f"behind the link {tmp_path / 'link'}, which belongs to another user"):
+    with pytest.raises(NotOurs, match=f"reached through the link {tmp_path / 'link'}, which belongs to another user"):
         read(tmp_path / "link")
     os.chown(kept, STRANGER, -1)
     with pytest.raises(

@@ -109,7 +109,7 @@ def test_give_up_after_ends_long_waits_only() -> None:
     assert isinstance(decide(failure, History(elapsed=90), rules, 0), RetryAfter)
     assert isinstance(decide(failure, History(1, source=1, elapsed=59.9), rules, 0), RetryAfter)
     stopped = decide(failure, History(1, source=1, elapsed=60.0), rules, 0)
-    assert stopped == Stop("gave up after 60 s, as give_up_after says")
+    assert stopped == Stop("gave up after 60 s, as set by give_up_after")
 
 
 def test_a_refused_login_is_tried_twice_whatever_happens_between() -> None:
@@ -135,7 +135,7 @@ def test_a_step_that_is_too_large_is_halved_down_to_one_sync_point(width: int) -
         assert decision.width == width // 2 >= 1
         width = decision.width
     assert width == 1
-    assert "one sync point" in decision.reason  # type: ignore[union-attr]
+    assert "single sync point" in decision.reason  # type: ignore[union-attr]
 
 
 def test_what_has_no_width_cannot_be_halved() -> None:

@@ -41,7 +41,7 @@ class Told:
     def after(self, seconds: float) -> JobReport:
         """What is reported when a server has not answered for so long, and the loop waits for it."""
         self.clock.at += timedelta(seconds=seconds)
-        self.narrator.unanswered(f"source dws1 does not answer, for {seconds:.0f} s now", ())
+        self.narrator.unanswered(f"source dws1 does not answer (for {seconds:.0f} s)", ())
         row = self.store.job(self.job.name)
         assert row is not None and row.report is not None
         return row.report
@@ -124,7 +124,7 @@ def test_a_copy_that_begins_ends_what_was_found_equal_before(told: Told) -> None
     assert last(told.store)[job.name] == equal
     told.narrator.event(JobEvent.COPY_BEGAN)
     found = last(told.store)[job.name]
-    assert found.is_void and in_a_phrase(found, told.clock.utc()).startswith("not verified since the copy began")
+    assert found.is_void and in_a_phrase(found, told.clock.utc()).startswith("not verified since the copy started")
 
 
 def test_a_tables_copy_ends_what_was_found_equal_of_its_job(told: Told) -> None:

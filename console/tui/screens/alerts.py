@@ -36,10 +36,8 @@ from slotkeeper.core.state.alerts import AckFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.rows import ErrorRow
 
-NO_ERROR = "Each error is listed here with its impact on the job and what to do, the one that loses least first."
-NO_ALERT = (
-    "Each alert is listed here with what it means and what to do. `slotkeeper docs alerts` says how to be called."
-)
+NO_ERROR = "Each error is listed here with its impact on the job and the actions, the least loss first."
+NO_ALERT = "Each alert is listed here with its meaning and the action. `slotkeeper docs alerts` explains notifications."
 Change = Callable[[AckFile], object]
 
 
@@ -48,7 +46,7 @@ class AckTable(TableScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "ack", "acknowledge", id="ack"),
-        Binding("u", "unack", "take back", id="unack"),
+        Binding("u", "unack", "withdraw", id="unack", tooltip="remove the acknowledgement"),
     ]
     tells_events = True
 
@@ -57,12 +55,12 @@ class AckTable(TableScreen):
         raise NotImplementedError
 
     def action_ack(self) -> None:
-        self.put(None, "acknowledged; it counts no more until it changes")
+        self.put(None, "acknowledged: not counted until it changes")
 
     def action_unack(self) -> None:
         key = self._key()
         if key:
-            self._change(lambda file: file.remove(key, self.console.now), "taken back; it counts again")
+            self._change(lambda file: file.remove(key, self.console.now), "acknowledgement removed: counted again")
 
     def _acks(self) -> Mapping[str, Ack]:
         return self.console.shown.local.acks
@@ -76,7 +74,7 @@ class AckTable(TableScreen):
 
     def _key(self) -> str:
         if self.console.in_history:
-            self.console.say("a moment of the past cannot be acknowledged; R leaves history", Level.WARNING)
+            self.console.say("cannot acknowledge in history; press R to leave it", Level.WARNING)
             return ""
         row = self.table.cursor_key
         key = self.ack_of(row) if row is not None else ""
@@ -88,7 +86,7 @@ class AckTable(TableScreen):
         try:
             change(AckFile(StateFolder.open(self.console.services.folder)))
         except (SlotkeeperError, OSError) as error:
-            self.console.say(f"not noted: {error}", Level.WARNING)
+            self.console.say(f"could not save the acknowledgement: {error}", Level.WARNING)
             return
         self.console.say(said, Level.FINE)
         self.console.action_renew()
@@ -101,7 +99,9 @@ class ErrorsScreen(AckTable):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "window", "time window", id="window", tooltip="all, 1 hour, 6 hours, 24 hours; faults always stay")
+        Binding(
+            "t", "window", "time window", id="window", tooltip="all, 1 hour, 6 hours, 24 hours; faults are always shown"
+        )
     ]
     its_name = "Errors"
     number = "4"
@@ -169,7 +169,7 @@ class ErrorsScreen(AckTable):
             )
         one = self._error(key)
         if one is None:
-            return "Message", [(Level.REST, "no row is chosen" if self.every_row else NO_ERROR)]
+            return "Message", [(Level.REST, "no row is selected" if self.every_row else NO_ERROR)]
         return f"{safe(one.job, 60)}  {safe(one.code or 'no code', 40)}", error_lines(
             one, self.console.shown.job(one.job), self.console.now
         )
@@ -187,7 +187,9 @@ class ErrorsScreen(AckTable):
         if len(found) == 1 and len(keys) == 1:
             self.console.open("quarantine-menu", found[0].choice)
         else:
-            self.console.say("one job's rows in quarantine at a time; Enter opens the job of an error", Level.WARNING)
+            self.console.say(
+                "select the quarantined rows of one job only; Enter opens the job of an error", Level.WARNING
+            )
 
     def crumb(self) -> str:
         return f"Errors > {safe(self.job, 60)}" if self.job else "Errors"
@@ -219,7 +221,7 @@ SILENCE = timedelta(hours=1)
 class AlertsScreen(AckTable):
     """The current alerts."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "snooze", "silent for 1h", id="snooze")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "snooze", "silence 1 h", id="snooze")]
     its_place = "Alerts   bell: critical only"
     its_name = "Alerts"
     number = "6"
@@ -245,7 +247,7 @@ class AlertsScreen(AckTable):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self._alert(key)
         if one is None:
-            gone = "the alert that was chosen has ended; j or k chooses another"
+            gone = "the selected alert has ended; j or k selects another"
             return "What this means", [(Level.REST, gone if self._alerts else NO_ALERT)]
         return f"{one.rule}  {one.thing}", alert_lines(one)
 
@@ -261,7 +263,7 @@ class AlertsScreen(AckTable):
         elif kind == "slot" and name:
             self.console.open("slot", name)
         else:
-            self.console.say("this is about no single job or slot", Level.REST)
+            self.console.say("this alert is not about a single job or slot", Level.REST)
 
     def ack_of(self, key: str) -> str:
         """Return the key of the existing acknowledgement, or of a new one, which ends with the condition."""
@@ -270,7 +272,7 @@ class AlertsScreen(AckTable):
         return next((each for each in keys if each in acks), next(iter(keys), ""))
 
     def action_snooze(self) -> None:
-        self.put(self.console.now + SILENCE, "silent for 1h; `u` takes it back")
+        self.put(self.console.now + SILENCE, "silenced for 1 h; `u` withdraws it")
 
     def _alert(self, key: str | None) -> Alert | None:
         return next((one for one in self._alerts if one.key == key), None)

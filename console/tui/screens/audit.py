@@ -45,7 +45,7 @@ class AuditScreen(TableScreen):
         for line in self.console.shown.local.audit:
             if f"{line.action_id}/{line.phase.value}" == key:
                 return f"{line.phase.value}", [(Level.FINE, text) for text in audit_lines(line)]
-        return "Line", [(Level.REST, "no row is chosen" if self.every_row else NO_LINE)]
+        return "Line", [(Level.REST, "no row is selected" if self.every_row else NO_LINE)]
 
     def opened(self, key: str) -> None:
         """Move the focus to the full line, so that it can be scrolled."""
@@ -86,23 +86,23 @@ class SlotHistoryScreen(TableScreen):
         return Verdict(Level.REST, f"slot {safe(self._slot, 60)}{self.apart}{last}")
 
     def about(self) -> str:
-        return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this machine"
+        return f"{safe(self._table, 60)} {safe(self._slot, 60)}, from this host"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         place = typed(self._table, self._slot)
         lines = [(Level.UNKNOWN, safe(self._fault, 300))] if self._fault else []
         row = next((one for one in self.rows() if one.key == key), None)
         if row is None:
-            return "History", [*lines, (Level.REST, "nothing was done to it from this machine")]
+            return "History", [*lines, (Level.REST, "no change to this slot from this host")]
         lines.append((Level.FINE, f"{row.cells['at']} UTC  {row.cells['who']}  {row.cells['action']}"))
         lines.append((Level.FINE, row.cells["said"]))
         if row.cells["action"] == "backup":
             lines.append(
-                (Level.FINE, f"`slotkeeper slots undo {safe(row.key.removeprefix('backup '), 80)}` plans the way back")
+                (Level.FINE, f"`slotkeeper slots undo {safe(row.key.removeprefix('backup '), 80)}` plans the undo")
             )
         return "History", [
             *lines,
-            (Level.REST, f"`slotkeeper slots history {place}` asks the sink, which knows every machine"),
+            (Level.REST, f"`slotkeeper slots history {place}` asks the sink, which has the changes of all hosts"),
         ]
 
     def crumb(self) -> str:

@@ -112,14 +112,14 @@ def rows_of(parts: Sequence[tuple[int, Sequence[Text]]], most: int) -> list[int]
 
 
 SMALLEST = (60, 15)
-TINY = "terminal too small (60x15 at least): make it larger, or use `slotkeeper status`"
+TINY = "terminal too small (minimum 60x15): enlarge it, or use `slotkeeper status`"
 Lines = Iterable[tuple[Level, str]]
-OUTERMOST = "nothing is open here that could be left; q leaves the console"
-ONE_PANE = "all of it is seen: no other pane to go to"
+OUTERMOST = "nothing to close here; q quits the console"
+ONE_PANE = "everything is visible: there is no other pane"
 ALERTS = "6"
 SELECTS = "Shift+drag selects text "
 """Shown above the keys until the mouse is used: while a program uses the mouse, a terminal selects only with Shift."""
-HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leaves history", "palette": ""}
+HISTORY_KEYS = {"help": "", "earlier": "", "later": "", "freeze": "play", "history": "leave history", "palette": ""}
 """The keys shown in history, with a label if their action differs there."""
 
 
@@ -127,16 +127,16 @@ class Frame(Screen[None]):
     """A screen; `number` is its key among the screens, "" if it has none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "back", "back", id="back", key_display="Esc", tooltip="closes, clears, leaves"),
+        Binding("escape,backspace", "back", "back", id="back", key_display="Esc", tooltip="close, clear or leave"),
         Binding(
             "tab",
             "pane(1)",
             "pane",
             id="pane",
             key_display="Tab",
-            tooltip="the next one, where it has more than is shown",
+            tooltip="go to the next pane that has hidden lines",
         ),
-        Binding("shift+tab", "pane(-1)", "pane back", id="pane-before", key_display="Shift+Tab"),
+        Binding("shift+tab", "pane(-1)", "previous pane", id="pane-before", key_display="Shift+Tab"),
         Binding("left_square_bracket", "sibling(-1)", "previous", id="previous", key_display="["),
         Binding("right_square_bracket", "sibling(1)", "next", id="next", key_display="]"),
     ]
@@ -215,7 +215,9 @@ class Frame(Screen[None]):
         if slot is not None:
             return {"JOB": slot.slot.job or "", "TABLE": slot.seen.table, "SLOT": slot.slot.name}
         if len(jobs) != 1:
-            raise ValueError("one row at a time: u unmarks" if jobs else "no row of a job or slot is chosen")
+            raise ValueError(
+                "select one row only: press u to unmark" if jobs else "no row of a job or slot is selected"
+            )
         spec = loaded.jobs.get(jobs[0]) if loaded is not None else None
         if spec is None:
             return {"JOB": jobs[0]}

@@ -35,7 +35,7 @@ Keys = tuple[str, ...]
 class BinlogScreen(TableScreen):
     """The tables whose binlog can be read, according to the configuration."""
 
-    its_place = "Binlog   looking creates and moves nothing"
+    its_place = "Binlog   viewing creates and moves nothing"
     its_name = "Binlog"
     number = "5"
     columns = models.PLACE_COLUMNS
@@ -53,7 +53,7 @@ class BinlogScreen(TableScreen):
     def verdict(self) -> Verdict:
         if not self.every_row:
             return Verdict(Level.REST, NO_JOB)
-        return Verdict(Level.REST, f"Binlog of {many(len(self.every_row), 'table')}{self.apart}looking moves nothing")
+        return Verdict(Level.REST, f"Binlog of {many(len(self.every_row), 'table')}{self.apart}viewing moves nothing")
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         if not self.rows():
@@ -61,9 +61,9 @@ class BinlogScreen(TableScreen):
         return "Binlog", [
             (
                 Level.FINE,
-                "Enter reads up to 200 rows of one lane: those that the job's slot has not read yet, or the last ones.",
+                "Enter reads up to 200 rows of one lane: unread rows of the job's slot, or the last rows.",
             ),
-            (Level.FINE, "No slot is made and no point is moved by looking."),
+            (Level.FINE, "Viewing creates no slot and moves no point."),
         ]
 
     def opened(self, key: str) -> None:
@@ -114,17 +114,17 @@ class BinlogRowsScreen(AskingScreen):
             "point",
             "point",
             id="binlog-point",
-            tooltip="go to a place, to where a slot stands, or to the latest rows",
+            tooltip="go to a position, a slot's position, or the latest rows",
         ),
         Binding("t", "time", "time", id="binlog-time", tooltip="go to a time; for tables with binlog timestamps"),
-        Binding("f", "further", "further", id="binlog-further", tooltip="the rows after this page"),
-        Binding("K", "key", "key", id="binlog-key", tooltip="follow the key under the cursor; again: all keys"),
-        Binding("D", "dn", "lane", id="binlog-dn", tooltip="the same on the next lane, as on another DN"),
+        Binding("f", "further", "further", id="binlog-further", tooltip="show the rows after this page"),
+        Binding("K", "key", "key", id="binlog-key", tooltip="show only the key at the cursor; again: all keys"),
+        Binding("D", "dn", "lane", id="binlog-dn", tooltip="show the next lane, for example another DN"),
         Binding("v", "mask", "mask", id="binlog-mask", tooltip="unmasking a PROD source is audited"),
     ]
     number = "5"
     panel_height = 8
-    usual_order = "as written"
+    usual_order = "binlog order"
     keys_shown: ClassVar[Keys] = (
         "help", "back", "binlog-point", "binlog-time", "binlog-further", "binlog-key", "binlog-dn", "binlog-mask",
     )  # fmt: skip
@@ -186,9 +186,9 @@ class BinlogRowsScreen(AskingScreen):
 
     def about(self) -> str:
         if self.asked_at is not None:
-            return f"asking {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self.asked_at:.0f} s"
+            return f"querying {safe(self.ask.dn or self.source, 40)}, {time.monotonic() - self.asked_at:.0f} s"
         took = f"{self.took * 1000:.0f} ms" if self.took else ""
-        return f"peek, at most {self.ask.most}   {took}"
+        return f"peek, at most {self.ask.most} rows   {took}"
 
     def verdict(self) -> Verdict:
         if self.fault:
@@ -208,7 +208,7 @@ class BinlogRowsScreen(AskingScreen):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         page = self.page
         if page is None:
-            return "Row", [(Level.REST, "nothing was read yet")]
+            return "Row", [(Level.REST, "no rows read yet")]
         if not page.rows:
             return "Row", [
                 (Level.REST, "no rows in this range"),
@@ -225,7 +225,7 @@ class BinlogRowsScreen(AskingScreen):
 
     def crumb(self) -> str:
         key = f" > key {models.key_words(self.ask.filter.key)}" if self.ask.filter.key else ""
-        return f"Binlog > {safe(self.its_table, 60)}{key}   no point is moved by this screen"
+        return f"Binlog > {safe(self.its_table, 60)}{key}   this screen moves no point"
 
     def opened(self, key: str) -> None:
         if self.page is not None:
@@ -234,10 +234,10 @@ class BinlogRowsScreen(AskingScreen):
     # Keys
 
     def action_point(self) -> None:
-        self._ask("point", "a place, a slot's name, or latest")
+        self._ask("point", "a position, a slot name, or latest")
 
     def action_time(self) -> None:
-        self._ask("time", "time with offset, as in 2026-01-31T08:30:00Z")
+        self._ask("time", "time with UTC offset, such as 2026-01-31T08:30:00Z")
 
     def action_further(self) -> None:
         if self.page is not None:
@@ -337,7 +337,7 @@ class BinlogRowScreen(TableScreen):
     number = "5"
     columns = models.IMAGE_COLUMNS
     panel_height = 8
-    usual_order = "as in the table"
+    usual_order = "table order"
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "previous", "next", "copy", "quit")
 
     def __init__(self, page: Page, key: str, hidden: bool) -> None:
@@ -355,7 +355,7 @@ class BinlogRowScreen(TableScreen):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         row = next((one for one in self.rows() if one.key == key), None)
         if row is None:
-            return "Column", [(Level.REST, "no column is chosen")]
+            return "Column", [(Level.REST, "no column is selected")]
         column = next(one for one in self._page.identity.columns if one.name == key)
         lines = [(Level.FINE, f"before  {row.cells['before']}"), (Level.FINE, f"after   {row.cells['after']}")]
         return f"{safe(column.name, 60)}  {safe(column.type, 60)}", lines

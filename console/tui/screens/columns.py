@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
     from slotkeeper.console.tui.settings_file import SettingsFile
 
-HEAD = " columns   space shows or hides, r as it was, Esc or Enter closes"
+HEAD = " columns   space shows or hides, r resets, Esc or Enter closes"
 _MOST = 16
 
 
@@ -29,9 +29,9 @@ class ColumnsScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace,enter,c", "close", "close"),
         Binding("j,down", "choose(1)", "next"),
-        Binding("k,up", "choose(-1)", "before"),
+        Binding("k,up", "choose(-1)", "previous"),
         Binding("space", "turn", "show or hide"),
-        Binding("r", "again", "as it was"),
+        Binding("r", "again", "reset"),
     ]
 
     def __init__(self, name: str, columns: Sequence[Column], changed: Callable[[], Sequence[Column]]) -> None:
@@ -85,9 +85,9 @@ class ColumnsScreen(ModalScreen[None]):
             mark = "x" if one.key in self._seen else " "
             why = "" if one.width else "  always" if mark == "x" else ""
             if mark == " " and one.key in shown:
-                why = "  no room for it"
+                why = "  does not fit"
             elif mark == " " and one.least > self.app.size.width:
-                why = f"  from {one.least} columns on"
+                why = f"  from width {one.least}"
             words = plain(f" [{mark}] {one.label}", ascii_only)
             line = Text(f"{words:<24}", "reverse" if place == self._place else "", end="")
             lines.append(line.append(why, style_of(theme, "dim")))

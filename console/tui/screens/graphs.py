@@ -123,14 +123,14 @@ class GraphsScreen(TableScreen):
 
     def about(self) -> str:
         now = self.console.now
-        point = "" if self._known is None else f", a point {in_words(self._known.every)}"
+        point = "" if self._known is None else f", one point per {in_words(self._known.every)}"
         signs = ASCII_HEAT if self.console.ascii_only else HEAT
         legend = f"   {signs[0]} < {LATE:g} s {signs[1]} < {MUCH:g} s {signs[2]}" if self.app.size.width >= WIDE else ""
         return f"last {SAID[self._span]} to {now:%H:%M:%S} UTC{point}{legend}"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         """Return the panel's title; the graphs below it are not wrapped."""
-        name = f"all {self._part()}s: the lag of the one that lags most" if key in (ALL, None) else safe(key or "", 60)
+        name = f"all {self._part()}s, maximum lag" if key in (ALL, None) else safe(key or "", 60)
         return f"Lag and rate of {name}", ()
 
     def neighbours(self) -> list[str]:
@@ -161,11 +161,11 @@ class GraphsScreen(TableScreen):
         unit = "events/s" if job is None or job.report is None or job.report.lanes else "rows/s"
         newest = "last" if job is not None and job.last_known else "now"
         lane = WHOLE if key in (ALL, None) else str(key)
-        marks = mark_lines(series.happened) or [(Level.REST, "nothing happened to this job in this time")]
+        marks = mark_lines(series.happened) or [(Level.REST, "no events of this job in this period")]
         return [*parts_of(self, both(series, lane, self.shape, unit, newest)), *self.wrapped(marks, boxed=True)]
 
     def crumb(self) -> str:
-        return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from the recorded frames"
+        return f"{self.console.SCREEN_KEYS[self.number][1]} > {safe(self.job, 60)} > graphs   from recorded frames"
 
     # Incoming data and keys
 

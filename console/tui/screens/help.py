@@ -21,28 +21,28 @@ from slotkeeper.console.views.rows import plain
 
 HEADINGS = {"screen": "THIS SCREEN", "table": "TABLE", "everywhere": "EVERYWHERE", "own commands": "OWN COMMANDS"}
 LEGEND = (
-    ("STATES", ("x critical   ! warning   ? unknown", "~ on its way   - stopped   (blank) fine")),
+    ("STATES", ("x critical   ! warning   ? unknown", "~ in progress   - stopped   (blank) fine")),
     (
         "OVER SSH",
         (
-            "select with the mouse; while it is on (m): Shift+drag",
-            "y copies by OSC 52, inside tmux into its buffer,",
+            "select text with the mouse; if it is on (m): Shift+drag",
+            "y copies with OSC 52, in tmux to the tmux buffer,",
             "and always to clip.txt in the state folder",
         ),
     ),
     (
         "10 MIN",
         (
-            "events a second: a higher bar is ten times as much;",
-            "--ascii: how many digits, . below 1, _ none, ? unknown",
+            "events per second: each bar step is a factor of ten;",
+            "--ascii: number of digits, . below 1, _ none, ? unknown",
         ),
     ),
     (
         "CHANGES",
         (
-            "read-only at first; `:rw REASON` allows changes for",
-            "ten minutes, `:ro` ends that; without it actions end",
-            "at their preview; with --read-only it is impossible",
+            "read-only at start; `:rw REASON` allows changes for",
+            "ten minutes, `:ro` ends this; when read-only, actions",
+            "stop at their preview; --read-only forbids changes",
         ),
     ),
 )
@@ -76,7 +76,7 @@ class HelpScreen(Frame):
         Binding("pagedown", "page(1)", "page down", id="help-page-down", key_display="PgDn"),
         Binding("pageup", "page(-1)", "page up", id="help-page-up", key_display="PgUp"),
     ]
-    its_place = "Help   Enter does it on the screen below"
+    its_place = "Help   Enter runs the key on the screen below"
     subject = False
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "help-page-down", "help-page-up")
 
@@ -90,7 +90,7 @@ class HelpScreen(Frame):
 
     def body(self) -> Iterator[Widget]:
         yield Line("title")
-        yield Input(id="search", placeholder="type to search, Enter does it", select_on_focus=False)
+        yield Input(id="search", placeholder="type to search, Enter runs the key", select_on_focus=False)
         yield Line("body")
 
     def on_mount(self) -> None:
@@ -214,7 +214,7 @@ class HelpScreen(Frame):
             for place, one in enumerate(found[self._top : self._top + self._room], self._top)
             for line in self._lines_of(one, place == self._chosen, width)
         ]
-        return Text("\n", end="").join(lines[: self._room] or [self.text("nothing is called so")])
+        return Text("\n", end="").join(lines[: self._room] or [self.text("no key or command matches")])
 
     def _lines_of(self, entry: Entry, chosen: bool, width: int) -> list[Text]:
         """Return the lines of an entry; continuation lines are indented below its text."""

@@ -64,15 +64,15 @@ PROBLEM_CELLS = 24
 LANES_BESIDE = 12
 _ASIDE = ("dn", "dot", "doing", "bar", "lag", "rate", "behind", "eta")
 NO_JOB = [
-    (Level.REST, labelled("Status", "No job is configured or was ever started on this host.")),
+    (Level.REST, labelled("Status", "No job is configured, and none was started on this host.")),
     (Level.FINE, labelled("Action", "1 `slotkeeper init` asks for source and sink, and starts a first job")),
     (Level.FINE, labelled("", "2 `slotkeeper demo` shows everything on this host, without a warehouse")),
 ]
 _LOG_LINES = 12
 """The maximum number of log lines: the rest of a tall terminal is for graphs, and `l` shows the whole log."""
-LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="who waits, and for whom")
-ERRORS = Binding("E", "errors_of", "its errors", id="errors-of", tooltip="the errors of this job only")
-GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag and rate over time, and what happened")
+LOCKS = Binding("L", "locks", "locks", id="locks", tooltip="waiting sessions and their blockers")
+ERRORS = Binding("E", "errors_of", "job errors", id="errors-of", tooltip="only the errors of this job")
+GRAPHS = Binding("h", "graphs", "graphs", id="graphs", tooltip="lag, rate and events over time")
 
 
 class _LeadsToLocks(GraphBelow):
@@ -85,14 +85,14 @@ class _LeadsToLocks(GraphBelow):
         if job:
             self.console.open("graphs", job, self.number, lane)
         else:
-            self.console.say("no job is chosen", Level.WARNING)
+            self.console.say("no job is selected", Level.WARNING)
 
     def action_errors_of(self) -> None:
         job, _ = self.graphed(self.table.cursor_key)
         if job:
             self.console.open("errors", job)
         else:
-            self.console.say("no job is chosen", Level.WARNING)
+            self.console.say("no job is selected", Level.WARNING)
 
     def action_locks(self) -> None:
         self.console.open("locks")
@@ -161,7 +161,7 @@ class _OfJobs(_LeadsToLocks):
         if job is None and not self.console.shown.local.jobs:
             return NO_JOB
         if job is None:
-            return [(Level.REST, "no row is chosen")]
+            return [(Level.REST, "no row is selected")]
         if job.queries:
             return query_lines(job, self.console.now)
         return lines_of(job, self.console.now, not self.framed, self.console.ascii_only)
@@ -202,7 +202,9 @@ class OverviewScreen(_OfJobs):
     """Problems and safe actions, the worst first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("W", "welcome", "welcome", id="welcome", tooltip="without a configuration: the first screen")
+        Binding(
+            "W", "welcome", "welcome", id="welcome", tooltip="show the welcome screen, if there is no configuration"
+        )
     ]
     its_place = "Overview"
     its_name = "Jobs"
@@ -229,7 +231,7 @@ class OverviewScreen(_OfJobs):
         """Show the next fault in the verdict, and move the cursor to its job."""
         faults = self.console.shown.local.faults
         if not faults:
-            self.console.say("nothing is wrong")
+            self.console.say("no problems")
             return
         self._place = (self._place + 1) % len(faults)
         self.table.move_to(faults[self._place].job)
@@ -272,7 +274,7 @@ class OverviewScreen(_OfJobs):
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         steps = [safe(one, TYPED) for one in self.console.services.note[1:]]
-        said = [(Level.REST, labelled("" if place else "Way out", one)) for place, one in enumerate(steps)]
+        said = [(Level.REST, labelled("" if place else "Action", one)) for place, one in enumerate(steps)]
         return (safe(key, 60) if key else "Job"), [*self.detail_of(key), *said]
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -297,7 +299,7 @@ class JobsScreen(_OfJobs):
         lines = [*self.fault(), *self.detail_of(key)]
         if job is not None and job.state is not None and not job.queries:
             where = "no process" if job.alive is False else "elsewhere" if job.alive is None else safe(job.holder, 30)
-            lines.append((Level.FINE, f"wanted: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"))
+            lines.append((Level.FINE, f"desired: {safe(job.wanted, 10)}, {where}, started {clock(job.started_at)}"))
         return (safe(key, 60) if key else "Job"), lines
 
     def more(self, key: str | None, room: int) -> list[Text]:
@@ -309,8 +311,8 @@ class JobScreen(_LeadsToLocks):
     """One job: its DNs, its problem, the safe action, errors and the end of its log."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "log", "log", id="log", tooltip="over the whole screen"),
-        Binding("d", "describe", "describe", id="describe", tooltip="its configuration, and where it comes from"),
+        Binding("l", "log", "log", id="log", tooltip="show the log on the full screen"),
+        Binding("d", "describe", "describe", id="describe", tooltip="the job's configuration and its origin"),
     ]
     its_name = "Lanes"
     columns = LANE_COLUMNS
@@ -341,16 +343,16 @@ class JobScreen(_LeadsToLocks):
     def about(self) -> str:
         job = self.console.shown.job(self.job)
         if job is not None and job.queries:
-            return f"its store was asked {age(job.queries_at, self.console.now)} ago"
+            return f"its store was queried {age(job.queries_at, self.console.now)} ago"
         if job is None or job.report is None:
-            return "nothing reported yet"
+            return "no report yet"
         run = "" if job.current else " of an earlier run"
         return f"{'last report' if job.last_known else 'report'}{run} {age(job.reported_at, self.console.now)} old"
 
     def strip(self) -> Lines:
         job, now = self.console.shown.job(self.job), self.console.now
         if job is None:
-            return [(Level.UNKNOWN, f"{safe(self.job, 60)} is not known here any more")]
+            return [(Level.UNKNOWN, f"{safe(self.job, 60)} is no longer known on this host")]
         if job.queries:
             return query_strip(job, now)
         middle = [] if job.level in FAULTS and not self.framed else [(Level.FINE, work(job))]
@@ -400,7 +402,7 @@ class JobScreen(_LeadsToLocks):
             lines.append((Level.WARNING, f"{clock(one.last_at)}  {one.count}x  {words}"))
         room = max(2, min(_LOG_LINES, self.panel_rows - len(lines)))
         lines += log_lines(detail.log[-room:]) or [(Level.REST, "the log is empty")]
-        return f"Errors {len(detail.errors)} and the end of the log", lines
+        return f"Errors {len(detail.errors)} and latest log lines", lines
 
     def boxes(self, key: str | None, room: int) -> list[list[Box]]:
         """Return the boxes of the problem and the log; on a wide terminal also the graphs below them, side by side."""
@@ -468,7 +470,7 @@ class DescribeScreen(TableScreen):
         Column("origin", "FROM", 16, least=NARROW),
     )
     panel_height = 3
-    usual_order = "as in the file"
+    usual_order = "file order"
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "back", "filter", "copy", "export")
 
     def __init__(self, job: str, number: str) -> None:
@@ -486,7 +488,7 @@ class DescribeScreen(TableScreen):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         row = next((row for row in self.rows() if row.key == key), None)
         if row is None:
-            return "Setting", [(Level.UNKNOWN, "no configuration is read here that has this job")]
+            return "Setting", [(Level.UNKNOWN, "no loaded configuration contains this job")]
         return safe(row.key, 70), [(Level.FINE, row.cells["value"]), (Level.REST, f"from {row.cells['origin']}")]
 
     def crumb(self) -> str:
@@ -502,7 +504,7 @@ def describe_rows(loaded: Loaded, job: str) -> list[Row]:
     found = [one for place in places for one in loaded.settings if one.key.startswith(place)]
     from slotkeeper.core.services.doctor import promise_of  # the first frame must not load a sink's driver
 
-    said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "what follows"}
+    said = {"mark": "", "key": "promise", "value": promise_of(spec), "origin": "derived"}
     return [Row("promise", Level.FINE, said)] + [
         Row(
             one.key,

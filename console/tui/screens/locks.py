@@ -57,10 +57,10 @@ class LocksScreen(AskingScreen):
     """One row per waiting session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "end", "end session", id="end-session", tooltip="the one in front; its pid and a reason are typed")
+        Binding("x", "end", "end session", id="end-session", tooltip="end the blocker; asks for its pid and a reason")
     ]
     its_name = "Waiting and blocking"
-    its_place = "Jobs > waiting and blocking   x ends the one in front"
+    its_place = "Jobs > waiting and blocking   x ends the blocker"
     number = "2"
     columns = LOCK_COLUMNS
     tells_events = True
@@ -126,7 +126,7 @@ class LocksScreen(AskingScreen):
         return lock_rows(self.seen(), self.console.now)
 
     def about(self) -> str:
-        return "asking the servers" if self._seen is None and self.asked_at is not None else ""
+        return "querying the servers" if self._seen is None and self.asked_at is not None else ""
 
     def verdict(self) -> Verdict:
         """Return the longest wait and its blocker; without a wait, the answers of the servers."""
@@ -171,17 +171,17 @@ class LocksScreen(AskingScreen):
         wait, name = self.wait(key), name_of(self.seen(), key)
         one = ends_at(wait)
         if self.console.in_history:
-            self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
+            self.console.say("actions are not available in history; press R to leave it", Level.WARNING)
         elif wait is None:
-            self.console.say("no row is chosen", Level.WARNING)
+            self.console.say("no row is selected", Level.WARNING)
         elif one is not None and name:
             self.console.open("end-session", name, wait, one)
         else:
             if isinstance(wait, LockWait):
                 why = why_not(wait.root) if wait.root and wait.waits else "no session of a job waits for it now"
             else:
-                why = "no session waits after it" if wait.ends else "it waits for a job, and is in front of none"
-            self.console.say(f"not ended from here: {why}", Level.WARNING)
+                why = "no session is queued behind it" if wait.ends else "it waits for a job and blocks no session"
+            self.console.say(f"cannot end it from here: {why}", Level.WARNING)
 
     def wait(self, key: str | None) -> AnyWait | None:
         """Return the wait of a row."""

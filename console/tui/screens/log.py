@@ -31,11 +31,11 @@ class LogScreen(Filtered):
         Binding("j,down", "move(1)", "down", id="log-down", key_display="j"),
         Binding("k,up", "move(-1)", "up", id="log-up", key_display="k"),
         Binding("g,home", "first", "first line", id="log-top", key_display="g"),
-        Binding("G,end", "follow", "follow", id="log-follow", key_display="G", tooltip="the end, as it grows"),
+        Binding("G,end", "follow", "follow", id="log-follow", key_display="G", tooltip="show new lines as they arrive"),
         Binding("pagedown", "page(1)", "page down", id="log-page-down", key_display="PgDn"),
         Binding("pageup", "page(-1)", "page up", id="log-page-up", key_display="PgUp"),
-        Binding("slash", "filter", "filter", id="log-filter", key_display="/", tooltip="a pattern; ! inverts it"),
-        Binding("z", "level", "level", id="log-level", tooltip="all lines, from warnings on, errors only"),
+        Binding("slash", "filter", "filter", id="log-filter", key_display="/", tooltip="text or pattern; ! inverts it"),
+        Binding("z", "level", "level", id="log-level", tooltip="all lines, warnings and errors, errors only"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""
     """Otherwise the filter gets the focus, and with it every key."""
@@ -102,8 +102,8 @@ class LogScreen(Filtered):
         self.say("title", self.rule("   ".join(figures)))
         lines = [self.text(self.cut(f" {line.text}"), line_level(line.text)) for line in shown]
         job = self.console.shown.job(self.job)
-        fault = self._tail.fault if job is None or not job.queries else "its log is its Spark program's: not here"
-        empty = self.text(f" {fault or 'nothing here'}", Level.REST)
+        fault = self._tail.fault if job is None or not job.queries else "no log here: its Spark program writes it"
+        empty = self.text(f" {fault or 'no lines'}", Level.REST)
         self.say("log", Text("\n", end="").join(lines or [empty]))
 
     def crumb(self) -> str:

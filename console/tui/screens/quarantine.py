@@ -32,9 +32,9 @@ class QuarantineScreen(AskingScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "A", "every", "all", id="quarantine-every", tooltip="also what is over: superseded, replayed, discarded"
+            "A", "every", "all", id="quarantine-every", tooltip="also ended entries: superseded, replayed, discarded"
         ),
-        Binding("f", "further", "further", id="quarantine-further", tooltip="the entries before these"),
+        Binding("f", "further", "further", id="quarantine-further", tooltip="show older entries"),
     ]
     number = "4"
     has_actions = True
@@ -112,9 +112,9 @@ class QuarantineScreen(AskingScreen):
 
     def about(self) -> str:
         said = ["all states" if self.every else "quarantined"]
-        said += ["asking the sink"] if self.asked_at is not None else []
-        said += ["f: there are more"] if self._before is not None else []
-        return "   ".join([*said, "not as it is now" if self.fault else ""]).rstrip()
+        said += ["querying the sink"] if self.asked_at is not None else []
+        said += ["f shows more"] if self._before is not None else []
+        return "   ".join([*said, "outdated" if self.fault else ""]).rstrip()
 
     def verdict(self) -> Verdict:
         of = self.quarantined()
@@ -129,9 +129,9 @@ class QuarantineScreen(AskingScreen):
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self._entry(key)
         if one is None:
-            of_none = models.HAS_NONE if self.quarantined().has_none else "nothing is quarantined"
-            empty = "asking" if self.asked_at is not None else self.fault or of_none
-            return "Entry", [(Level.REST, "no row is chosen" if self.rows() else safe(empty, 300))]
+            of_none = models.HAS_NONE if self.quarantined().has_none else "no rows are quarantined"
+            empty = "querying the sink" if self.asked_at is not None else self.fault or of_none
+            return "Entry", [(Level.REST, "no row is selected" if self.rows() else safe(empty, 300))]
         return f"Entry {one.id}  {one.state.value}", models.entry_lines(
             one, models.other_half(one, self.entries), self.console.now
         )
@@ -160,7 +160,7 @@ class QuarantineScreen(AskingScreen):
         if self._before is not None:
             self._read(PAGE, self._before)
         else:
-            self.console.say("there are no more entries", Level.REST)
+            self.console.say("no more entries", Level.REST)
 
     def _entry(self, key: str | None) -> QuarantineEntry | None:
         return next((one for one in self.entries if str(one.id) == key), None)
@@ -180,7 +180,7 @@ class QuarantineEntryScreen(AskingScreen):
     columns = models.VALUE_COLUMNS
     has_actions = True
     panel_height = 9
-    usual_order = "as in the table"
+    usual_order = "table order"
     keys_shown: ClassVar[tuple[str, ...]] = (
         "help", "back", "act", "quarantine-mask", "filter", "previous", "next", "pane", "copy",
     )  # fmt: skip
@@ -215,7 +215,7 @@ class QuarantineEntryScreen(AskingScreen):
         def question() -> tuple[Whole, bool]:
             whole = quarantines.entry(loaded, spec, id, unmask)
             if whole is None:
-                raise Refused("the sink has no such entry any more")
+                raise Refused("this entry no longer exists in the sink")
             return whole, unmask
 
         self.begin(question)
@@ -242,7 +242,7 @@ class QuarantineEntryScreen(AskingScreen):
     def about(self) -> str:
         said = [f"entry {self.entry.id} {self.entry.state.value}"]
         said += (
-            ["asking the sink"]
+            ["querying the sink"]
             if self.asked_at is not None
             else ["masked"]
             if self.hidden and self.entry.values
@@ -255,7 +255,7 @@ class QuarantineEntryScreen(AskingScreen):
         lines = models.entry_lines(self.entry, self._other, self.console.now)
         if row is not None:
             lines.insert(1, (Level.FINE, f"{row.cells['column']} = {row.cells['value']}"))
-        return "Why and what next", lines
+        return "Cause and actions", lines
 
     def crumb(self) -> str:
         return f"Errors > {safe(self._choice.job, 60)} > quarantine > {self.entry.id}"

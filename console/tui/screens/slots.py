@@ -37,8 +37,8 @@ class _OfSlots(TableScreen):
     """The base of both screens."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "binlog", "binlog", id="slot-binlog", tooltip="the rows at this slot's point"),
-        Binding("h", "history", "history", id="slot-history", tooltip="what was done to this slot from here"),
+        Binding("b", "binlog", "binlog", id="slot-binlog", tooltip="show the rows at this slot's point"),
+        Binding("h", "history", "history", id="slot-history", tooltip="changes to this slot from this host"),
     ]
     number = "3"
     has_actions = True
@@ -66,14 +66,14 @@ class _OfSlots(TableScreen):
 
         one, dn = self.meant()
         if one is None:
-            self.console.say("no slot is chosen", Level.WARNING)
+            self.console.say("no slot is selected", Level.WARNING)
         else:
             self.app.push_screen(BinlogScreen.at(one.seen.source, one.seen.table, dn, slot=one.slot.name))
 
     def action_history(self) -> None:
         one, _ = self.meant()
         if one is None:
-            self.console.say("no slot is chosen", Level.WARNING)
+            self.console.say("no slot is selected", Level.WARNING)
         else:
             self.console.open("slot-history", one.seen.table, one.slot.name)
 
@@ -82,7 +82,7 @@ class _OfSlots(TableScreen):
         one = self.slot(key)
         missing = [(Level.UNKNOWN, text) for text in faults(self.console.shown.tables.values())]
         if one is None:
-            none = "no row is chosen" if self.every_row else headlines.NO_SLOTS
+            none = "no row is selected" if self.every_row else headlines.NO_SLOTS
             return "What this means", missing or [(Level.REST, none)]
         said = ttl_line(one, self.console.now, self.console.ascii_only, self.console.shown.local)
         title = f"{safe(one.seen.source, 30)} {safe(one.seen.table, 60)} {safe(one.slot.name, 60)}   {said}"
@@ -92,7 +92,7 @@ class _OfSlots(TableScreen):
 class SlotsScreen(_OfSlots, GraphBelow):
     """Every slot of every table that a job reads."""
 
-    its_place = "Slots   looking creates and moves nothing"
+    its_place = "Slots   viewing creates and moves nothing"
     its_name = "Slots"
     columns = SLOT_COLUMNS
     tells_events = True
@@ -119,7 +119,7 @@ class SlotsScreen(_OfSlots, GraphBelow):
 
     def about(self) -> str:
         if self.console.in_history and not self.console.shown.tables:
-            return "no slot had been seen by then; R leaves history"
+            return "no slot status recorded at that time; press R to leave history"
         if known := [at for one in self.console.shown.tables.values() if (at := seen_at(one)) is not None]:
             return f"seen {age(min(known), self.console.now)} ago"
         return "no source has answered yet" if self.console.has_sources else "no job with a source is configured"
@@ -184,12 +184,12 @@ class SlotScreen(_OfSlots):
     def verdict(self) -> Verdict:
         one, local = self.slot(self.key), self.console.shown.local
         if one is None:
-            return Verdict(Level.UNKNOWN, "The slot is gone")
+            return Verdict(Level.UNKNOWN, "The slot no longer exists")
         return Verdict(*headlines.of_slot(one, self.console.now, local))
 
     def about(self) -> str:
         one = self.slot(self.key)
-        return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot is gone"
+        return f"seen {age(seen_at(one.seen), self.console.now)} ago" if one else "the slot no longer exists"
 
     def meant(self) -> tuple[SlotFacts | None, str]:
         return self.slot(self.key), self.table.cursor_key or ""

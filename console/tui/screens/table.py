@@ -57,19 +57,21 @@ class TableScreen(Filtered):
     """Rows, and a panel that explains them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", id="filter", key_display="/", tooltip="a pattern; ! in front inverts it"),
-        Binding("z", "fault", "next fault", id="fault", tooltip="the cursor goes to the next row in trouble"),
-        Binding("Z", "faults", "faults", id="faults", tooltip="only rows in trouble, or all"),
-        Binding("s", "sort", "sort", id="sort", tooltip="by the next column, at last as it was"),
-        Binding("S", "turn", "turn", id="turn", tooltip="the other way round"),
-        Binding("w", "wide", "wide", id="wide", tooltip="the columns that this width hides"),
-        Binding("c", "columns", "columns", id="columns", tooltip="which ones are shown, now and at the next start"),
-        Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="the row, or not any more"),
+        Binding(
+            "slash", "filter", "filter", id="filter", key_display="/", tooltip="text or pattern; a leading ! inverts it"
+        ),
+        Binding("z", "fault", "next fault", id="fault", tooltip="go to the next row with a fault"),
+        Binding("Z", "faults", "faults", id="faults", tooltip="show only rows with a fault, or all rows"),
+        Binding("s", "sort", "sort", id="sort", tooltip="by the next column, finally in the usual order"),
+        Binding("S", "turn", "turn", id="turn", tooltip="reverse the order"),
+        Binding("w", "wide", "wide", id="wide", tooltip="show the columns that do not fit this width"),
+        Binding("c", "columns", "columns", id="columns", tooltip="choose the visible columns, also for the next start"),
+        Binding("space", "mark", "mark", id="mark", key_display="space", tooltip="mark or unmark the row"),
         Binding("u", "unmark", "unmark", id="unmark", tooltip="all rows"),
         Binding("y", "copy", "copy", id="copy", tooltip="the row"),
-        Binding("Y", "copy_json", "copy JSON", id="copy-json", tooltip="of the marked rows, or of this one"),
-        Binding("e", "export", "export", id="export", tooltip="the rows that are listed, as CSV and JSON"),
-        Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this one"),
+        Binding("Y", "copy_json", "copy JSON", id="copy-json", tooltip="the marked rows, or this row"),
+        Binding("e", "export", "export", id="export", tooltip="the listed rows as CSV and JSON"),
+        Binding("a", "act", "actions", id="act", tooltip="for the marked rows, or this row"),
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("help", "open", "filter", "sort", "fault", "act", "freeze", "palette")
     keys_work = "table"
@@ -428,7 +430,7 @@ class TableScreen(Filtered):
         start = keys.index(here) + 1 if here in keys else 0
         found = next((row.key for row in [*rows[start:], *rows[:start]] if row.level in FAULTS), None)
         if found is None:
-            self.console.say("no row is in trouble")
+            self.console.say("no row has a fault")
         else:
             self.table.move_to(found)
 
@@ -473,7 +475,7 @@ class TableScreen(Filtered):
 
     def action_act(self) -> None:
         if self.console.in_history:
-            self.console.say("a moment of the past cannot be acted upon; R leaves history", Level.WARNING)
+            self.console.say("actions are not available in history; press R to leave it", Level.WARNING)
             return
         keys = self._meant()
         if keys:
@@ -482,7 +484,7 @@ class TableScreen(Filtered):
     def action_copy(self) -> None:
         row = next((row for row in self.rows() if row.key == self.table.cursor_key), None)
         if row is None:
-            self.console.say("no row is chosen", Level.WARNING)
+            self.console.say("no row is selected", Level.WARNING)
         else:
             self.app.copy_to_clipboard(self.copied(row))
 
@@ -508,7 +510,7 @@ class TableScreen(Filtered):
     def _meant(self) -> list[str]:
         key = self.table.cursor_key
         if not self.marked and key is None:
-            self.console.say("no row is chosen", Level.WARNING)
+            self.console.say("no row is selected", Level.WARNING)
         return self.marked or ([key] if key is not None else [])
 
     def neighbours(self) -> list[str]:
@@ -521,7 +523,7 @@ class TableScreen(Filtered):
         below, keys = self._below(), self.neighbours()
         here = below.table.cursor_key if below is not None else None
         if below is None or len(keys) < 2 or here not in keys:
-            self.console.say("no other one", Level.REST)
+            self.console.say("there is no other row", Level.REST)
             return
         key = keys[(keys.index(here) + step) % len(keys)]
         if not self.close_screen():

@@ -22,7 +22,7 @@ from slotkeeper.core.ownership import make_folder
 
 EXAMPLE = "config.example.toml"
 WORDS = (
-    "Slotkeeper keeps tables equal to those of a warehouse.",
+    "Slotkeeper keeps copies of a warehouse's tables up to date.",
     "A job copies a table once, then applies each change of its binlog.",
     "If the source has dropped changes, the job stops and reports it.",
     "No configuration exists yet.",

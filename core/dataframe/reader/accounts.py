@@ -277,7 +277,7 @@ def start(writer: Any, path: str | None = None) -> Any:
     changes confirmed at that time may be lost. A source cannot see that option, so this function checks the writer.
     """
     if asynchronous(writer):
-        what = f"{ASYNC} lets Spark, and so the slot, run ahead of the commit log"
+        what = f"{ASYNC} lets Spark, and therefore the slot, advance past the commit log"
         raise Refused(what, 'remove that option, or read with .option("register", "never")', where="spark")
     query = writer.start(path) if path else writer.start()
     started(writer, query)

@@ -43,8 +43,8 @@ class PlainTableReader(DataSourceReader):
             if log.identify().text != self._layout.fingerprint:
                 raise trouble(TroubleName.SCHEMA_CHANGED, "the table was altered since the DataFrame was created")
             if self._asked.begin and self._asked.read == "rows":
-                what = 'read = "rows" reads the current table, and takes no range'
-                raise Refused(what, "remove from", where="spark")
+                what = 'read = "rows" reads the current table and accepts no range'
+                raise Refused(what, 'remove .option("from", ...)', where="spark")
             if self._asked.begin or self._asked.read == "changes":
                 found = self._ranges(log)
             else:
@@ -85,7 +85,7 @@ class PlainTableReader(DataSourceReader):
         for name, place in typed.items():
             if place < kept[name]:
                 what = f"{name}: unknown whether the source retains every change from {place.text} on"
-                raise Refused(what, f"choose a position from {kept[name].text} on", where="source")
+                raise Refused(what, f"choose {kept[name].text} or a later position", where="source")
         return typed
 
     def _end(self, log: Changelog, status: SlotStatus, after: Position) -> Position:
@@ -103,11 +103,11 @@ class PlainTableReader(DataSourceReader):
             try:
                 found[name] = positions.place(place).from_here
             except ValueError as error:
-                what = f'option {option} takes positions as "dn_1=10516/-1, dn_2=10517": {error}'
+                what = f'option {option} takes positions such as "dn_1=10516/-1, dn_2=10517": {error}'
                 raise Refused(what, "`slotkeeper slots peek` and a changelog's columns show positions") from None
         if names is not None and set(found) != names:
             wrong = ", ".join(sorted(names ^ set(found)))
-            what = f"option {option} names other DNs than the cluster has ({wrong})"
+            what = f"option {option} and the cluster have different DNs ({wrong})"
             raise Refused(what, f"name {', '.join(sorted(names))}")
         return found
 

@@ -19,10 +19,12 @@ CURES = {
     TroubleName.SLOT_LOST: f"no binlog retains the missing changes: {_ANEW}",
     TroubleName.SLOT_MOVED: f"find and stop the other program that moves this slot; then {_ANEW}",
     TroubleName.SCHEMA_CHANGED: f"a running query cannot change its columns: {_ANEW}",
-    TroubleName.TOPOLOGY_CHANGED: f"the table is on other DNs than in the checkpoint: {_ANEW}",
+    TroubleName.TOPOLOGY_CHANGED: f"the table's DNs differ from those in the checkpoint: {_ANEW}",
     TroubleName.PROGRESS_LOST: f"the store has lost this query's positions: {_ANEW}",
-    TroubleName.SOURCE_OLDER: f"the source is older, as after a restore: decide which state is right; then {_ANEW}",
-    TroubleName.SINK_OLDER: f"the store is older, as after a restore: {_ANEW}",
+    TroubleName.SOURCE_OLDER: (
+        f"the source has older data, as after a restore: find out which state is correct; then {_ANEW}"
+    ),
+    TroubleName.SINK_OLDER: f"the store has older data, as after a restore: {_ANEW}",
 }
 """Actions for a query; a job's actions (`slotkeeper.core.domain.start.SAFE`) concern its target."""
 

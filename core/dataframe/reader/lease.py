@@ -167,7 +167,7 @@ class SlotLease:
         except SlotkeeperError as error:
             if error.kind not in _PASSING:
                 raise
-            LOG.warning("lease not taken, retrying: %s", error)
+            LOG.warning("cannot take the lease, retrying: %s", error)
 
     def close(self) -> None:
         """Release the slot; can be called twice."""
@@ -198,7 +198,7 @@ class SlotLease:
             raise Superseded(f"another query has taken over this slot: {self._opened.store().holder()}", where="sink")
         if row.position is None or row.position.text != to.text:  # else this query wrote it, and the response was lost
             where = row.position.text if row.position else "none"
-            what = f"{lane.name}: the store's row is at {where}, this query wrote {lane.position.text}"
+            what = f"{lane.name}: the store's row is at {where}, but this query wrote {lane.position.text}"
             raise trouble(TroubleName.SINK_OLDER, what)
 
     def _register(self, lane: Lane) -> None:
@@ -273,8 +273,8 @@ def _row(ctx: JobContext, identity: TableIdentity, status: SlotStatus) -> Progre
     there, job = status.kept, ctx.job
     oldest = there.oldest
     if there.missing or oldest is None or not there.settled:
-        what = f"{status.shard.name}: slot {job.slot} holds {there.shown}, which is not a start position"
-        to_do = 'move it to now with `slotkeeper slots register`, or set .option("start", "initial")'
+        what = f"{status.shard.name}: slot {job.slot} holds {there.shown}, which cannot be a start position"
+        to_do = 'move it to the newest position (`slotkeeper slots register`), or set .option("start", "initial")'
         raise Refused(what, to_do, where="source")
     made = blank_row(ctx, identity, status.shard)
     return replace(made, position=oldest.from_here, state=LaneState.RUNNING, registered=there)
@@ -308,7 +308,7 @@ class NoTarget:
         return None
 
     def begin_copy(self, store: Store, turn: Turn, chunks: list[Chunk], copying: str) -> None:
-        raise Defect("a query copies by its own batches")
+        raise Defect("a query copies in its own batches")
 
     def reshape(self, identity: TableIdentity, old: Sequence[Column] | None) -> Reshape:
         return Reshape()
@@ -319,7 +319,7 @@ class NoTarget:
         return ()
 
     def end_copy(self, store: Store, turn: Turn, noted: Mapping[str, Position], copying: str) -> None:
-        raise Defect("a query copies by its own batches")
+        raise Defect("a query copies in its own batches")
 
 
 class TargetlessSessions(WiredSessions):

@@ -98,7 +98,7 @@ def _known(options: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, value in options.items():
         if name.lower() in _SPARKS:
-            what = f"load({value!r}) names a path, but a binlog has none"
+            what = f"load({value!r}) has a path, but a binlog has no path"
             raise ConfigError(what, 'name the table: .option("table")')
         if name.lower() not in DEFAULTS:
             near = difflib.get_close_matches(name.lower(), DEFAULTS, 1)
@@ -110,7 +110,7 @@ def _known(options: Mapping[str, str]) -> dict[str, str]:
 
 def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
     if not name:
-        raise ConfigError("no job given", f'.option("job", ...): one of {", ".join(loaded.jobs) or "none"}')
+        raise ConfigError("no job given", f'set .option("job", ...) to one of {", ".join(loaded.jobs) or "none"}')
     if name in loaded.refused:
         raise loaded.refused[name]
     if name not in loaded.jobs:
@@ -120,7 +120,9 @@ def _job(loaded: Loaded, name: str, table: str) -> JobSpec:
     if not table and len(tables) == 1:
         table = tables[0]
     if table not in tables:
-        raise ConfigError(f"[jobs.{name}] has no channel from {table!r}", f'.option("table"): {", ".join(tables)}')
+        raise ConfigError(
+            f"[jobs.{name}] has no channel from {table!r}", f'set .option("table", ...) to one of {", ".join(tables)}'
+        )
     narrowed = job.of(table)
     if narrowed.channel.where:
         what = f"[jobs.{name}] filters the rows of {table}, but a DataFrame cannot"
@@ -159,7 +161,7 @@ def _number(given: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or int(text) < 1:
-        raise _wrong(name, text, "a number from 1 on")
+        raise _wrong(name, text, "a number of at least 1")
     return int(text)
 
 
@@ -171,9 +173,9 @@ def _seconds(given: Mapping[str, str], name: str) -> float:
     digits = text.rstrip("ms")
     unit = text[len(digits) :]
     if not digits.isdecimal() or unit not in _UNITS:
-        raise _wrong(name, text, 'a time with its unit, such as "200ms" or "2s"')
+        raise _wrong(name, text, 'a time with a unit, such as "200ms" or "2s"')
     return int(digits) * _UNITS[unit]
 
 
 def _wrong(name: str, value: str, rule: str) -> ConfigError:
-    return ConfigError(f"option {name} is {value!r}", f"it takes {rule}", where="spark")
+    return ConfigError(f"option {name} is {value!r}", f"it must be {rule}", where="spark")

@@ -71,7 +71,9 @@ class Query:
         if not self._fresh:
             job = self._asked.job
             places = ", ".join(f"{name} {one.text}" for name, one in sorted(begun.positions.items()))
-            what = f"slot {job.slot} of {job.channel.source_table} is read by a query of another checkpoint ({places})"
+            what = (
+                f"slot {job.slot} of {job.channel.source_table} is read by a query with another checkpoint ({places})"
+            )
             raise Refused(what, "continue with that checkpoint, or give this query its own slot", where="spark")
         return begun
 
@@ -159,13 +161,13 @@ class Query:
         self._refuse_other_dns(set(begun.positions), start)
         for name, place in begun.positions.items():
             if start.positions[name] < place:
-                what = f"{name}: the checkpoint is at {start.positions[name].text}, its slot at {place.text}"
+                what = f"{name}: the checkpoint is at {start.positions[name].text}, but its slot is at {place.text}"
                 raise trouble(TroubleName.SLOT_MOVED, what)
 
     def _refuse_other_dns(self, here: set[str], start: Offset) -> None:
         if here != set(start.positions):
             wrong = ", ".join(sorted(here ^ set(start.positions)))
-            what = f"the checkpoint names other DNs than the cluster has ({wrong})"
+            what = f"the checkpoint and the cluster have different DNs ({wrong})"
             raise TopologyTrouble(what, name=TroubleName.TOPOLOGY_CHANGED)
 
     # -- the next end --------------------------------------------------------------------------------------------
@@ -254,11 +256,11 @@ class SlotOnlooker:
     def begin(self) -> Begun:
         """Return the slot's positions; raises Refused if the slot does not exist."""
         if self._start != "slot":
-            what = f'register = "never" starts at its slot\'s position, not at start = "{self._start}"'
+            what = f'register = "never" always starts at the slot\'s position, not at start = "{self._start}"'
             raise Refused(what, 'remove .option("start")', where="spark")
         log = self._session.changelog(self._job)
         if not log.exists():
-            what = f"slot {self._job.slot} of {self._job.channel.source_table} does not exist, or is not listed here"
+            what = f"slot {self._job.slot} of {self._job.channel.source_table} does not exist or cannot be listed"
             raise Refused(what, "create it: `slotkeeper slots create`", where="source")
         statuses = log.read_status(None)
         positions = {}
@@ -279,7 +281,7 @@ class SlotOnlooker:
         for status in self._session.changelog(self._job).read_status(None):
             there, here = status.kept.furthest, positions.get(status.shard.name)
             if there is not None and here is not None and there > here:
-                what = f"{status.shard.name}: the slot is at {there.shown}, the query at {here.text}"
+                what = f"{status.shard.name}: the slot is at {there.shown}, but the query is at {here.text}"
                 raise trouble(TroubleName.SLOT_MOVED, what)
 
     def keep(self) -> None:

@@ -118,7 +118,7 @@ def changes(pieces: Iterable[bytes], layout: Layout, shard: str) -> Iterator[pya
     for piece in pieces:
         point, sequence, kind, *values = _columns(piece, types, names)
         if not pyarrow.compute.all(pyarrow.compute.is_in(kind, kinds)).as_py():
-            raise Defect(f"{shard}: an event whose type is none of I, d, B, U", where="source")
+            raise Defect(f"{shard}: an event type other than I, d, B or U", where="source")
         lead = [kind, pyarrow.repeat(shard, len(kind)), point, sequence] if layout.led else []
         yield _batch(layout, [*lead, *_given(layout.fields, values)])
 
@@ -153,7 +153,7 @@ def _columns(piece: bytes, types: Sequence[pyarrow.DataType], names: Sequence[st
         # the column's name only: the message contains the value, which may be confidential
         found = _COLUMN.search(str(error))
         name = names[int(found[1])] if found and int(found[1]) < len(names) else ""
-        where = f"column {name!r} holds a value outside its Spark type" if name else "cannot decode a row"
+        where = f"column {name!r} has a value outside the range of its Spark type" if name else "cannot decode a row"
         raise RowRefused(where, f'read it as text: .option("as_text", "{name or "COLUMN"}")', where="source") from None
     return [column.combine_chunks() for column in table.columns]
 

@@ -61,7 +61,7 @@ class SlotkeeperSource(DataSource):
     def streamReader(self, schema: StructType) -> ChangesReader:
         wanted, columns = self._made()
         if wanted.read == "rows" or wanted.begin:
-            what = "read and from are options of spark.read: a stream reads changes from its start on"
+            what = "read and from are options of spark.read: a stream reads all changes from its start position"
             raise Refused(what, f'use .option("start", ...): {see("dataframes", "Options")}', where="spark")
         return ChangesReader(wanted, columns)
 
@@ -75,7 +75,7 @@ class SlotkeeperSource(DataSource):
 
     def _made(self) -> tuple[Asked, Layout]:
         if self._asked is None or self._layout is None:
-            what = "a custom schema is not supported: the columns are the source's"
+            what = "a custom schema is not supported: the source defines the columns"
             raise Refused(what, 'remove .schema(...); choose with .option("columns", ...) and "as_text"', where="spark")
         return self._asked, self._layout
 

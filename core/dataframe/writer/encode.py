@@ -115,7 +115,7 @@ def _kinds(change: pa.Array) -> pa.Array:
     if not pc.all(known).as_py():
         odd = pc.filter(change, pc.invert(known))[0].as_py()
         what = f"{changelog.CHANGE} is {'NULL' if odd is None else repr(safe(odd, 20))} in a row"
-        raise Refused(what, f"it is one of {', '.join(changelog.KINDS)}", where="sink")
+        raise Refused(what, f"it must be one of {', '.join(changelog.KINDS)}", where="sink")
     return pc.if_else(pc.equal(change, changelog.COPIED), changelog.INSERT, change)
 
 

@@ -61,7 +61,7 @@ class PostgresStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             query = TaskContext.get().getLocalProperty(QUERY_ID)
             if not query:
                 what = "this Spark version does not report a task's query"
-                raise Defect(what, "use a Spark version that the documentation names, and report it")
+                raise Defect(what, "use a documented Spark version, and report this error")
             return PartStaged(query, stage(self._spec, self._place, query, iterator))
 
     def commit(self, messages: list[PartStaged | None], batchId: int) -> None:
@@ -96,7 +96,7 @@ class SlotkeeperPostgres(DataSource):  # type: ignore[misc]
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """Raise QueryError: rows outside a query have no batch number, which is needed to write them only once."""
         with spoken():
-            what = f'format("{FORMAT}") writes streams'
+            what = f'format("{FORMAT}") writes only streams'
             raise Refused(what, "use writeStream, or apply_changes(df, batch, query=...)", where="sink")
 
 
@@ -136,7 +136,7 @@ def opened(spec: WriterSpec, part: str) -> Iterator[QuerySink]:
     try:
         made = spec.open(part)
     except ConfigError as error:
-        hint = error.hint or "each worker resolves passwords itself: provide the same file, variable or command there"
+        hint = error.hint or "each worker resolves passwords itself: provide the same file, variable or command on all"
         raise ConfigError(f"on {socket.gethostname()}, as {getpass.getuser()}: {error.message}", hint) from None
     with closing(made) as session, closing(session.query_sink(spec.target)) as sink:
         yield sink

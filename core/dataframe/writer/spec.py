@@ -124,10 +124,10 @@ def _sink(config: str | None, name: str) -> SinkEntry:
     loaded = load_usable(Path(config) if config else None, os.environ)
     if name not in loaded.sinks:
         known = ", ".join(sorted(loaded.sinks)) or "none"
-        raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known there: {known}")
+        raise ConfigError(f"{safe(loaded.path)} has no [sinks.{safe(name, 40)}]", f"known: {known}")
     sink = loaded.sinks[name]
     if not sinks.open(sink.kind).traits.is_store:
-        what = f"sinks.{sink.name} is of kind {sink.kind}, which has no fence in its rows' transaction"
+        what = f"sinks.{sink.name} is of kind {sink.kind}, which cannot commit rows and fence in one transaction"
         raise Refused(what, "write to a sink of kind postgres, or use a job", where="sink")
     return sink
 
@@ -154,7 +154,7 @@ def _key(spelled: str | None, columns: Sequence[Field]) -> tuple[str, ...]:
     named = [changelog.Named(one.name, one.metadata) for one in columns]
     key = tuple(part.strip() for part in spelled.split(",")) if spelled else changelog.key_of(named)
     if not key:
-        raise ConfigError("option key: missing, and no column has the metadata of a key", "name its columns")
+        raise ConfigError("option key is missing, and no column is marked as a key", "name the key columns")
     there = changelog.own(one.name for one in columns)
     absent = [name for name in key if name not in there]
     if absent or len(set(key)) < len(key):
@@ -169,7 +169,7 @@ def _sink_options(given: Mapping[str, Any], options: Mapping[str, str]) -> SinkO
     sets = {re.sub(r"\W", "", name).lower() for name in options}
     if found := conflict(made, sets, bool(given["create_target"])):
         says = found.says.lstrip(".: ").replace('"', "")
-        raise ConfigError(f"options: {says}", "keep one of the two")
+        raise ConfigError(f"options: {says}", "set only one of the two")
     return made
 
 
@@ -206,6 +206,6 @@ def column_type(name: str, spark_type: str) -> str:
         return "text"
     cure = f'cast it first: withColumn("{safe(name, 60)}", ...cast("string"))'
     if spark_type.startswith(_NESTED):
-        cure = f'make it JSON first: withColumn("{safe(name, 60)}", to_json("{safe(name, 60)}"))'
+        cure = f'convert it to JSON first: withColumn("{safe(name, 60)}", to_json("{safe(name, 60)}"))'
     shown = safe(spark_type, 60)
-    raise Refused(f"column {safe(name, 60)} is {shown}, which a table's column cannot have", cure, where="sink")
+    raise Refused(f"column {safe(name, 60)} has type {shown}, which a table column cannot have", cure, where="sink")

@@ -32,7 +32,7 @@ from slotkeeper.core.retry import Failure, RetryRules
 TASK_SECONDS = 4.0
 CHUNKS_PER_TASK = 8
 GROUP = "copy"
-LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the exchange at the sink"
+LONGER = "raise full_sync_binlog_read_timeout: it also limits a chunk and the table exchange at the sink"
 TELL_EVERY = 1.0
 
 

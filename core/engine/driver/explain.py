@@ -93,7 +93,7 @@ def secret_in_words(reference: SecretRef) -> str:
     if not reference.how:
         return ""
     if reference.how == "command":  # its words may hold a token
-        return f"what {reference.word}_command reads"
+        return f"the source that {reference.word}_command reads"
     said = f"{reference.word}_{reference.how} {reference.ref}"
     if reference.how == "file":
         with suppress(OSError):

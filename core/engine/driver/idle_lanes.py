@@ -165,7 +165,7 @@ class IdleLanes:
             self._older[lane.name] = (count + 1, since)
             if count + 1 >= OLDER_STATUSES and now - since >= OLDER_SECONDS:
                 newest, here = status.latest.shown, lane.position.shown
-                sentence = f"{lane.shard.name}: the source's newest point {newest} is below the job's {here}"
+                sentence = f"{lane.shard.name}: the source's newest point {newest} is before the job's position {here}"
                 self._loop.fail(lane.key.source_table, trouble(TroubleName.SOURCE_OLDER, sentence))
             return
         late = self._plan.record_ttls.late(lane, now) if status.latest > lane.position else None

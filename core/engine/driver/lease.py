@@ -64,7 +64,7 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
             if not ends or any(one.rows for one in found):
                 raise Refused(what, lease_cure(found, part.job.name, part.passed_by), where="sink")
             store.pass_lease()
-            ctx.narrator.retrying(f"{what}; continuing without it", Party.LOCK)
+            ctx.narrator.retrying(f"{what}; continuing without the lease", Party.LOCK)
             return
         if now >= says_at and not said:
             said = True
@@ -175,14 +175,14 @@ class Leases:
         if found > self._epoch:  # a start that has raised the epoch of these rows does not release the lease
             by = f": {holder}" if (holder := store.holder()) else ""
             raise Superseded(
-                f"a later start has taken over (epoch {found}, this run's is {self._epoch}){by}", where="sink"
+                f"a later start has taken over (epoch {found}; this run has epoch {self._epoch}){by}", where="sink"
             )
         holder = store.writer(part.job.locked_target)
         # an ending session of this job releases its locks one by one: between two of them it looks foreign
         if holder and store.writer(part.job.locked_target) == holder:
             raise _taken(part, holder)
         if now - self._lost >= LOST_WAIT:
-            raise Superseded(f"the lease was lost and is held by another: {store.holder()}", where="sink")
+            raise Superseded(f"the lease was lost and is now held by {store.holder()}", where="sink")
         raise Busy("the lease's session was lost, and the server has not released the lease yet", where="sink")
 
 

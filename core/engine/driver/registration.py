@@ -71,7 +71,7 @@ class _Limit:
     def check(self) -> None:
         """Raise Busy once the time from the lock to a send is over (model: a stalled registrar hides a wipe)."""
         if self.clock.monotonic() > self.end:
-            raise Busy("a registration took too long after its lock: stopped before its next call")
+            raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
 
 def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
@@ -94,7 +94,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
         committed = wanted.committed or wanted.position
         if committed > position:  # the row lacks what the job knows to be committed
             had = committed.text
-            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, the job had committed {had}"
+            sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, but the job had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
         place = wanted.position
         if wanted.others:
@@ -122,7 +122,7 @@ def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
     shard = wanted.shard
     found = next((status for status in admin.read_status(shard) if status.shard == shard), None)
     if found is None:
-        raise Busy(f"{shard.name} does not answer to its name: the DN set may have changed", where="source")
+        raise Busy(f"{shard.name} does not answer under its name: the DN set may have changed", where="source")
     trouble = judge(found, wanted.expected)
     if trouble:
         raise trouble
@@ -455,7 +455,7 @@ class KeepAlive:
             raise
         except SlotkeeperError as error:
             self._late.add(row.key)
-            self._ctx.narrator.retrying(f"keeping the slot alive: {error.message}", error)
+            self._ctx.narrator.retrying(f"cannot keep the slot alive: {error.message}", error)
             return
         if row.key in self._late:
             self._late.remove(row.key)

@@ -104,7 +104,7 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
         if failed.kind not in PASSING:
             failed.hint = "; ".join(one for one in (failed.hint, _manual(found)) if one)
             raise
-        ctx.narrator.retrying(f"altering the target, next in {WAIT:.0f} s: {failed.message}", failed)
+        ctx.narrator.retrying(f"altering the target, next attempt in {WAIT:.0f} s: {failed.message}", failed)
         ctx.pause(WAIT)
     return True
 
@@ -198,9 +198,9 @@ def _manual(found: Sequence[Changed]) -> str:
 def manual(one: Changed) -> str:
     """Return the exact commands for a user: the statements at the sink, then the reset and the start."""
     said = "; ".join(change.text for change in one.shape.found)
-    cures = "; ".join(f"`{each}`" for each in one.shape.typed) or "nothing: the target holds the new columns"
+    cures = "; ".join(f"`{each}`" for each in one.shape.typed) or "nothing, the target has the new columns"
     what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
-    return f"{what}type at the sink: {cures}{THEN}{again(one.part, one.due)}"
+    return f"{what}run at the sink: {cures}{THEN}{again(one.part, one.due)}"
 
 
 def again(part: JobContext, due: bool = False) -> str:
@@ -212,7 +212,7 @@ def again(part: JobContext, due: bool = False) -> str:
         return new_snapshot(job)
     place = typed(job.channel.source_table, job.slot)
     first = f'set on_existing = "replace"{THEN}' if job.on_existing == "refuse" else ""
-    drop = f"`slotkeeper slots drop {place}` prints the line that drops the slot"
+    drop = f"`slotkeeper slots drop {place}` prints the command that drops the slot"
     key, rows = job.lane_key(), dotted(f"{job.progress_schema}.slotkeeper_progress")
     names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
     # makes the next start one as for the first time
@@ -240,7 +240,7 @@ def resnapshot(one: Changed, reason: str) -> None:
     try:
         done = _done(one)
     except (SlotkeeperError, Interrupted) as error:
-        said = "its desired state changed; the next start determines how far it came"
+        said = "the desired state changed; the next start determines how much was done"
         with suppress(SlotkeeperError):
             part.audit.outcome(line, f"failed: {said if isinstance(error, Interrupted) else error}", {})
         raise

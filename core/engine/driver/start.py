@@ -195,7 +195,7 @@ class _Opening:
         wanted = channel_hash(self.part, now)
         if any(row.channel != wanted and row.state is not LaneState.CREATING for row in known):
             what = "the channel's target, mapping or key differs from the progress rows"
-            raise Refused(what, "restore it, or take a new snapshot under another slot")
+            raise Refused(what, "restore them, or take a new snapshot with another slot")
         if binlog:
             found = _compared(self.part, rows, self.identity.text, others_begun)
             self._action, self._schedule, self._change = found

@@ -51,10 +51,11 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
     if age is not None and ttl is not None and age < 0:
         what = f"the sink's clock was set back by at least {-age:.0f} s since the slot's last registration"
         what += f", and the source deletes this table's records after {ttl} s: some may be missing"
-        raise Refused(what, "correct that clock, or take a new snapshot", where="sink")
+        raise Refused(what, "correct the sink's clock, or take a new snapshot", where="sink")
     if age is not None and ttl is not None and age >= ttl:
         what = (
-            f"no registration for {age:.0f} s, and the source deletes this table's records after {ttl} s, read or not"
+            f"no registration for {age:.0f} s, and the source deletes this table's records after {ttl} s,"
+            " even if unread"
         )
         raise trouble(TroubleName.SLOT_LOST, what)
 
@@ -109,7 +110,7 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     """
     statuses = admin.create_slot()
     if not statuses:
-        raise Refused(f"the source has no position for slot {ctx.job.slot}", "see doctor", where="source")
+        raise Refused(f"the source has no position for slot {ctx.job.slot}", "run `slotkeeper doctor`", where="source")
     without = set(ctx.sessions.source("start").nodes()) - {status.shard for status in statuses}
     left = ", ".join(shard.name for shard in sorted(without))
     if left:
@@ -152,14 +153,14 @@ def _begins(
 def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
     age, ttl = starter.seconds() - at.timestamp(), starter.ttl()
     if age < 0:
-        raise Refused(f"start time {at} is in the future by the source's clock", 'start = "latest" starts now')
+        raise Refused(f"start time {at} is in the future by the source's clock", 'set start = "latest" to start now')
     if ttl is not None and age >= ttl:
         what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
-        raise Refused(what, f'choose a later time, or start = "initial" ({ctx.job.channel.source_table} as a whole)')
+        raise Refused(what, f'choose a later time, or start = "initial" (a copy of {ctx.job.channel.source_table})')
     starter.at_time(at.isoformat())  # refuses a table without binlog timestamps
     if all(one.point is None for one in starter.records().values()):
         what = "the binlog has no record: changes since that time are unknown"
-        raise Refused(what, 'start = "latest" starts now, start = "initial" with a copy')
+        raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
 
 def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
@@ -185,7 +186,7 @@ def _places(ctx: JobContext, at: StartAt) -> dict[str, Position]:
         try:
             found[name] = ctx.sessions.starter().place(text).from_here
         except ValueError as error:
-            raise Refused(f"{name}: {error}", "a position as slots show and slots peek print it") from error
+            raise Refused(f"{name}: {error}", "write a position as `slots show` and `slots peek` print it") from error
     return found
 
 
@@ -194,19 +195,19 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
     names = {shard.name for shard in starter.nodes()}
     if names != points.keys():
         wrong = ", ".join(sorted(names ^ points.keys()))
-        raise Refused(f"start names other DNs than the cluster has ({wrong})", f"name {', '.join(sorted(names))}")
+        raise Refused(f"start and the cluster have different DNs ({wrong})", f"name {', '.join(sorted(names))}")
     registered = retained_from(starter)
     records = starter.records()
     for name, point in points.items():
         newest, oldest = records[name].latest, records[name].point
         if newest is not None and point > newest:
             beyond = f"{name}: point {point.shown} is after the newest one, {newest.shown}"
-            raise Refused(beyond, "choose a smaller point")
+            raise Refused(beyond, "choose an earlier point")
         kept = min((one for one in (registered.get(name), oldest) if one is not None), default=None)
         if kept is None or point < kept:
             what = f"{name}: unknown whether the source retains every change from point {point.shown} on"
             least = kept if kept is not None else newest
-            raise Refused(what, f"choose a point from {least.shown if least else 'the newest'} on")
+            raise Refused(what, f"choose {least.shown if least else 'the newest point'} or a later point")
 
 
 def retained_from(starter: Retention) -> dict[str, Position]:

@@ -112,7 +112,7 @@ class Tables:
             except SlotkeeperError as error:
                 if left == 1 or error.kind not in PASSING or self._ctx.wanted() is not WantedState.RUN:
                     break  # their start meets it as well
-                said = f"unknown which tables need a copy, retrying in {ASK_AGAIN:.0f} s: {error.message}"
+                said = f"cannot determine which tables need a copy, retrying in {ASK_AGAIN:.0f} s: {error.message}"
                 self._ctx.narrator.retrying(said, error)
                 self._ctx.pause(ASK_AGAIN)
         return set()

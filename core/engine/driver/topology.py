@@ -63,7 +63,7 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
             continue
         if status.latest < begins:
             newest = status.latest.shown
-            raise Busy(f"{status.shard.name} is at {newest}, the new DNs start at {begins.shown}", where="source")
+            raise Busy(f"{status.shard.name} is at {newest}, but the new DNs start at {begins.shown}", where="source")
         if admin.has_changes(status.shard, position, begins):
             unread.append(status.shard)
     if unread:

@@ -48,7 +48,7 @@ def brought_forward(
         polled = tuple(name for name, lane in mine.items() if lane.activity is Activity.IDLE)
         busy = tuple(name for name in mine if name not in forward and name not in polled)
         late = {
-            name: f"an answer was lost, and the call may still take effect: retrying in {lane.not_before - now:.0f} s"
+            name: f"the response was lost; the call may still take effect: retrying in {lane.not_before - now:.0f} s"
             for name, lane in forward.items()
             if name not in early
         }

@@ -50,11 +50,11 @@ class Silence:
         """The report about it: "" while it can still answer in time.
 
         >>> Silence(10.0).said("source dws1 (h:1)", 14.0), Silence(10.0).said("source dws1 (h:1)", 22.0)
-        ('', 'source dws1 (h:1) does not answer, for 12 s now')
+        ('', 'source dws1 (h:1) does not answer (for 12 s)')
         """
         if self.since is None or (now - self.since < SAID_AFTER and not self.why):
             return ""
-        return f"{self.why or f'{place} does not answer'}, for {now - self.since:.0f} s now"
+        return f"{self.why or f'{place} does not answer'} (for {now - self.since:.0f} s)"
 
     def condition(self, server: Pinged, now: float) -> Condition | None:
         """The same as a value."""

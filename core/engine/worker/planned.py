@@ -157,7 +157,10 @@ class PlannedSink(StagedSink):
                 raise self.missed(batch.key, epoch, after)
             there = self._committed(batch.key, epoch, after, armed)
         if there is not None:
-            raise Busy(f"{batch.key.shard}: load {there.token} was aborted, as were those before it", where="sink")
+            raise Busy(
+                f"{batch.key.shard}: load {there.token} was aborted, as were all earlier loads of this step",
+                where="sink",
+            )
 
     def _sent(self, epoch: int, after: Position, planned: Decided, batch: Batch) -> str:
         """Send the load; withdraw a plan whose rows are rejected, which would block every other range."""
@@ -178,7 +181,7 @@ class PlannedSink(StagedSink):
             return armed
         planned = replace(armed, token="")
         _LOG.warning(
-            "%s: the sink has forgotten load %s and its label: sending %d rows up to %s again, as repeats",
+            "%s: the sink no longer knows load %s or its label: sending %d rows up to %s again, as repeats",
             *(key.shard, armed.token, armed.rows, armed.end.text),
         )
         if not self.store.send_again(key, epoch, after, armed, planned):
@@ -258,7 +261,7 @@ class Isolation:
         if not numbers or known == 0:
             return
         if self._seconds() > self._end:
-            what = f"finding the rows that the sink rejects took longer than {LONGEST:.0f} s: too many"
+            what = f"finding the rows that the sink rejects took longer than {LONGEST:.0f} s: too many rows"
             raise TooLarge(what, where="sink")
         if len(numbers) == 1:
             refused = self._sink.refusal(next(self._some(numbers)), self._chunk)

@@ -325,5 +325,5 @@ class _Turn:
         found = next((status for status in statuses if status.shard == self.task.shard), None)
         if found is None:
             name = self.task.shard.name
-            raise trouble(TroubleName.TOPOLOGY_CHANGED, f"{name} no longer answers for this table to its name")
+            raise trouble(TroubleName.TOPOLOGY_CHANGED, f"the source no longer lists {name} for this table")
         return found

@@ -108,7 +108,7 @@ class StagedSink:
             if at == last:
                 sequence = number if sequence is None else max(sequence, number)
             if row[2] == "?":
-                what = "the source sent an event whose type is none of I, d, B, U; nothing applied"
+                what = "the source sent an event of unknown type (not I, d, B or U); nothing applied"
                 raise Defect(what, _REPORT, where="source")
         return Top(point, sequence)
 
@@ -121,7 +121,7 @@ class StagedSink:
 
         count = sum(1 for _ in rows())
         if count != decided.rows:
-            what = f"{key.shard}: of {decided.rows} rows planned up to {end.text} the source has {count}"
+            what = f"{key.shard}: the source has {count} of {decided.rows} rows planned up to {end.text}"
             raise trouble(TroubleName.SLOT_LOST, what)
         return Batch(key, label_of(after, end), count, rows)
 

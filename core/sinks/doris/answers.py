@@ -64,7 +64,7 @@ _PERSON = {
     "unknown table": "the table was dropped: recreate it, and reset the slot",
     "unknown column": "the table's columns differ from those that the job writes: alter the table",
     "two phase commit (2pc) for stream load was disabled": "set disable_stream_load_2pc = false in be.conf",
-    "need to specify the sequence column": "the target got a sequence column: start the job again",
+    "need to specify the sequence column": "the target now has a sequence column: restart the job",
     "only supported in unique tables": "the target is not a unique-key table: recreate it with UNIQUE KEY",
 }
 
@@ -193,7 +193,7 @@ def rejected(target: str, answer: Mapping[str, Any], page: str, url: str) -> Slo
     reasons = reasons_of(page)
     rows, total = (counted(answer, name) for name in ("NumberFilteredRows", "NumberTotalRows"))
     what = f"{target} rejects {rows} of {total} rows"
-    said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its page of errors gives no reason"
+    said = "; ".join(safe(one, 200) for one in reasons[:_NAMED]) or "its error page gives no reason"
     more = f" (and {len(reasons) - _NAMED} more reasons)" if len(reasons) > _NAMED else ""
     hint = "alter the target's columns to match the source, or filter such rows"
     if any(_SOFT_LIMIT in one for one in reasons):
@@ -235,4 +235,4 @@ def unreadable(target: str, status: int) -> SlotkeeperError:
     """Return the error for an answer that is not from Doris; the outcome of the load is unknown."""
     if status in (401, 403):
         return AccessRefused(f"{target}: HTTP {status}", "check user and password", where="sink")
-    return Unreachable(f"{target}: HTTP {status}, not an answer of a Stream Load", where="sink")
+    return Unreachable(f"{target}: HTTP {status}, not a Stream Load response", where="sink")

@@ -41,7 +41,7 @@ def findings(queries: MysqlQueries, asked: SinkAsked, utc: Callable[[], datetime
     yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {comment}")
     yield line_finding(place, asked.endpoint, Line(*queries.line()))
     yield _kept(place, queries, KEPT_SECONDS, " s", LEAST_SECONDS, "after a longer outage")
-    yield _kept(place, queries, KEPT_LABELS, "", LEAST_LABELS, "once more loads than these ended in its database")
+    yield _kept(place, queries, KEPT_LABELS, "", LEAST_LABELS, "after more loads than that in its database")
     limit = _string_limit(queries)
     if limit is None:
         text = f"cannot read {STRING_LIMIT} (it needs ADMIN_PRIV): its default is {STRING_BYTES:,}"
@@ -61,14 +61,14 @@ def _kept(place: str, queries: MysqlQueries, name: str, unit: str, least: int, w
     except Unreachable:
         raise
     except SlotkeeperError:
-        text = f"cannot read {name} (it needs ADMIN_PRIV): loads are exactly once while Doris retains labels"
+        text = f"cannot read {name} (it needs ADMIN_PRIV): loads are exactly-once only while Doris retains labels"
         return Finding(place, Level.UNKNOWN, text)
     number = next((int(row[1]) for row in found if _WHOLE.match(str(row[1]))), None)
     if number is None:
         return Finding(place, Level.UNKNOWN, f"{name}: unknown")
     if 0 < number < least or (number <= 0 and name == KEPT_SECONDS):
-        text = f"{name} = {number}{unit}: {when} the job may send a load again, as counted repeats"
-        return Finding(place, Level.WARN, f"{text}; set it to {least} at least")
+        text = f"{name} = {number}{unit}: {when} the job may send a load again (counted as repeats)"
+        return Finding(place, Level.WARN, f"{text}; set it to at least {least}")
     return Finding(place, Level.OK, f"{name} = {number}{unit}")
 
 
@@ -90,9 +90,9 @@ def _longest(place: str, table: shape.DorisTable, image: TableIdentity, limit: i
     """Yield the longest value of columns without a length; bytes are written as `\\x` and two hex digits each."""
     names = shape.of_types(table, [one.name for one in image.columns], shape.UNSIZED)
     raw = [one.name for one in image.columns if one.name in names and image.plain(one.type) == "bytea"]
-    end = f"a longer one is rejected, never cut ({STRING_LIMIT})"
+    end = f"longer values are rejected, never truncated ({STRING_LIMIT})"
     if raw:
-        text = f"{', '.join(raw)}: a value of at most {(limit - 2) // 2:,} bytes, as its hex digits; {end}"
+        text = f"{', '.join(raw)}: a value of at most {(limit - 2) // 2:,} bytes, stored as hex digits; {end}"
         yield Finding(place, Level.WARN, text)
     if len(names) > len(raw):
         text = f"{', '.join(one for one in names if one not in raw)}: a value of at most {limit:,} bytes; {end}"
@@ -125,14 +125,14 @@ def _target_findings(
         yield Finding(place, Level.OK, "is a unique-key table with a delete sign, and accepts the source's columns")
     yield from _longest(place, table, image, limit)
     if not partitions(queries, job.channel.target):
-        text = "cannot read partitions (SHOW PARTITIONS): only missing rows show a TRUNCATE or an exchange"
+        text = "cannot read partitions (SHOW PARTITIONS): only missing rows reveal a TRUNCATE or an exchange"
         yield Finding(place, Level.WARN, f"{text}; grant the right, and run `slotkeeper verify`")
     names = [one.name for one in image.columns]
     if rounded := shape.of_types(table, names, shape.INEXACT):
         text = f"{', '.join(rounded)}: FLOAT and DOUBLE are compared as numbers"
-        yield Finding(place, Level.WARN, f"{text}, and equal if Doris returns all digits: else use DECIMAL")
+        yield Finding(place, Level.WARN, f"{text}, which are equal if Doris returns all digits; otherwise use DECIMAL")
     if rendered := shape.of_types(table, names, shape.RENDERED):
-        text = f"{', '.join(rendered)}: Doris returns JSON in another text, so `verify` reports a difference"
+        text = f"{', '.join(rendered)}: Doris formats JSON differently, so `verify` reports a difference"
         yield Finding(place, Level.WARN, f"{text}; use STRING")
 
 

@@ -105,9 +105,7 @@ class DorisHttp:
         endpoint = self.login.endpoint
         with _refusals.turn(endpoint, plain, request.seconds) as standing:
             if standing:
-                raise LoginRefused(
-                    f"{standing}; not tried again, so that the account is not locked", _LOGIN, where="sink"
-                )
+                raise LoginRefused(f"{standing}; not retried, to avoid locking the account", _LOGIN, where="sink")
             to_fe = replace(request, body=None, size=0)
             first = self._exchange(plain, (endpoint.host, endpoint.http_port), to_fe)
             if first.status == 401:
@@ -153,12 +151,12 @@ class DorisHttp:
         named = _lowered([*own, *map(place_of, endpoint.backends)])
         if host not in {name for name, _ in named}:
             what = f"the FE {endpoint.host} redirects loads to the BE {host}, which the configuration does not name"
-            hint = f'add "{host}" to backends of [sinks.{endpoint.name}]: the password goes there'
+            hint = f'add "{host}" to backends of [sinks.{endpoint.name}]: the password is sent there'
             raise Refused(what, hint, where="sink")
         if (host, port) not in named and not ((host, 0) in named and self._has_be(host, port)):
             what = f"the FE {endpoint.host} redirects loads to {host}:{port}, a port of no known BE"
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            more = f"backends of [sinks.{endpoint.name}]: the password goes there"
+            more = f"backends of [sinks.{endpoint.name}]: the password is sent there"
             hint = f'if a BE listens there, add "{place}" to {more}'
             raise Refused(what, hint, where="sink")
         return host, port

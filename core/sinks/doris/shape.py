@@ -143,7 +143,7 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
         cure = f'ALTER TABLE {quoted(name)} ENABLE FEATURE "BATCH_DELETE"'
         yield Objection(f"Table: {name} don't support batch delete.", cure)
     if set(table.key) != set(image.key):
-        what = f"the key of {name} is ({', '.join(table.key)}), the source's ({', '.join(image.key)})"
+        what = f"the key of {name} is ({', '.join(table.key)}), but ({', '.join(image.key)}) at the source"
         yield Objection(what, "recreate it with the source's key")
     yield from _sequence_objections(table)
     yield from unsendable(image)
@@ -157,7 +157,9 @@ def objections(table: DorisTable, image: TableIdentity) -> Iterator[Objection]:
             yield Objection(what, "change it to a larger type, or STRING")
         elif column.name in image.key and there.base in _TEXTS and _several_texts(image.plain(column.type)):
             what = f"equal keys of {name}.{column.name}, {column.type} at the source, can differ as {there.type}"
-            yield Objection(what, "change the source's column to a type with one text per value, such as numeric(38,9)")
+            yield Objection(
+                what, "change the source's column to a type with one text form per value, such as numeric(38,9)"
+            )
     for other in table.columns:
         if other.name not in known:
             what = f"{name}.{other.name} is not in the source: each change would set it to NULL"
@@ -187,7 +189,7 @@ def _sequence_objections(table: DorisTable) -> Iterator[Objection]:
         what = (
             f"the sequence of {table.name} is its column {table.mapped}: Doris would drop a change with a lower value"
         )
-        yield Objection(what, "recreate it without function_column.sequence_col: changes come in the source's order")
+        yield Objection(what, "recreate it without function_column.sequence_col: changes arrive in the source's order")
     elif table.sequence not in ("", "largeint"):
         what = f"the sequence column of {table.name} is {table.sequence}, which cannot hold the order of changes"
         yield Objection(what, 'recreate it without one, or with "function_column.sequence_type" = "largeint"')

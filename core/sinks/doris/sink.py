@@ -61,7 +61,7 @@ class DorisSink:
                         return number
                     self.abort(number)
                     raise Busy(
-                        f"{self.target}: of {body.rows} rows the load has {there}; the sink aborted it", where="sink"
+                        f"{self.target}: the load has {there} of {body.rows} rows; the sink aborted it", where="sink"
                     )
                 message = str(answer.get("Message", ""))
                 existing = str(answer.get("ExistingJobStatus") or "") or answers.EXISTING.get(self.state(label), "")
@@ -101,7 +101,7 @@ class DorisSink:
         end, pause = time.monotonic() + VISIBLE_SECONDS, 0.01
         while self._is_unpublished(label):
             if time.monotonic() >= end:
-                what = f"{self.target}: load {label} is committed and not visible yet"
+                what = f"{self.target}: load {label} is committed but not visible yet"
                 raise Busy(what, "check whether a BE is down: SHOW BACKENDS", where="sink")
             time.sleep(pause)
             pause = min(2 * pause, 0.5)
@@ -185,7 +185,7 @@ class DorisSink:
             self._wait_visible(label)
         there = answer.get("NumberLoadedRows")
         if there != body.rows:
-            raise Busy(f"{self.target}: of {body.rows} rows the load has {there}", where="sink")
+            raise Busy(f"{self.target}: the load has {there} of {body.rows} rows", where="sink")
 
     def rest(self) -> None:
         """Do nothing: nothing is open between two tasks."""

@@ -140,7 +140,7 @@ class DorisTarget(BesideTarget[MysqlQueries]):
         if not way:
             what = f"unknown mode of the unfinished copy into {self._name}"
         elif way == SHADOW and not self._is_there(shape.shadow_of(self._name)):
-            what = f"the shadow table of {self._name} does not exist: its copy has replaced the target, or was dropped"
+            what = f"the shadow table of {self._name} does not exist: it has replaced the target, or was dropped"
         else:
             return None
         return Refused(what, self._snapshot, where="sink")

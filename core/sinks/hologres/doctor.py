@@ -29,8 +29,8 @@ def findings(session: Session, asked: SinkAsked, utc: Callable[[], datetime]) ->
     yield line_finding(place, asked.endpoint, session.line())
     yield Finding(place, Level.OK, session.prove())
     yield clock_finding(place, float(clock), before, after)
-    text = "changes are written at least once; a stalled writer may leave an older one (ADR 47)"
-    yield Finding(place, Level.WARN, f"{text}; not verified yet with a live Hologres")
+    text = "changes are written at least once; a stalled writer may leave an older value (ADR 47)"
+    yield Finding(place, Level.WARN, f"{text}; not verified yet with a live Hologres server")
     for job in asked.jobs:
         yield from _target_findings(f"{place} {job.channel.target}", job, session, asked)
 

@@ -63,7 +63,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     if code.startswith("08"):
         return passing.lost_line(text)(message, "", code, "sink")
     if code[:2] in ("22", "23"):
-        hint = "Alter the target so that it takes the row (its columns and types), or correct it at the source"
+        hint = "Alter the target so that it accepts the row (its columns and types), or correct it at the source"
         return RowRefused(message, hint, code, "sink")
     if code[:2] in ("42", "0A", "25"):
         return Refused(

@@ -77,15 +77,15 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
     """Yield why the target cannot store the source's image, or support the job's options; each with the fix."""
     if table.kind in _KINDS:
         what = f"target {table.name} is {_KINDS[table.kind]}"
-        yield Objection(what, "name a table that holds rows (of a partitioned table, a child)")
+        yield Objection(what, "name a table that stores rows (for a partitioned table, a child)")
         return
     yield from _option_objections(options)
     if set(table.key) != set(image.key):
         there = ", ".join(table.key) or "nothing"
-        what = f"the primary key of {table.name} is ({there}), the source's ({', '.join(image.key)})"
+        what = f"the primary key of {table.name} is ({there}), but ({', '.join(image.key)}) at the source"
         yield Objection(what, "recreate it with the source's key: Hologres cannot add a key to an existing table")
     for index in table.others:
-        what = f"target {table.name} has another unique key ({index}): changes of two keys would collide on it"
+        what = f"target {table.name} has another unique key ({index}): changes of two keys could conflict on it"
         yield Objection(what, f"DROP INDEX {quoted(index)}")
     for column in image.columns:
         yield from _column_objections(table, column, image)
@@ -95,7 +95,9 @@ def objections(table: HologresTable, image: TableIdentity, options: SinkOptions)
 def _option_objections(options: SinkOptions) -> Iterator[Objection]:
     """Yield the objections to options that Hologres does not support, by option name."""
     if options.write_mode not in MODES:
-        what = f'write_mode = "{options.write_mode}" is not supported for Hologres, which takes INSERT ON CONFLICT'
+        what = (
+            f'write_mode = "{options.write_mode}" is not supported for Hologres, which supports only INSERT ON CONFLICT'
+        )
         yield Objection(what, 'set write_mode = "auto"')
     if options.ignore_null_when_update:
         what = "ignore_null_when_update is not supported for Hologres: rows of a statement share columns"
@@ -110,10 +112,10 @@ def _column_objections(table: HologresTable, column: Column, image: TableIdentit
         return
     loss = lost(wanted, there.type)
     if loss:
-        what = f"{table.name}.{column.name} is {there.type}, the source's is {column.type}: {loss}"
+        what = f"{table.name}.{column.name} ({there.type}) cannot store every {column.type} of the source: {loss}"
         yield Objection(what, "store it as text, or change the source's column to a type with that limit")
     elif not fits(wanted, there.type, image.user_type(wanted) is not None):
-        what = f"{table.name}.{column.name} is {there.type}, the source's is {column.type}"
+        what = f"{table.name}.{column.name} is {there.type}, but {column.type} at the source"
         yield Objection(what, "recreate it with the source's type, a larger one, or text")
     if column.name in image.key and (plain(there.type) in _NO_KEY or there.type.endswith("[]")):
         yield Objection(
@@ -126,19 +128,19 @@ def lost(source: str, there: str) -> str:
     """Return what a value would lose in a Hologres column of the same type; "" for nothing.
 
     >>> lost("timestamp with time zone", "timestamp with time zone")
-    'Hologres stores milliseconds of it'
+    'Hologres stores only milliseconds'
     >>> lost("timestamp(3) with time zone", "timestamp with time zone"), lost("numeric", "numeric(38,10)")
-    ('', 'its digits have no limit')
+    ('', 'its number of digits is not limited')
     """
     if there == "text":
         return ""
     if pg_types.at_postgres(source).endswith("with time zone") and source.startswith("timestamp"):
-        return "" if _FINE.fullmatch(source) else "Hologres stores milliseconds of it"
+        return "" if _FINE.fullmatch(source) else "Hologres stores only milliseconds"
     if plain(source) == "numeric":
         sized = _NUMERIC.fullmatch(source)
         if sized is None:
-            return "its digits have no limit"
-        return "" if int(sized[1]) <= MOST_DIGITS else f"Hologres stores {MOST_DIGITS} digits"
+            return "its number of digits is not limited"
+        return "" if int(sized[1]) <= MOST_DIGITS else f"Hologres stores at most {MOST_DIGITS} digits"
     return ""
 
 

@@ -112,14 +112,14 @@ class HologresSink:
         for row in batch.rows():
             columns = row[EVENT_FIELDS:]
             if any(columns[place] is None for place in places):
-                what = f"{self.target.target}: the source sent an event without its key's values; nothing applied"
+                what = f"{self.target.target}: the source sent an event without its key values; nothing applied"
                 raise Defect(what, _REPORT, where="source")
             if row[2] in ("I", "U"):
                 for place in self._required:
                     if columns[place] is None:
                         name = self.target.columns[place]
-                        what = f"{self.target.target}: column {name!r} rejects NULL, but a source row has it there"
-                        hint = "Alter the target so that it takes NULL there, or correct the row at the source"
+                        what = f"{self.target.target}: column {name!r} rejects NULL, but a source row has NULL there"
+                        hint = "Alter the target so that it accepts NULL there, or correct the row at the source"
                         raise RowRefused(what, hint, "23502", "sink")
         return ""
 

@@ -45,7 +45,7 @@ def findings(viewer: PostgresViewer, asked: SinkAsked, utc: Callable[[], datetim
     yield clock_finding(place, server.clock, before, after)
     yield from (Finding(place, Level.FAIL, one.text) for one in viewer.objections())
     if server.superuser:
-        yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are enough")
+        yield Finding(place, Level.WARN, f"{server.user} is a superuser; the rights of the GRANT script are sufficient")
     yield from path_findings(place, server.user, viewer.open_schemas(server.user))
     if not server.temporary:
         yield Finding(place, Level.FAIL, "cannot create temporary tables, which staging needs")
@@ -89,13 +89,11 @@ def _audit_findings(place: str, schema: str, user: str, viewer: PostgresViewer) 
     if how is None:
         return
     if not how:
-        yield Finding(place, Level.OK, f"{table}: {user} can append lines and change none")
+        yield Finding(place, Level.OK, f"{table}: {user} can append lines but not change them")
         return
     cure = f"REVOKE ALL ON {table} FROM {quoted(user)}; GRANT {', '.join(_APPENDS)} ON {table} TO {quoted(user)}"
     cure = f"ALTER TABLE {table} OWNER TO your_administrator; {cure}" if how[0].startswith("owns") else cure
-    text = (
-        f"{table}: {user} {', '.join(how)}, so this copy proves nothing against that login; as administrator: `{cure}`"
-    )
+    text = f"{table}: {user} {', '.join(how)}, so that login can change this copy; as an administrator: `{cure}`"
     yield Finding(place, Level.WARN, text)
 
 
@@ -114,9 +112,9 @@ def _left_behind(place: str, asked: SinkAsked, viewer: PostgresViewer) -> Iterat
         return
     for job, source, table, slot in followed:
         if job in known and (job, source, table, slot) not in named:
-            text = f"job {job} no longer follows {table} of {source}: no job confirms slot {slot}, its rows stay here"
+            text = f"job {job} no longer follows {table} of {source}: no job confirms slot {slot}; its rows remain here"
             drop = f"slotkeeper slots drop {typed(table, slot)}"
-            yield Finding(place, Level.WARN, f"{text}; name the table again, or run `{drop}`")
+            yield Finding(place, Level.WARN, f"{text}; configure the table again, or run `{drop}`")
 
 
 def _lock_findings(place: str, job: JobSpec, schema: str, viewer: PostgresViewer) -> Iterator[Finding]:
@@ -162,7 +160,11 @@ def _rights_finding(place: str, job: JobSpec, schema: Rights, target: Rights | N
         rows = target.lacks(*(TABLE_RIGHTS if replaces else _ROWS))
         said += [f"{rows} on the table"] if rows else []
     if said:
-        why = ' (on_existing = "replace" needs TRUNCATE, and CREATE on the schema for its shadow)' if replaces else ""
+        why = (
+            ' (on_existing = "replace" needs TRUNCATE, and CREATE on the schema for its shadow table)'
+            if replaces
+            else ""
+        )
         return Finding(place, Level.FAIL, f"lacks {' and '.join(said)}{why}")
     done = "does not exist yet: the first start can create it" if target is None else "exists and is writable"
     return Finding(place, Level.OK, done)
@@ -187,8 +189,8 @@ def _fit_findings(place: str, job: JobSpec, viewer: PostgresViewer, asked: SinkA
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if identity is not None and job.channel.create_target:
         for column, collation in eligibility.collations_lacked(image_of(job.channel, identity), viewer.session):
-            text = f"column {column!r} has collation {collation} at the source, which the sink lacks, or has for equal"
-            text += " texts only: a created target uses the default collation; its values are the same"
+            text = f"column {column!r} has collation {collation} at the source, which the sink does not support"
+            text += ": a created target uses the default collation; its values are the same"
             yield Finding(place, Level.WARN, text)
 
 
@@ -213,7 +215,7 @@ def grants(endpoint: Endpoint, progress_schema: str, jobs: Sequence[JobSpec]) ->
     ]
     made_by_another = statements(*own_tables.migrations("audit")[0])["apply"].format(schema=own)
     found += [
-        f"{' '.join(made_by_another.split())}; -- of another owner, so that the login can append lines and change none",
+        f"{' '.join(made_by_another.split())}; -- with another owner, so that the login can only append lines",
         f"GRANT {', '.join(_APPENDS)} ON {own}.{_AUDIT} TO {user};",
     ]
     for job in kept:

@@ -122,9 +122,11 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
 
 def bad_row(place: str, sentence: str, code: str) -> RowRefused:
     """Return the error for a row that the target rejects; outside `BAD_ROW`, a value names a missing object."""
-    hint = "Alter the target so that it takes the row (its columns, types and constraints), or correct it at the source"
+    hint = (
+        "Alter the target so that it accepts the row (its columns, types and constraints), or correct it at the source"
+    )
     if code[:2] not in BAD_ROW:
-        lacks = "a value names something that the sink lacks (a role, a table, a function, a type, ...)"
+        lacks = "a value names an object that the sink lacks (a role, a table, a function, a type, ...)"
         hint = f"{lacks}: create it there, or store the column as text in the target"
     return RowRefused(f"sink {place}: {sentence}", hint, code, "sink")
 

@@ -75,7 +75,7 @@ def _function_findings(place: str, facts: ServerFacts, objections: list[Objectio
     if refused:
         yield Finding(place, Level.FAIL, f"cannot execute {', '.join(refused)}")
     if less:
-        text = f"no {', '.join(less)} (kernel 9.1.0.223 or newer): this kernel cannot list, measure or drop slots"
+        text = f"missing {', '.join(less)} (kernel 9.1.0.223 or newer): cannot list, measure or drop slots"
         yield Finding(place, Level.WARN, text)
     if not (found or refused or less):
         yield Finding(place, Level.OK, "this login can call all binlog functions")
@@ -93,7 +93,7 @@ def _setting_findings(place: str, settings: Mapping[str, str], proven: bool) -> 
     for one in eligibility.creation_objections(settings):
         yield Finding(place, Level.WARN, one.text)
     if settings.get("enable_generate_binlog") == "off":
-        text = "enable_generate_binlog is off for this user's sessions by default; fix: ALTER ROLE ... SET it to on"
+        text = "enable_generate_binlog is off for this user; fix: ALTER ROLE ... SET enable_generate_binlog TO on"
         yield Finding(place, Level.FAIL, text)
     empties = eligibility.empties(settings)
     if empties:
@@ -104,7 +104,7 @@ def _sight_finding(place: str, viewer: DwsViewer, user: str) -> Finding:
     seen = sight.read(viewer.session)
     if seen.whole:
         return Finding(place, Level.OK, "this login sees every session of every coordinator")
-    waits = "a start also waits for every DN's xmin"
+    waits = "a start also waits for the xmin of every DN"
     if not seen.all_coordinators:
         waits += ", and 15 s for sessions of an earlier run"
     return Finding(place, Level.WARN, f"{seen.lacks}: {waits}; fix: {sight.CURE.format(user=quoted(user))}")
@@ -118,15 +118,15 @@ def _table_findings(
     if seen is None:
         return
     if seen.complaint and binlog:
-        yield Finding(place, Level.FAIL, f"the binlog functions reject it: {seen.complaint}")
+        yield Finding(place, Level.FAIL, f"the binlog functions reject the table: {seen.complaint}")
     if binlog and ttl_of(seen.facts.options).by_record:
-        text = "DWS deletes records after binlog_ttl, read or not: a job that is behind for longer loses changes"
+        text = "DWS deletes records older than binlog_ttl, read or not: a job further behind loses changes"
         yield Finding(place, Level.WARN, text)
     if not (found or (seen.complaint and binlog)):
         facts = seen.facts
         spread = "distribution unknown" if facts.distribution is None else "distributed by hash"
         options = f", options {facts.options}" if facts.options else ""
-        answers = "its binlog answers" if binlog else "the job needs no binlog"
+        answers = "binlog readable" if binlog else "the job needs no binlog"
         yield Finding(place, Level.OK, f"readable, primary key, {answers}; {spread}{options}")
 
 
@@ -135,7 +135,7 @@ def _range_finding(place: str, table: FollowedTable, viewer: DwsViewer) -> Findi
     try:
         name = read_nothing(viewer.session, table.name, table.followers[0].binlog.new_system_value)
     except SlotkeeperError as error:
-        text = f"cannot read an empty range of its binlog: {error}" + (f" ({error.hint})" if error.hint else "")
+        text = f"cannot read an empty range of the binlog: {error}" + (f" ({error.hint})" if error.hint else "")
         fails = error.kind in (ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OPERATOR)
         return Finding(place, Level.FAIL if fails else Level.WARN, text)
-    return Finding(place, Level.OK, f"an empty range of its binlog was read on {name}")
+    return Finding(place, Level.OK, f"can read an empty range of the binlog on {name}")

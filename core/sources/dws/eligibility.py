@@ -131,7 +131,7 @@ def _point_objections(settings: Mapping[str, str], source: str, points_proven: b
         cure = "ask an administrator to set gtm_option to gtm, and to restart the cluster"
         yield Objection(f"gtm_option is {mode}: a job needs one sync point per transaction", cure)
     elif mode.lower() in LITE and not points_proven:
-        what = f"gtm_option is {mode}: not documented to give each transaction one sync point, in order"
+        what = f"gtm_option is {mode}: DWS does not document one ordered sync point per transaction"
         cure = f"run `slotkeeper doctor --probe {source}`; or ask an administrator to set gtm_option to gtm"
         yield Objection(what, cure)
 
@@ -169,7 +169,7 @@ def table_objections(
         )
     if facts.inheritors and facts.kind == "r":
         # DWS, CREATE TABLE has no INHERITS; if a table still has children, no key is unique across them
-        cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}; then give it its own channel"
+        cure = f"ALTER TABLE {facts.inheritors[0]} NO INHERIT {name}; then add a channel for it"
         yield Objection(f"{table} {INHERITED}", cure)
     if not facts.has_key:
         yield no_key(table)
@@ -213,7 +213,7 @@ def column_objections(
             yield Objection(f"column {name} of {table} has the name of a column of the binlog", cure)
     for name in facts.virtual:
         if not mirrored or name in mirrored:
-            what = f"column {name} of {table} is a virtual column: the binlog has no value of it"
+            what = f"column {name} of {table} is a virtual column: the binlog does not contain its value"
             made = f"recreate it with GENERATED ALWAYS AS (...) STORED: ALTER TABLE {dotted(table)} DROP COLUMN"
             yield Objection(what, f"omit it with columns = {{ ... }}, or {made} {quoted(name)}, ADD COLUMN ...")
 
@@ -224,7 +224,7 @@ def name_objections(table: str) -> Iterator[Objection]:
     if "." in own or '"' in table:
         plain = re.sub(r'[."]', "_", own)
         new = f'ALTER TABLE "{schema}"."{own.replace(chr(34), chr(34) * 2)}" RENAME TO {plain}'
-        yield Objection(f"the name of {table} holds a period or a double quotation mark", new)
+        yield Objection(f"the name of {table} contains a period or a double quotation mark", new)
 
 
 def no_key(table: str) -> Objection:
@@ -243,7 +243,7 @@ def cast_key(table: str, column: str, function: str) -> Objection:
 def deferrable(table: str) -> Objection:
     """Return the objection to a deferrable key: two rows can share it in a transaction, which breaks order per key."""
     cure = f"ALTER TABLE {dotted(table)} DROP CONSTRAINT ..., ADD PRIMARY KEY (...) NOT DEFERRABLE"
-    return Objection(f"the primary key of {table} is deferrable: order per key needs one that is not", cure)
+    return Objection(f"the primary key of {table} is deferrable: a job needs a key that is not deferrable", cure)
 
 
 def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str]) -> Iterator[Objection]:
@@ -258,7 +258,7 @@ def _binlog_objections(table: str, facts: TableFacts, settings: Mapping[str, str
             yield Objection(f"{table} is neither an HStore nor an HStore-opt table", again)
             return
         if given.get("colversion", "").startswith("3"):
-            yield Objection(f"{table} is a V3 HStore table: of V3 only HStore-opt has a binlog", again)
+            yield Objection(f"{table} is a V3 HStore table: a V3 table has a binlog only with HStore-opt", again)
             return
     if not (_on(given, "enable_binlog") or _on(given, "enable_binlog_timestamp")):
         cure = f"ALTER TABLE {name} SET (enable_binlog = on)"
@@ -279,18 +279,18 @@ def partition_warning(table: str, source: str, answers: Sequence[str]) -> Object
     """
     if all(one in TRACES for one in answers):
         return None
-    what = f"{table} is partitioned: its binlog is not documented to show TRUNCATE or DROP PARTITION"
+    what = f"{table} is partitioned: DWS does not document whether its binlog shows TRUNCATE or DROP PARTITION"
     cure = f"run `slotkeeper doctor --probe {source}`; until then DELETE a partition's rows before you remove it"
     if "neither" in answers:
-        what = f"{table} is partitioned: by a probe, TRUNCATE or DROP PARTITION leaves its rows in the target"
-        cure = "DELETE the rows of a partition before it goes, or take a new snapshot behind it"
+        what = f"{table} is partitioned: a probe showed that TRUNCATE or DROP PARTITION leaves rows in the target"
+        cure = "DELETE a partition's rows before you remove it, or take a new snapshot afterwards"
     return Objection(what, cure)
 
 
 def creation_objections(settings: Mapping[str, str]) -> Iterator[Objection]:
     """Yield objections to creating a table with a binlog on this server."""
     if settings.get("enable_hstore_binlog_table") == "off":
-        cure = "to create such a table, ask an administrator to set it to on (a reload is enough)"
+        cure = "to create tables with a binlog, ask an administrator to set it to on (needs only a reload)"
         yield Objection("enable_hstore_binlog_table is off: no new table can have a binlog", cure)
 
 
@@ -299,7 +299,7 @@ def empties(settings: Mapping[str, str]) -> str:
     mode = settings.get("sql_compatibility", "").upper()
     if mode == "ORA":
         return "sql_compatibility is ORA: this server stores an empty string as NULL, and the job copies NULL"
-    return f"sql_compatibility is {mode}: empty strings stay empty" if mode else ""
+    return f"sql_compatibility is {mode}: an empty string is stored as an empty string" if mode else ""
 
 
 def given_options(text: str) -> dict[str, str]:
@@ -342,7 +342,9 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
     absent = sorted(found.columns - set(types))
     if absent:
         known = ", ".join(types)
-        yield Objection(f"where names column {absent[0]!r}: unknown in the source table", f"the table has {known}")
+        yield Objection(
+            f"where names column {absent[0]!r}, which the source table does not have", f"its columns: {known}"
+        )
         return
     for name, function in casts:
         if name in found.columns:  # even if the filter does not cast it: a function on text casts it implicitly
@@ -351,9 +353,11 @@ def filter_objections(where: str, identity: TableIdentity, casts: Iterable[tuple
     for name in sorted(found.bare):
         own = identity.user_type(types[name])
         if own and own.kind != "e":
-            what = f"where uses column {name!r} uncast: its type {types[name]} has its own operators"
+            what = f"where uses column {name!r} without a cast: its type {types[name]} defines its own operators"
             yield Objection(what, "cast the column, such as column::text")
     for name in sorted(found.timed):
         if types[name].startswith(_TEXTS) or identity.user_type(types[name]):
-            what = f"where casts column {name!r} from {types[name]} to a time: the value 'now' would change"
+            what = (
+                f"where casts column {name!r} from {types[name]} to a time: the result for 'now' changes with each read"
+            )
             yield Objection(what, "compare it as text, or store the time in its own column")

@@ -72,7 +72,7 @@ class DwsPeek:
         return self._records(table, 0, place)
 
     def at_time(self, table: str, shard: Shard, moment: str) -> Position | None:
-        said = f"{table} has no binlog times, or this kernel cannot search by time"
+        said = f"{table} has no binlog timestamps, or this kernel cannot search by time"
         return first_at(self.session, table, moment, said, "search by sync point instead").get(shard.name)
 
     def forward(self, identity: TableIdentity, table: str, shard: Shard, what: Range, only: Filter) -> Searched:

@@ -44,7 +44,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
     named = _NAMES.search(text) if code == "42703" else None  # undefined_column
     if named:
         old = "gs_" in named[0]
-        what = f"{message}: new_system_value = {str(old).lower()} does not fit this kernel"
+        what = f"{message}: new_system_value = {str(old).lower()} does not match this kernel"
         return Refused(what, SWITCH.format("false" if old else "true"), code, "source")
     if code == "42883":  # undefined_function
         return Refused(message, "this kernel lacks a binlog function: upgrade to 9.1.0.200 or newer", code, "source")

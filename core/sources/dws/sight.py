@@ -119,7 +119,7 @@ class DwsOpenTransactions:
 
     def advice(self, job: str) -> str:
         more = ", or let this login see all sessions (`slotkeeper doctor` prints the GRANT)" if self._lacks else ""
-        return f"end it (an administrator sees it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
+        return f"end the transaction (an administrator can see it in {WHERE}), or raise `wait` in [jobs.{job}]{more}"
 
     def left(self) -> str:
         now = self._source.open_transactions(self._sight.across)

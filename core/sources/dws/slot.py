@@ -33,7 +33,7 @@ class DwsSlotVerbs(DwsSlotAdmin):
         return int(self.session.rows("drop_slot", {"table": self.table, "slot": self.slot}, REGISTER_LIMIT_MS)[0][0])
 
 
-REFUSED_BACK = "this server does not move the position back; reset with --to snapshot instead"
+REFUSED_BACK = "this server cannot move the position back; reset with --to snapshot instead"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TIME = "gs_binlog_timestamp_us"
@@ -91,7 +91,9 @@ class DwsRetention(DwsSlotAdmin):
         if second.live != goal.live:
             raise Refused(f"{shard.name}: registered {goal.live}, but the slot has {second.live}", REFUSED_BACK)
         if second.durable != before.durable and not (lost and not second.durable):
-            raise trouble(TroubleName.SLOT_LOST, f"{shard.name}: the slot changed between its two points")
+            raise trouble(
+                TroubleName.SLOT_LOST, f"{shard.name}: the slot changed between the registrations of its two points"
+            )
         self._send(shard, goal, True)
         probe("after_true")
 
@@ -102,7 +104,7 @@ class DwsRetention(DwsSlotAdmin):
 
     def at_time(self, at: str) -> dict[str, Position | None]:
         if not self.options.new_system_value:
-            sentence = "only the new system columns carry a record's time"
+            sentence = "only the new system columns contain a record's time"
             raise Refused(sentence, "set new_system_value = true where the server has gs_binlog_timestamp_us")
         said = f"{self.table} has no binlog timestamps", "reset with --to point"
         found = first_at(self.session, self.table, at, *said)

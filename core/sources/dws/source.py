@@ -378,14 +378,16 @@ def register_one(calls: PointCalls, shard: Shard, goal: SyncPoints, checkpoint: 
     nodes = calls.register(shard, (goal.durable if checkpoint else goal.live) or 0, checkpoint, goal.xmin)
     if nodes != 1:
         flag = "true" if checkpoint else "false"
-        raise Busy(f"{shard.name}: registering {flag} reached {nodes} of 1 nodes (partial registration)")
+        raise Busy(
+            f"{shard.name}: registration with checkpoint {flag} reached {nodes} of 1 nodes (partial registration)"
+        )
 
 
 def seen(calls: PointCalls, shard: Shard) -> SlotStatus:
     """Return the status of one DN under its name."""
     found = next((status for status in calls.read_status(shard) if status.shard == shard), None)
     if found is None:
-        raise Busy(f"{shard.name} does not answer to its name: the DN set may have changed", where="source")
+        raise Busy(f"no DN reports the name {shard.name}: the DN set may have changed", where="source")
     return found
 
 

@@ -51,7 +51,7 @@ class DwsWaits:
         pairs, untold = self._pairs(now)
         lacks = "; ".join(filter(None, (self._sight.lacks, untold)))
         grant = sight.CURE.format(user=quoted(self._user))
-        self.hidden = f"{HIDDEN}: {lacks}; `{grant}` shows them" if lacks else ""
+        self.hidden = f"{HIDDEN}: {lacks}; `{grant}` makes them visible" if lacks else ""
         found = [*self._consumers(rows, None if untold else pairs, now), *by_locks(pairs, now, self._limit)]
         self._before = lasting(self._before, found)
         return self._before

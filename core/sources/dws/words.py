@@ -19,11 +19,11 @@ WORDS = SlotWords(
     no_count="this kernel cannot count unread rows of this table (9.1.0.223 or newer can)",
     no_drop="this kernel cannot drop a slot (9.1.0.223 or newer can)",
     no_after="this kernel cannot show the current points",
-    no_drained="this kernel does not report whether all records are read",
+    no_drained="this kernel does not report whether all records have been read",
     no_ttl="cannot read binlog_ttl from the table's options: time left unknown",
     no_timeout=f"the server does not report {TIMEOUT} (documented default: 3600 s)",
-    own_times="this kernel reports no registration times: those marked ours come from the sink's progress rows",
-    lapses="DWS clears it again unless a job confirms it within binlog_ttl",
+    own_times="this kernel reports no registration times: times marked `ours` come from the sink's progress rows",
+    lapses="DWS clears the slot unless a job confirms it within binlog_ttl",
     moved="both points of every DN move to the newest sync point",
     ages="the table has binlog timestamps: DWS deletes each record once it is older than the TTL, read or not",
     head=f"binlog_ttl {{ttl}}, {TIMEOUT} {{timeout}}",
@@ -34,14 +34,14 @@ WORDS = SlotWords(
     ddl=DdlWords(
         waits={
             "vacuum full": "it waits up to {limit}, under a lock that blocks DML on the whole table, then fails",
-            "scale out": "scaling waits up to {limit} at this table, then fails for it",
+            "scale out": "scaling waits up to {limit}, then fails for this table",
         },
         limit=f"{TIMEOUT} (3600 s by default)",
         limit_of=f"{{seconds}} s ({TIMEOUT})",
         clears="ADD/DROP COLUMN, SET TYPE and TRUNCATE clear increments and points",
         lost_by="ADD/DROP COLUMN, SET TYPE, TRUNCATE: each clears this slot",
-        note="vendor texts contradict each other on VACUUM FULL: the text for 8.3.0 says that it clears increments and"
-        " points, newer ones that it waits until they are read; after it, list the slots",
+        note="DWS documents VACUUM FULL inconsistently: in 8.3.0 it clears increments and points; in newer versions it"
+        " waits until they are read; list the slots afterwards",
         blocked="VACUUM FULL of the table, scale-out",
     ),
 )

@@ -111,7 +111,7 @@ def read_table(session: HoloSession, table: str) -> TableState:
     by_number = dict(zip(numbers, spelled, strict=True))
     key = tuple(by_number[number] for number in constrained or ())
     if not key:
-        raise Refused(f"{table} has no primary key", "recreate it with one", where="source")
+        raise Refused(f"{table} has no primary key", "recreate it with a primary key", where="source")
     identity = TableIdentity(own_id(properties, int(oid)), columns, key, f"db{database}")
     return TableState(identity, properties, int(now_us))
 

@@ -81,8 +81,8 @@ def changes(events: Iterable[Event], before: Event | None, left: Left) -> Iterat
             continue
         if image is not None and not (event.type == AFTER and event.us == image.us):
             then = WORDS.get(event.type, str(event.type))
-            what = f"LSN {image.lsn} is the row before an update, and {then} follows it at {event.lsn}"
-            raise Refused(what, "the binlog lacks the row after it: take a new snapshot", where="source")
+            what = f"LSN {image.lsn} is the before-image of an update, but {then} follows at {event.lsn}"
+            raise Refused(what, "the binlog lacks the after-image: take a new snapshot", where="source")
         if event.type == BEFORE:
             image = event
             continue
@@ -149,7 +149,7 @@ class Pages:
                     last = event.lsn
                     yield event
             if last == begin:
-                here = f"after LSN {max(0, last)}, but has one at {stretch.up_to}"
+                here = f"after LSN {max(0, last)}, but has a record at {stretch.up_to}"
                 what = f"{stretch.shard.name} returned no record {here}"
                 raise Busy(what, "retrying the same range; nothing skipped", where="source")
 

@@ -17,7 +17,7 @@ EXTENSION_BEFORE = (2, 0)
 
 
 NOTHING_KEPT = "the server stores no position; Slotkeeper's progress rows at the sink do"
-KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's progress rows, which decide"
+KEPT = "the server stores a position per slot and shard; it follows Slotkeeper's progress rows, which take precedence"
 
 
 def findings(
@@ -38,12 +38,12 @@ def findings(
 def _version_finding(place: str, text: str) -> Finding:
     found = eligibility.version_of(text)
     if found is None:
-        return Finding(place, Level.UNKNOWN, "hg_version() names no version of Hologres")
+        return Finding(place, Level.UNKNOWN, "hg_version() returned no Hologres version")
     spelled = ".".join(map(str, found))
     if found < EXTENSION_BEFORE:
         what = f"Hologres {spelled} needs CREATE EXTENSION hg_binlog once in each database (built in from 2.0 on)"
         return Finding(place, Level.WARN, what)
-    return Finding(place, Level.OK, f"Hologres {spelled}: its binlog is built in")
+    return Finding(place, Level.OK, f"Hologres {spelled}: the binlog is built in")
 
 
 def _table_findings(
@@ -85,14 +85,12 @@ def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iter
         rows = session.rows("slots", catalog.parts(table))
     except SlotkeeperError as error:
         if not catalog.gone(error):
-            yield Finding(place, Level.UNKNOWN, f"cannot read whether others have slots on it: {error.message}")
+            yield Finding(place, Level.UNKNOWN, f"cannot list the slots of other owners on the table: {error.message}")
         return
     names = {str(slot) for slot, _ in rows}
     for slot in sorted(ours):
         how = (
-            "is there"
-            if slot in names
-            else "does not exist yet: the job's start or `slotkeeper slots create` creates it"
+            "exists" if slot in names else "does not exist yet: the job's start or `slotkeeper slots create` creates it"
         )
         yield Finding(place, Level.OK, f"slot {safe(slot, 63)} {how}")
     rows = [row for row in rows if str(row[0]) not in ours]
@@ -100,16 +98,14 @@ def _slots(place: str, table: str, session: HoloSession, ours: Set[str]) -> Iter
         named = ", ".join(
             f"{safe(str(slot), 63)} (publication {safe(str(publication), 63)})" for slot, publication in rows
         )
-        yield Finding(
-            place, Level.OK, f"the server has other owners' slots on it: {named}; no job here uses or moves one"
-        )
+        yield Finding(place, Level.OK, f"other owners have slots on the table: {named}; no job here uses or moves them")
 
 
 def _answers(place: str, table: str, session: HoloSession, state: catalog.TableState) -> Finding:
     try:
         record = catalog.newest(session, table, state.shards[0])
     except SlotkeeperError as error:
-        return Finding(place, Level.FAIL, f"its binlog does not answer: {error}")
-    newest = f"LSN {record.lsn}" if record else "empty"
-    text = f"readable, primary key, {len(state.shards)} shards, {state.shards[0].name} of its binlog is {newest}"
+        return Finding(place, Level.FAIL, f"cannot read the binlog: {error}")
+    newest = f"LSN {record.lsn}" if record else "none"
+    text = f"readable, primary key, {len(state.shards)} shards, newest record of {state.shards[0].name}: {newest}"
     return Finding(place, Level.OK, text)

@@ -86,7 +86,7 @@ def warnings(table: str, state: TableState) -> Iterator[Objection]:
     if state.ttl < ADVISED_TTL:
         what = (
             f"binlog.ttl of {table} is {state.ttl} s, below the seven days that Hologres recommends: the server deletes"
-            " records by age, read or not, so a job that is stopped for longer loses them"
+            " records by age, read or not, so a job that is stopped for longer loses changes"
         )
         yield Objection(what, ttl_text(table, ADVISED_TTL))
     orientation = state.properties.get("orientation", "").lower()
@@ -97,7 +97,7 @@ def warnings(table: str, state: TableState) -> Iterator[Objection]:
         what = f"{table} is a logical partition table: writes outside its binlog window are not recorded"
         yield Objection(what, "check partition_generate_binlog_window of the table")
     if "table_id" not in state.properties:
-        what = f"cannot read table_id of {table}: only its LSNs would show a TRUNCATE"
+        what = f"cannot read table_id of {table}: only LSNs would reveal a TRUNCATE"
         yield Objection(what, "grant this login SELECT on hologres.hg_table_properties")
 
 
@@ -116,11 +116,11 @@ def stream_objections(
     table: str, state: TableState, version: str, options: BinlogOptions, by_slot: bool = False
 ) -> Iterator[Objection]:
     """Yield the objections to reading this table by stream; `version`: the text of hg_version()."""
-    cure = 'set read_by = "sql", which reads every type and works with every version'
+    cure = 'set read_by = "sql", which supports every type and every version'
     found = version_of(version)
     if found is not None and found < SLOTLESS and not by_slot:
         spelled = ".".join(map(str, found))
-        what = f"Hologres {spelled} streams {table} only to a slot (without one from 2.1 on)"
+        what = f"Hologres {spelled} streams {table} only to a slot (without a slot from 2.1 on)"
         yield Objection(what, f'{cure}, or dialect = "hologres_slot"')
     elif found is not None and options.enable_compression and found < COMPRESSED:
         spelled = ".".join(map(str, found))

@@ -49,7 +49,7 @@ def classify(error: BaseException, place: str, timed_out: type[SlotkeeperError] 
         hint = "check whether the table was dropped, renamed or altered"
         return Trouble(message, hint, code, "source", name=TroubleName.SCHEMA_CHANGED)
     if any(words in lower for words in REBUILT):
-        hint = "the table was recreated, or has another number of shards: take a new snapshot"
+        hint = "the table was recreated, or its number of shards changed: take a new snapshot"
         return Trouble(message, hint, code, "source", name=TroubleName.TOPOLOGY_CHANGED)
     if "hg_binlog" in lower and code in ("42703", "42883"):  # undefined_column, undefined_function
         hint = (

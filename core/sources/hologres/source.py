@@ -116,7 +116,7 @@ class HoloSource(NoSlotAdmin):
         """Return the status of one shard, or of all; raise SLOT LOST if the table no longer records a binlog."""
         state = self._recorded()
         if shard is not None and shard not in state.shards:
-            what = f"{shard.name} is not a shard of {self.table} any more: the table has {len(state.shards)}"
+            what = f"{shard.name} is no longer a shard of {self.table}: the table has {len(state.shards)}"
             raise trouble(TroubleName.TOPOLOGY_CHANGED, what)
         try:
             return [self._status(state, one) for one in (state.shards if shard is None else [shard])]
@@ -228,7 +228,7 @@ class HoloSource(NoSlotAdmin):
         return "nothing: the server stores no position for Slotkeeper"
 
     def clear(self) -> int:
-        what = "no slot to drop: no job here has one at the server"
+        what = "no slot to drop: no job here has a slot at the server"
         raise Refused(what, "to drop another owner's slot: CALL hg_drop_logical_replication_slot", where="source")
 
 

@@ -13,17 +13,17 @@ from slotkeeper.core.sources.hologres.position import MARK, POSITIONS
 from slotkeeper.core.sqltext import dotted, literal
 
 WORDS = SlotWords(
-    no_list="no job uses a slot of the server, by SQL or by stream: positions come from Slotkeeper's progress rows",
-    no_count="the server counts no unread records",
-    no_drop="no slot to drop: no job here has one at the server",
-    own_times="a position's time: until then there was nothing else, by the server's clock",
+    no_list="no job uses a server slot, by SQL or by stream: positions come from Slotkeeper's progress rows",
+    no_count="the server does not count unread records",
+    no_drop="no slot to drop: no job here has a slot at the server",
+    own_times="a position's time: no other change existed up to then, by the server's clock",
     ages="the server deletes records older than binlog.ttl, read or not",
     head="the server deletes records after {ttl}, read or not",
     ttl="binlog.ttl",
     part=POSITIONS.part,
     identity="table_id, columns and key",
     retains=False,
-    no_expiry="no slot has a TTL here; the server deletes records older than binlog.ttl, read or not",
+    no_expiry="slots have no TTL here; the server deletes records older than binlog.ttl, read or not",
 )
 
 
@@ -34,7 +34,7 @@ SLOT_WORDS = replace(
     own_times="",
     moved="the slot moves to the newest record of every shard",
     short="the slot did not move to the newest record",
-    ages="the server deletes records older than binlog.ttl, confirmed or not: a slot retains nothing",
+    ages="the server deletes records older than binlog.ttl, confirmed or not: a slot retains no records",
     marks=(MARK,),
     there="the slot exists on every shard",
 )
@@ -47,14 +47,14 @@ class HoloManualSql:
         """Return SQL that shows the newest record of a shard and creates nothing.
 
         >>> HoloManualSql().status("ods.orders")
-        "SELECT * FROM hg_get_binlog_cursor('ods.orders', 'LATEST', 0); -- one for each shard"
+        "SELECT * FROM hg_get_binlog_cursor('ods.orders', 'LATEST', 0); -- one query per shard"
         """
-        return f"SELECT * FROM hg_get_binlog_cursor({literal(dotted(table))}, 'LATEST', 0); -- one for each shard"
+        return f"SELECT * FROM hg_get_binlog_cursor({literal(dotted(table))}, 'LATEST', 0); -- one query per shard"
 
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None
     ) -> str:
-        return "-- no job uses a slot of the server: there is nothing to confirm"
+        return "-- no job uses a server slot: there is nothing to confirm"
 
 
 class SlotManualSql:
@@ -73,4 +73,4 @@ class SlotManualSql:
     ) -> str:
         """Return a comment instead of SQL: only the slot's reader moves the slot, over its stream."""
         to = live.shown if live is not None else "the newest LSN"
-        return f"-- no statement moves slot {literal(slot)}: its stream's client reports flushed = {to} ({shard})"
+        return f"-- no SQL statement moves slot {literal(slot)}: its streaming client reports flushed = {to} ({shard})"

@@ -71,7 +71,7 @@ def _no_growth(table: TableSeen, bound: Bound) -> Refused:
     key = ", ".join(image.name for image in table.key)
     return Refused(
         f"table {table.schema}.{table.name}: cannot split key ({key}) into chunks: bound {', '.join(bound)!r} repeats",
-        "remove the table from the job, and report the type of its key and the server's version",
+        "remove the table from the job, and report its key type and the server version",
         where="source",
     )
 

@@ -300,7 +300,7 @@ class Parser:
             raise Damaged(f"an event has {len(packet) - at} bytes, less than its header of {HEADER_BYTES}")
         header = Header(*HEADER.unpack_from(packet, at))
         if header.size != len(packet) - at:
-            raise Damaged(f"event type {header.code} claims {header.size} bytes, and has {len(packet) - at}")
+            raise Damaged(f"event type {header.code} claims {header.size} bytes, but has {len(packet) - at}")
         stop = self._without_checksum(header, packet, at)
         read = _READ.get(header.code)
         if read is None:
@@ -355,10 +355,10 @@ def _format_description(header: Header, body: bytes, at: int, stop: int) -> Even
         )
     server = name.rstrip(b"\0").decode()
     if body[at + 56] != HEADER_BYTES:
-        raise Damaged(f"event headers of {body[at + 56]} bytes, not {HEADER_BYTES}")
+        raise Damaged(f"event headers have {body[at + 56]} bytes, expected {HEADER_BYTES}")
     algorithm = body[stop - 1]
     if algorithm not in (0, 1):
-        raise Unsupported(f"unknown binlog checksum algorithm {algorithm} (0 is none, 1 CRC32)")
+        raise Unsupported(f"unknown binlog checksum algorithm {algorithm} (0: none, 1: CRC32)")
     return FormatDescription(header, server, algorithm == 1)
 
 
@@ -379,7 +379,7 @@ def _xa_prepared(header: Header, body: bytes, at: int, stop: int) -> Event:
     number, gtrid, bqual = struct.unpack_from("<III", body, at + 1)
     data = body[at + 13 : stop]
     if len(data) != gtrid + bqual:
-        raise Damaged(f"an XA identifier of {len(data)} bytes, not {gtrid + bqual}")
+        raise Damaged(f"an XA identifier has {len(data)} bytes, expected {gtrid + bqual}")
     return XaPrepared(header, xid_text(number, data[:gtrid].hex(), data[gtrid:].hex()))
 
 
@@ -407,7 +407,7 @@ def _rows(header: Header, body: bytes, at: int, stop: int) -> Event:
         after = body[at : at + size]
         at += size
     if at > stop:
-        raise Damaged(f"a rows event of {header.size} bytes is shorter than its own description")
+        raise Damaged(f"a rows event of {header.size} bytes is shorter than its header fields")
     ends = bool(flags & STATEMENT_END)
     return Rows(header, action, table, ends, width, before, after, body, at, stop)
 
@@ -512,7 +512,7 @@ def _other(header: Header) -> Event:
     if header.code in _PASSED_OVER or header.flags & IGNORABLE:
         return Event(header)
     raise Unsupported(
-        f"unknown event type {header.code}: it may hold rows",
+        f"unknown event type {header.code}: it may contain rows",
         f"the server is newer than the supported versions: {see('mysql', 'What the server has to be')}",
     )
 
@@ -541,7 +541,7 @@ def events(payload: Payload) -> Iterator[tuple[int, Event]]:
         event = parser.parse(packet)
         if type(event) not in _INSIDE:
             what = f"an event of type {event.header.code}, which is not part of a transaction"
-            raise Damaged(f"a transaction payload holds {what}")
+            raise Damaged(f"a transaction payload contains {what}")
         yield at, event
 
 
@@ -557,7 +557,7 @@ def packets(payload: Payload) -> Iterator[tuple[int, bytes]]:
         yield at, HEADER.pack(time, code, server, size, 0, flags) + _read(source, size - HEADER_BYTES)
         at += size
     if at != payload.size:
-        raise Damaged(f"a transaction payload decompresses to {at} bytes, not to {payload.size}")
+        raise Damaged(f"a transaction payload decompresses to {at} bytes, expected {payload.size}")
 
 
 def _inflated(payload: Payload) -> io.BufferedReader:

@@ -95,7 +95,7 @@ NO_HOST = "HOST"
 _DENIED, _NO_RIGHT = 1045, "1227"
 _NEEDS_TLS = 3159
 _USE_TLS = 'the server requires TLS: set sslmode = "verify-full", or "require" without a certificate'
-_MAY_NEED_TLS = 'or the account has REQUIRE SSL, and this is its error without TLS: set sslmode = "require"'
+_MAY_NEED_TLS = 'if the account has REQUIRE SSL, set sslmode = "require"'
 _IN_CLEAR = 2061
 """Error number with which `drivers.my` refuses to send the password over an unencrypted connection."""
 
@@ -144,8 +144,8 @@ def _of_dump(message: str, text: str, number: str) -> SlotkeeperError:
     """Classify error 1236, which a server sends for any failure of a dump."""
     if any(words in text for words in _OTHER_READER):
         # an abandoned worker of this job can continue to read for a moment: the last reader remains
-        hint = "if it persists, another program reads with the job's server_id: see SHOW SLAVE HOSTS"
-        return Busy(f"{message} (another replica reads with this server_id)", hint, number, "source")
+        hint = "if it persists, another program uses the job's server_id: see SHOW SLAVE HOSTS"
+        return Busy(f"{message} (another replica uses this server_id)", hint, number, "source")
     if any(words in text for words in _PURGED):
         hint = (
             "the server purged the binlog after the stored position: take a new snapshot, and retain binlogs for longer"
@@ -163,5 +163,5 @@ def of_binlog(error: BinlogError, place: str, where: str) -> SlotkeeperError:
     if isinstance(error, GoneBack):
         return Trouble(message, error.cure, "", "source", name=TroubleName.SOURCE_OLDER)
     if isinstance(error, Damaged) and not error.cure:
-        return Refused(message, "report it with the server's version; a new snapshot avoids it", "", "source")
+        return Refused(message, "report this error with the server version; a new snapshot avoids it", "", "source")
     return Refused(message, error.cure, "", "source")

@@ -180,7 +180,9 @@ class _Compiler:
         name = str(part.this.this)
         if name not in self._places:
             known = ", ".join(self._places)
-            raise Refused(f"where names column {name!r}: unknown in the source table", f"the table has {known}")
+            raise Refused(
+                f"where names column {name!r}, which the source table does not have", f"the table has {known}"
+            )
         return self._places[name]
 
 

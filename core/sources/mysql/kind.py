@@ -173,14 +173,14 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
     clock = float(session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
     after = utc().timestamp()
     facts = session.facts
-    yield Finding(place, Level.OK, f"{asked.endpoint.place} answers: {facts.variables.get('version', 'unknown')}")
+    yield Finding(place, Level.OK, f"connected to {asked.endpoint.place}: {facts.variables.get('version', 'unknown')}")
     yield clock_finding(place, clock, before, after)
     found = [Finding(place, Level.FAIL, f"{what}; fix: {cure}") for what, cure in objections(facts)]
     yield from found
     if not found:
         yield Finding(place, Level.OK, "the binlog is on, with full, uncompressed rows")
     if not facts.names_columns:
-        text = "binlog_row_metadata is not FULL: names and signs come from information_schema if it matches"
+        text = "binlog_row_metadata is not FULL: column names and signs come from information_schema if it matches"
         yield Finding(place, Level.WARN, f"{text}; fix: SET GLOBAL binlog_row_metadata = 'FULL'")
     yield _expiry(place, *retention.age_of(retention.variables_of(session)))
     try:
@@ -188,7 +188,7 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
     except SlotkeeperError as error:
         yield Finding(place, Level.FAIL, f"{error.message}" + (f"; fix: {error.hint}" if error.hint else ""))
     else:
-        yield Finding(place, Level.OK, "this login can read where the binlog ends")
+        yield Finding(place, Level.OK, "this login can read the end position of the binlog")
     for one in asked.tables:
         yield from _table(f"{place} {one.name}", session, one)
 
@@ -196,7 +196,7 @@ def findings(session: MysqlSession, asked: SourceAsked, utc: Callable[[], dateti
 def _expiry(place: str, seconds: int | None, setting: str) -> Finding:
     """Return the finding on how long a stopped job can still be resumed."""
     if seconds is None:
-        return Finding(place, Level.UNKNOWN, "unknown after how many hours the server purges binlogs")
+        return Finding(place, Level.UNKNOWN, "cannot determine after how many hours the server purges binlogs")
     if not seconds:
         return Finding(place, Level.OK, f"only PURGE BINARY LOGS purges binlogs ({setting})")
     level = Level.WARN if seconds < _DAY else Level.OK
@@ -214,7 +214,7 @@ def _table(place: str, session: MysqlSession, table: FollowedTable) -> Iterator[
         return
     yield from (Finding(place, Level.FAIL, one.text) for one in found)
     if table.followers and not side_effects.is_transactional(source.seen.engine):
-        text = f"engine {source.seen.engine} has no transactions: after a server crash, take a new snapshot"
+        text = f"engine {source.seen.engine} is not transactional: after a server crash, take a new snapshot"
         yield Finding(place, Level.WARN, text)
     if not found:
         yield Finding(place, Level.OK, "readable, with a key; all tables share one binlog")
@@ -225,9 +225,9 @@ def grants(endpoint: Endpoint, tables: Sequence[str]) -> list[str]:
     name = endpoint.user.replace("'", "''")
     to = f"'{name}'@'HOST'"
     return [
-        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST as SELECT CURRENT_USER() shows it",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {to}; -- HOST: see SELECT CURRENT_USER()",
         *(f"GRANT SELECT ON {shown(table)} TO {to};" for table in tables),
-        f"GRANT PROCESS ON *.* TO {to}; -- of MySQL only: a copy waits for open transactions",
+        f"GRANT PROCESS ON *.* TO {to}; -- MySQL only: a copy waits for open transactions",
     ]
 
 
@@ -301,7 +301,7 @@ class NothingByHand:
 
     def status(self, table: str) -> str:
         """Return SQL that shows the end of the binlog."""
-        return "SHOW MASTER STATUS; -- the server stores no position: `slotkeeper slots show` shows it"
+        return "SHOW MASTER STATUS; -- the server stores no position: see `slotkeeper slots show`"
 
     def register(
         self, table: str, slot: str, shard: str, live: Position | None, durable: Position | None, xmin: int | None

@@ -296,7 +296,7 @@ class MysqlPosition(Position):
 def ours(position: Position) -> MysqlPosition:
     """Return the same position; raises Defect for a position of another kind of source."""
     if not isinstance(position, MysqlPosition):
-        raise Defect(f"a position of another kind: {position.text}")
+        raise Defect(f"a position of another source kind: {position.text}")
     return position
 
 

@@ -124,7 +124,7 @@ class MysqlRetention(NoSlotRetention, MysqlSource):
         facts = self.session.facts
         wanted = self.session.asking(lambda line: starts.behind(line, facts, text)).gtids
         if not isinstance(wanted, MariaState):
-            raise Refused(f"{text!r}: only MariaDB locates GTIDs in its files", "write a file position: 3:1234")
+            raise Refused(f"{text!r}: only MariaDB can find a GTID in its binlog", "use a file position such as 3:1234")
         newest = self.newest()
         for file in reversed(self.session.asking(starts.binlog_files)):
             begin = self.session.asking(partial(starts.position_at, facts=facts, file=file.name))

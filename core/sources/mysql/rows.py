@@ -180,7 +180,7 @@ _LENGTHS: Mapping[int, tuple[tuple[str, ...], str]] = {
 }
 _MOST_FRACTION, _MOST_BITS = 6, 64
 """Maximum digits of a second's fraction, and bits of a BIT (MySQL, "Date and Time Data Types", "Bit-Value Type")."""
-_OLD = "has the storage format from before MySQL 5.6 (mysql56_temporal_format = OFF), which lacks the fraction"
+_OLD = "has the storage format of MySQL before 5.6 (mysql56_temporal_format = OFF), which lacks the fraction"
 
 
 def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int, str], fits: bool) -> tuple[Form, str]:
@@ -195,7 +195,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
     if code in _TEMPORAL:
         shown, whole, reader = _TEMPORAL[code]
         if one.first > _MOST_FRACTION:
-            raise Damaged(f"{shown}({one.first}) is not a server type")
+            raise Damaged(f"{shown}({one.first}) is not a valid server type")
         inline = values.datetime_inline(one.first) if code == Type.DATETIME2 else ""
         form = Form((f"{whole + values.fraction_bytes(one.first)}s",), reader(one.first), inline=inline)
         return form, f"{shown}({one.first})" if one.first else shown
@@ -206,7 +206,7 @@ def _form(one: PhysicalColumn, other: SchemaColumn | None, charsets: Mapping[int
         return form, f"decimal({one.first},{one.second})"
     if code == Type.BIT:
         if not 1 <= one.second <= _MOST_BITS:
-            raise Damaged(f"bit({one.second}) is not a server type")
+            raise Damaged(f"bit({one.second}) is not a valid server type")
         return Form((f"{one.first}s",), values.big_endian), f"bit({one.second})"
     if code in (Type.ENUM, Type.SET):
         return _labelled(one, other if fits else None, charsets)
@@ -372,17 +372,17 @@ class Decoder:
         Raises Unsupported if columns are missing, Damaged if its bytes do not match the table's description.
         """
         if event.width != len(self.columns):
-            raise Damaged(f"rows of {event.width} columns for a table of {len(self.columns)}")
+            raise Damaged(f"rows have {event.width} columns, the table has {len(self.columns)}")
         for present in (event.before, event.after):
             if int.from_bytes(present, "little") & self._every != self._every:
                 raise Unsupported(
-                    "rows without all columns: binlog_row_image was not FULL when they were written",
+                    "incomplete rows: binlog_row_image was not FULL when they were written",
                     "set binlog_row_image = FULL at the source, and take a new snapshot of this table",
                 )
         rows = self.rows(event.body, event.begin, event.stop)
         if event.action is Action.UPDATE:
             if len(rows) % 2:
-                raise Damaged("an update row lacks its other half")
+                raise Damaged("an update row lacks its before- or after-image")
             return Changes(event.action, rows[::2], rows[1::2])
         return Changes(event.action, (), rows) if event.action is Action.INSERT else Changes(event.action, rows, ())
 
@@ -402,7 +402,7 @@ class Decoder:
         except (struct.error, ValueError, IndexError, OverflowError, TypeError) as error:
             raise Damaged(self._reason(body, row_at, stop)) from error
         if at != stop:
-            raise Damaged("rows and their event end at different bytes")
+            raise Damaged("the rows do not end at the end of their event")
         return found
 
     def _seldom(self, bitmap: bytes, body: bytes, at: int, append: Callable[[Row], None]) -> int:

@@ -41,7 +41,7 @@ CASCADES_WRITTEN = (9, 6)
 innodb_native_foreign_keys is on (MySQL 9.6, "FOREIGN KEY Constraints")."""
 _ENGINES = frozenset(one.lower() for one in ENGINES)
 _TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster"})
-_CANNOT_BE_READ = "cannot parse the answer of SHOW CREATE TABLE"
+_CANNOT_BE_READ = "cannot parse the result of SHOW CREATE TABLE"
 
 
 def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> Iterator[Objection]:
@@ -58,7 +58,7 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
         for key in _cascading(created):
             yield Objection(
                 f"{table} has foreign key {key} with cascades, which change its rows without row events",
-                'make the key RESTRICT, or set cascades = "allow" in the channel if such rows may stay wrong',
+                'make the key RESTRICT, or set cascades = "allow" in the channel if incorrect rows are acceptable',
             )
     if seen.engine.lower() == "myisam":
         merges = "SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'MRG_MyISAM'"
@@ -66,7 +66,7 @@ def objections(session: MysqlSession, seen: TableSeen, cascades_known: bool) -> 
             rows = session.rows(f"SHOW CREATE TABLE {quoted(str(schema))}.{quoted(str(name))}")
             if seen.name.casefold() in read(str(rows[0][1])).names:
                 merge = f"{schema}.{name}"
-                what = f"{table} is part of the MERGE table {merge}: changes made there do not name {table}"
+                what = f"{table} is part of the MERGE table {merge}: changes made through it do not name {table}"
                 yield Objection(what, "drop the MERGE table")
 
 
@@ -96,13 +96,13 @@ def kind_objections(table: str, kind: str, engine: str) -> Iterator[Objection]:
     MariaDB, "System-Versioned Tables": there, a DELETE updates the row's end, and an UPDATE also inserts a row.
 
     >>> [one.what for one in kind_objections("s.t", "BASE TABLE", "BLACKHOLE")]
-    ['s.t has engine BLACKHOLE: this server and its binlog lack some of its rows']
+    ['s.t has engine BLACKHOLE: this server and its binlog do not have all of its rows']
     """
     if "VERSIONED" in kind.upper():
-        what = f"{table} is system-versioned: a DELETE there retains the row, an UPDATE adds one"
+        what = f"{table} is system-versioned: a DELETE retains the row, an UPDATE adds a row"
         yield Objection(what, f"ALTER TABLE {table} DROP SYSTEM VERSIONING, or remove the table from the job")
     if engine.lower() not in _ENGINES:
-        what = f"{table} has engine {engine or 'unknown'}: this server and its binlog lack some of its rows"
+        what = f"{table} has engine {engine or 'unknown'}: this server and its binlog do not have all of its rows"
         yield Objection(what, f"ALTER TABLE {table} ENGINE = InnoDB")
 
 
@@ -190,17 +190,18 @@ class Bystanders:
             return taken.blind
         names = statement.said.names
         for name in sorted(names & taken.suspects.keys()):
-            return f"it names {name}, {taken.suspects[name]}"
+            return f"it references {name}, {taken.suspects[name]}"
         for one in taken.ddl:
             if not there(here, one.position) and _hides(one, names):
                 text = " ".join(one.text.split())[:100]
-                return f"an object it names may have been a view or had a trigger until {one.position.shown}: {text!r}"
+                until = one.position.shown
+                return f"an object it references may have been a view or had a trigger until {until}: {text!r}"
         return ""
 
     def _take(self, after: MysqlPosition) -> _Taken:
         """Query the server for suspects, then read the DDL up to the current end of the binlog."""
         if self._blind():
-            missing = "this login does not see every trigger and routine"
+            missing = "this login cannot see every trigger and routine"
             return _Taken(after, self._newest(), {}, (), f"{missing} (GRANT {', '.join(RIGHTS)} ON *.*)")
         suspects = {
             str(name).casefold(): str(what)

@@ -52,7 +52,7 @@ FILES_SECONDS = 10.0
 _NEW_SNAPSHOT = "all earlier changes are applied; take a new snapshot of the table"
 _CURES = {
     Effect.CASCADES: (
-        'all earlier changes are applied; set cascades = "allow" in the channel if such rows may stay wrong;'
+        'all earlier changes are applied; set cascades = "allow" in the channel if incorrect rows are acceptable;'
         " or drop the key and take a new snapshot of the table"
     ),
     Effect.VERSIONS: "all earlier changes are applied; drop system versioning, and take a new snapshot of the table",
@@ -244,7 +244,10 @@ class MysqlSource(NoSlotAdmin):
         if not same(spool.end, up_to):
             what = f"source {self.session.place}: {up_to.text} is not the end of a transaction"
             raise Refused(
-                what, "stored positions are ends of transactions: this one is from another server", "", "source"
+                what,
+                "a stored position is the end of a transaction: this position is from another server",
+                "",
+                "source",
             )
         return spool
 
@@ -281,14 +284,14 @@ class MysqlSource(NoSlotAdmin):
         where = f"source {self.session.place}, binlog after {statement.position.shown}: {text!r}"
         if statement.effect is Effect.RESHAPES:
             columns = ", ".join(f"{column.name} {column.full_type}" for column in self.seen.described)
-            what = f"{where} {statement.effect.value}; it now has {columns}"
+            what = f"{where} {statement.effect.value}; the table now has {columns}"
             return Trouble(what, _NEW_SNAPSHOT, where="source", name=TroubleName.SCHEMA_CHANGED)
         what = f"{where} {statement.effect.value}" + (f": {statement.why}" if statement.why else "")
         if statement.effect in _CURES:
             return Refused(what, _CURES[statement.effect], "", "source")
         hint = _NEW_SNAPSHOT
         if statement.effect in (Effect.CHANGES, Effect.INDIRECT):
-            hint += "; the program that wrote this needs binlog_format = ROW"
+            hint += "; the client that wrote this must use binlog_format = ROW"
         return Trouble(what, hint, where="source", name=TroubleName.SLOT_LOST)
 
     def reached(self, after: Position, up_to: Position, top: Top, status: SlotStatus) -> Position:

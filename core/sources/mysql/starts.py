@@ -61,7 +61,7 @@ def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
     try:
         gtids = parse_gtids(text)
     except ValueError as error:
-        raise Refused(f"{text!r}: {error}", "write them as the server shows them") from None
+        raise Refused(f"{text!r}: {error}", "use the format in which the server shows GTIDs") from None
     file, offset = newest(session)
     if isinstance(gtids, MariaState):
         now = gtids_at(session, facts, file, offset)
@@ -70,7 +70,7 @@ def behind(session: my.Session, facts: ServerFacts, text: str) -> MysqlPosition:
             named = ", ".join(map(str, missing))
             raise Refused(
                 f"{text!r} omits domain {named}: the job would read it from its oldest transaction on",
-                f"name every domain; domain-server-0 is the oldest; the server is at {now.text if now else 'none'}",
+                f"name every domain; domain-server-0 is its oldest; the server is at {now.text if now else 'none'}",
             )
     return MysqlPosition(file, offset, gtids)
 
@@ -157,8 +157,10 @@ _OPEN = (
 )
 READ_EVERY = 0.25
 """Seconds between two reads of the list: more than the 0.1 s after which the server refreshes it (`writers`)."""
-_UNKNOWN = "the list of open transactions may be from before the copy's position"
-_STALE = f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, and the server shows an old list"
+_UNKNOWN = "the list of open transactions may be older than the copy's position"
+_STALE = (
+    f"{_UNKNOWN}: another session reads INNODB_TRX more than 10 times per second, so the server returns an old list"
+)
 
 
 class MysqlOpen:
@@ -184,7 +186,7 @@ class MysqlOpen:
         return "" if self._were is not None and not self._were else self._left
 
     def advice(self, job: str) -> str:
-        return "end them (SHOW ENGINE INNODB STATUS, KILL), or give the job a longer wait"
+        return "end them (SHOW ENGINE INNODB STATUS, KILL), or increase the job's `wait`"
 
 
 class NobodyOpen:

@@ -136,11 +136,11 @@ def _tokens(text: str, pattern: re.Pattern[str]) -> Iterator[Token]:
                 yield Token("sign", "*")
                 at -= 1
         elif kind == "sign" and (piece in _QUOTES or (piece == "/" and text.startswith("*", at))):
-            raise Unread(f"what begins at character {match.start() + 1} has no end")
+            raise Unread(f"the string or comment at character {match.start() + 1} is not terminated")
         elif kind not in ("space", "comment"):
             yield _token(kind, piece)
     if executed:
-        raise Unread("a version comment has no end")
+        raise Unread("a version comment is not terminated")
 
 
 def _token(kind: str, piece: str) -> Token:
@@ -279,13 +279,13 @@ class Effect(Enum):
     """The possible effect of a statement on a followed table."""
 
     NONE = "nothing"
-    RESHAPES = "may have changed its columns"
-    EMPTIES = "removed its rows, or exchanged the table, without row events"
+    RESHAPES = "may have changed the table's columns"
+    EMPTIES = "removed the table's rows, or exchanged the table, without row events"
     CHANGES = "changed rows as a statement, without row events"
-    INDIRECT = "is a change written as a statement, which may have changed its rows without row events"
-    CASCADES = "added a foreign key to it whose cascades change its rows without row events"
-    VERSIONS = "made it system-versioned: a DELETE there retains the row, an UPDATE adds one"
-    UNREAD = "cannot be parsed, so it may have changed its rows or columns"
+    INDIRECT = "is a change written as a statement, which may have changed the table's rows without row events"
+    CASCADES = "added a foreign key with cascades, which change the table's rows without row events"
+    VERSIONS = "made the table system-versioned: a DELETE retains the row, an UPDATE adds a row"
+    UNREAD = "cannot be parsed, so it may have changed the table's rows or columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ def judge(
     `cascades_known`: a foreign key that changes rows without row events is allowed.
 
     >>> judge(read("ALTER TABLE `t` ADD c INT"), "s", {("s", "t")}), judge(read("DROP TABLE s.o"), "x", {("s", "t")})
-    (<Effect.RESHAPES: 'may have changed its columns'>, <Effect.NONE: 'nothing'>)
+    (<Effect.RESHAPES: "may have changed the table's columns">, <Effect.NONE: 'nothing'>)
     """
     said = unwrapped(said)
     words, names = said.words, said.names

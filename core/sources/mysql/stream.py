@@ -173,7 +173,7 @@ class Stream:
             dump.close()
 
     def _refused(self, what: str) -> SlotkeeperError:
-        hint = "stored positions are ends of transactions: this one is from another server, or was typed"
+        hint = "a stored position is the end of a transaction: this position was typed, or is from another server"
         return Refused(f"source {self._place}: {what}", hint, "", "source")
 
     def _begin(self, blocking: bool) -> my.Dump:
@@ -198,7 +198,7 @@ class Stream:
             return my.dump_maria_gtid(session, replica, start.gtids.text, blocking)
         if isinstance(start.gtids, MysqlSet):
             return my.dump_mysql_gtid(session, replica, start.gtids.encoded, blocking)
-        raise self._refused(f"{start.text} has no GTIDs to start at")
+        raise self._refused(f"{start.text} has no GTIDs to start from")
 
     def _is_before(self, item: Item) -> bool:
         """Whether the item is before the start, in a file that can only be read from its beginning."""

@@ -401,7 +401,7 @@ def key_objections(table: str, key: Sequence[IndexPart]) -> Iterator[Objection]:
     for part in key:
         if part.prefix is not None:
             what = f"{table} has a primary key over a prefix of {part.name}:"
-            yield Objection(f"{what} two rows could count as one", "build the key from whole columns")
+            yield Objection(f"{what} two rows could have the same key", "create a key over whole columns")
 
 
 def server_of(facts: ServerFacts) -> str:

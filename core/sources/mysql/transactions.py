@@ -219,7 +219,7 @@ class Transactions:
         known = self._born
         if known is not None and born is not None and known != born:
             raise GoneBack(
-                f"{self._file} was created {_created(born)}, the position's file {_created(known)}",
+                f"{self._file} was created {_created(born)}, the file of the position {_created(known)}",
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
         self._born = born or known
@@ -268,7 +268,7 @@ class Transactions:
         server, sequence = done.last.get(event.domain, (0, 0))
         if not self._by_gtid and server == event.server and event.sequence <= sequence:
             raise GoneBack(
-                f"GTID {event.domain}-{event.server}-{event.sequence} repeats: {sequence} is already applied",
+                f"GTID {event.domain}-{event.server}-{event.sequence} repeats: sequence {sequence} is already applied",
                 "the binlog was reset, or the server restored: take a new snapshot",
             )
 
@@ -309,7 +309,7 @@ class Transactions:
     def _refuse_rollback(self) -> None:
         if self._rows:
             raise Unsupported(
-                "a transaction has rows of a followed table and a rollback: unclear which rows count",
+                "a transaction has rows of a followed table and a rollback: unclear which rows were committed",
                 "it also changed a non-transactional table: take a new snapshot",
             )
 
@@ -464,7 +464,7 @@ class PreparedRows:
                     break
                 return
         raise Damaged(
-            f"{begin.text} is not where XA prepared transaction {xa.xid}",
+            f"XA transaction {xa.xid} was not prepared at {begin.text}",
             "the binlog was reset, or this is another server: take a new snapshot",
         )
 

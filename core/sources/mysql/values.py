@@ -39,7 +39,7 @@ MOST_DIGITS, MOST_SCALE = 65, 38
 def decimal_bytes(precision: int, scale: int) -> int:
     """Return the bytes of a DECIMAL(precision, scale). Raises Damaged if no server has such a type."""
     if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= min(precision, MOST_SCALE):
-        raise Damaged(f"decimal({precision},{scale}) is not a server type")
+        raise Damaged(f"decimal({precision},{scale}) is not a valid server type")
     whole = precision - scale
     return whole // 9 * 4 + _LEFT_BYTES[whole % 9] + scale // 9 * 4 + _LEFT_BYTES[scale % 9]
 
@@ -234,7 +234,7 @@ def set_reader(labels: tuple[str, ...]) -> Callable[[bytes], str]:
 
     def make(number: int) -> str:
         if number >> len(labels):
-            raise Damaged(f"a set of more than its {len(labels)} labels")
+            raise Damaged(f"a set with more values than its {len(labels)} labels")
         return ",".join(label for place, label in enumerate(labels) if number >> place & 1)
 
     texts = _Texts(make)
@@ -312,9 +312,9 @@ def unzipped(raw: bytes) -> bytes:
     except zlib.error as error:
         raise Damaged("cannot decompress a COMPRESSED value") from error
     if len(found) > wanted:
-        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, and has more")
+        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, but has more")
     if len(found) < wanted or not inflate.eof:
-        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, and is truncated")
+        raise Damaged(f"a COMPRESSED value claims {wanted} bytes, but is truncated")
     return found
 
 
@@ -434,7 +434,7 @@ class _Room:
 def _value(kind: int, body: bytes, at: int, room: _Room, depth: int) -> str:
     room.take(1)
     if depth > _DEEPEST:
-        raise Damaged(f"a JSON document is deeper than {_DEEPEST} levels")
+        raise Damaged(f"a JSON document is nested deeper than {_DEEPEST} levels")
     if kind <= _LARGE_ARRAY:
         return _container(kind, body, at, room, depth)
     if kind == _LITERAL:

@@ -111,7 +111,7 @@ class MysqlWaits:
     def read(self, now: float) -> Sequence[SourceWait]:
         if not 0.0 <= now - self._known_at < EVERY:
             grant = f"`GRANT PROCESS ON *.* TO {self._session.user}`"
-            lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} shows them"
+            lacks = f"{HIDDEN}: this login cannot see other logins' sessions; {grant} makes them visible"
             self._lacks = "" if self._answer(_PROCESS) else lacks
             rows = self._answer(_LIMIT)
             self._limit, self._known_at = float(rows[0][0]) if rows else None, now
@@ -196,8 +196,8 @@ class MysqlWaits:
             others = [one for one in theirs if (one.since or now) <= since and one.pid not in blocked]
             if ours and others:
                 self.hidden = (
-                    f"{HIDDEN}: {first.session.name} waits at {safe(table)} for pid {ours[0].pid} of a job or for pid"
-                    f" {others[0].pid} of another login; the server does not report which holds the lock; {_TELLS}"
+                    f"{HIDDEN}: {first.session.name} waits for {safe(table)}, locked by pid {ours[0].pid} of a job or"
+                    f" by pid {others[0].pid} of another login; the server does not report which; {_TELLS}"
                 )
             elif ours:
                 waiter = replace(first.session, began=self._started())

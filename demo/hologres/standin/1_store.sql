@@ -5,10 +5,10 @@ CREATE SCHEMA hg_log;
 CREATE SCHEMA hg_base;
 CREATE SCHEMA hologres;
 
-CREATE FUNCTION hg_standin.label() RETURNS text LANGUAGE sql AS $$ SELECT 'stand-in for a Hologres, not a Hologres' $$;
+CREATE FUNCTION hg_standin.label() RETURNS text LANGUAGE sql AS $$ SELECT 'stand-in for Hologres, not Hologres' $$;
 
 CREATE TABLE hg_standin.setting (name text PRIMARY KEY, value text NOT NULL);
-INSERT INTO hg_standin.setting VALUES ('version', 'Hologres 3.2.4 (stand-in, not a Hologres)'), ('updates', '3+7'),
+INSERT INTO hg_standin.setting VALUES ('version', 'Hologres 3.2.4 (stand-in, not Hologres)'), ('updates', '3+7'),
     ('truncate', 'new id'), ('replication', '');
 
 CREATE SEQUENCE hg_standin.table_id START 40001;

@@ -126,7 +126,7 @@ def refuse_purged(connection: sqlite3.Connection, after: Position) -> None:
     """SLOT LOST where what lies behind a position is not all there; POSITIONS DIFFER where it is of another life."""
     first = oldest(connection)
     if after < first:
-        what = f"{SHARD.name}: the job's position is {after.text}, the binlog begins at {first.text}"
+        what = f"{SHARD.name}: the job's position is {after.text}, but the binlog starts at {first.text}"
         raise trouble(TroubleName.SLOT_LOST, what)
 
 

@@ -33,7 +33,7 @@ SPELLING = [
     ),
     _case("misspelt sink key", changed('kind = "postgres"', 'knd = "postgres"'), "config.toml:11", "did you mean kind"),
     _case("misspelt job key", added(JOB, "wiat = 5"), "config.toml:18", "did you mean wait"),
-    _case("far key", added(JOB, "zzz = 5"), "unknown key zzz", "known here"),
+    _case("far key", added(JOB, "zzz = 5"), "unknown key zzz", "known: source"),
     _case("console key", VALID + "[console]\nrefresh = 1\n", "unknown key refresh in [console]"),
     _case("hostile key", added(JOB, '"a\\u001b]0;x\\u0007" = 5'), "unknown key a\\x1b]0;x\\x07"),
     _case("bad section name", VALID + "[sinks.'a b']\n", "name of [sinks.a b]"),
@@ -42,24 +42,24 @@ SPELLING = [
 ]
 
 CAMEL_AND_LATER = [
-    _case("camelCase", added(BINLOG, "binlogSleepTime = 5"), "binlogSleepTime", "written binlog_sleep_time"),
-    _case("camelCase later", added(BINLOG, "binlogParallelNum = 5"), "written binlog_parallel_num"),
-    _case("camelCase sink", added(OPTIONS, "autoFlushBatchSize = 5"), "written auto_flush_batch_size"),
-    _case("dotted Flink option", added(OPTIONS, '"sink.parallelism" = 5'), "written sink_parallelism"),
-    _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "stands in [jobs.orders_rt.binlog]"),
-    _case("sink key in the job", added(JOB, "ignore_delete = true"), "stands in [jobs.orders_rt.sink_options]"),
+    _case("camelCase", added(BINLOG, "binlogSleepTime = 5"), "binlogSleepTime", "write it as binlog_sleep_time"),
+    _case("camelCase later", added(BINLOG, "binlogParallelNum = 5"), "write it as binlog_parallel_num"),
+    _case("camelCase sink", added(OPTIONS, "autoFlushBatchSize = 5"), "write it as auto_flush_batch_size"),
+    _case("dotted Flink option", added(OPTIONS, '"sink.parallelism" = 5'), "write it as sink_parallelism"),
+    _case("binlog key in the job", added(JOB, "binlog_sleep_time = 5"), "belongs in [jobs.orders_rt.binlog]"),
+    _case("sink key in the job", added(JOB, "ignore_delete = true"), "belongs in [jobs.orders_rt.sink_options]"),
     _case("options under sink", changed('sink = "mart"', "sink = {ignore_delete = true}"), "sink_options"),
     _case(
         "a table read twice",
         VALID + '[[jobs.orders_rt.channels]]\nfrom="ods.orders"\ninto="c.d"\n',
-        "jobs.orders_rt.channels[1] reads ods.orders, which jobs.orders_rt.channels[0] reads",
-        "a slot of its own",
+        "jobs.orders_rt.channels[1] reads ods.orders, which jobs.orders_rt.channels[0] already reads",
+        "its own slot",
     ),
     _case(
         "a target written twice",
         VALID + '[[jobs.orders_rt.channels]]\nfrom="a.b"\ninto="mart.orders"\n',
-        "jobs.orders_rt.channels[1] writes to mart.orders, which jobs.orders_rt.channels[0] writes to",
-        "a target of its own",
+        "jobs.orders_rt.channels[1] writes to mart.orders, which jobs.orders_rt.channels[0] already writes to",
+        "its own target",
     ),
     _case(
         "a second channel without into",
@@ -70,7 +70,7 @@ CAMEL_AND_LATER = [
     _case(
         "a second channel's target of another job",
         VALID + SECOND_JOB + '[[jobs.second.channels]]\nfrom="a.b"\ninto="mart.orders"\n',
-        "[jobs.second] writes to mart.orders, which job orders_rt writes to",
+        "[jobs.second] writes to mart.orders, which job orders_rt already writes to",
     ),
     _case("slot twice", added(BINLOG, 'binlog_slot_name = "x"'), "slot and binlog.binlog_slot_name"),
     _case(
@@ -122,19 +122,17 @@ VALUES = [
     _case(
         "executor larger than its worker",
         added(SPARK, 'master = "local-cluster[2,1,1024]"\nsettings = {"spark.executor.memory" = "2g"}'),
-        "spark.executor.memory is more than a worker of local-cluster[2,1,1024] has",
+        "spark.executor.memory exceeds the memory of a worker of local-cluster[2,1,1024]",
     ),
-    _case("cluster without its secret", added(SPARK, 'master = "spark://h:7077"'), "no secret of it is given"),
+    _case("cluster without its secret", added(SPARK, 'master = "spark://h:7077"'), "its secret is not set"),
     _case(
         "two secrets of a cluster",
         added(SPARK, 'master = "spark://h:7077"\nsecret_file = "s"\nsecret_env = "S"'),
         "secret_file and secret_env",
-        "set one of them",
+        "set only one of them",
     ),
-    _case(
-        "secret where none is asked for", added(SPARK, 'secret_file = "s"'), "secret_file has a meaning for a master"
-    ),
-    _case("another python here", added(SPARK, 'python = "/usr/bin/python3"'), "python has a meaning for a master"),
+    _case("secret where none is asked for", added(SPARK, 'secret_file = "s"'), "secret_file applies only to a master"),
+    _case("another python here", added(SPARK, 'python = "/usr/bin/python3"'), "python applies only to a master"),
     _case("cluster's secret itself", added(SPARK, 'secret = "hush"'), "secrets only by reference", "use secret_file"),
     _case("setting of yarn", added(SPARK, 'settings = {"spark.yarn.queue" = "q"}'), "unknown key spark.yarn.queue"),
     _case("setting a list", added(SPARK, 'settings = {"spark.executor.cores" = [1]}'), "spark.executor.cores", "text"),
@@ -154,7 +152,7 @@ VALUES = [
         "resnapshot over a target with rows",
         added(JOB, 'on_schema_change = "resnapshot"'),
         "config.toml:18",
-        'on_existing = "refuse" refuses',
+        'on_existing = "refuse" rejects',
         'set on_existing = "replace"',
     ),
     _case(
@@ -171,7 +169,7 @@ VALUES = [
         "has no effect with binlog = false",
     ),
     _case("start nonsense", added(JOB, 'start = "inital"'), "start", '"initial"'),
-    _case("log level", added("logging", 'level = "INFO"'), "logging.level has no meaning here: the lines", "remove"),
+    _case("log level", added("logging", 'level = "INFO"'), "logging.level does not apply here: messages", "remove"),
     _case("progress schema", added(SINK, 'progress_schema = "a.b"'), "progress_schema", "dots"),
     _case("wait_max below", added(RETRY, 'wait_max = "10ms"'), "config.toml:32", "wait_max is below wait_initial"),
     _case("max sleep below", added(BINLOG, 'binlog_sleep_time = "1h"'), "binlog_max_sleep_time is below"),
@@ -184,7 +182,7 @@ NAMES = [
     _case(
         "job name is no slot",
         VALID.replace("orders_rt", "orders-rt").replace('slot = "orders_slot"\n', ""),
-        "own name is not a slot name",
+        "name is not a valid slot name",
     ),
     _case("no schema", changed('"ods.orders"', '"orders"'), "from", "schema.table"),
     _case("dot in the table", changed('"ods.orders"', '"ods.or.ders"'), "from", "exactly one dot"),
@@ -196,15 +194,27 @@ NAMES = [
         "no channel",
     ),
     _case("channels a table", changed("[[jobs.orders_rt.channels]]", "[jobs.orders_rt.channels]"), "list of tables"),
-    _case("channel no table", 'jobs.x = {source="a", sink="b", channels=[1]}\n', "no [sources.X]"),
-    _case("unknown source", changed('source = "dws1"', 'source = "dws2"'), "config.toml:18", "no [sources.X]", "dws1"),
-    _case("unknown sink", changed('sink = "mart"', 'sink = "smart"'), "config.toml:19", "no [sinks.X]", "mart"),
+    _case("channel no table", 'jobs.x = {source="a", sink="b", channels=[1]}\n', "not the name of a [sources.X]"),
+    _case(
+        "unknown source",
+        changed('source = "dws1"', 'source = "dws2"'),
+        "config.toml:18",
+        "not the name of a [sources.X]",
+        "dws1",
+    ),
+    _case(
+        "unknown sink",
+        changed('sink = "mart"', 'sink = "smart"'),
+        "config.toml:19",
+        "not the name of a [sinks.X]",
+        "mart",
+    ),
     _case(
         "slot shared",
         VALID + SECOND_JOB.replace('sink = "mart"', 'sink = "mart"\nslot = "orders_slot"'),
-        "job orders_rt uses",
+        "job orders_rt already uses",
     ),
-    _case("target shared", VALID + SECOND_JOB.replace("mart.second", "mart.orders"), "job orders_rt writes to"),
+    _case("target shared", VALID + SECOND_JOB.replace("mart.second", "mart.orders"), "job orders_rt already writes to"),
     _case(
         "onto itself",
         VALID.replace('"127.0.0.1"', '"LOCALHOST"')
@@ -244,8 +254,8 @@ ENVIRONMENT = [
     _case("variable: unknown key", VALID, "unknown key hots", "host", SLOTKEEPER_SOURCES__DWS1__HOTS="x"),
     _case("variable: unknown table", VALID, "SLOTKEEPER_SORUCES__DWS1__HOST", SLOTKEEPER_SORUCES__DWS1__HOST="x"),
     _case("variable: literal password", VALID, "only by reference", SLOTKEEPER_SINKS__MART__PASSWORD=SECRET),
-    _case("variable: channels", VALID, "names no key", SLOTKEEPER_JOBS__ORDERS_RT__CHANNELS__INTO="x"),
-    _case("variable: too short", VALID, "names no key", SLOTKEEPER_JOBS__ORDERS_RT="x"),
+    _case("variable: channels", VALID, "not a key of", SLOTKEEPER_JOBS__ORDERS_RT__CHANNELS__INTO="x"),
+    _case("variable: too short", VALID, "not a key of", SLOTKEEPER_JOBS__ORDERS_RT="x"),
 ]
 
 CASES: list[Case] = [*SPELLING, *CAMEL_AND_LATER, *VALUES, *NAMES, *SECRETS, *ENVIRONMENT]

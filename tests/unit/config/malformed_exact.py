@@ -99,13 +99,13 @@ VALUES = [
 
 WITHOUT_MEANING = [
     ("binlog_queue_size = 5", "rows pass through a pipe of fixed size"),
-    ("connection_size = 2", "the tasks of Spark are the readers"),
+    ("connection_size = 2", "Spark tasks read the binlog"),
     ('connection_pool_name = "p"', "sessions are named slotkeeper/<job>/<epoch>"),
-    ('connection_pool_timeout = "5s"', "a task waits for a place of Spark"),
+    ('connection_pool_timeout = "5s"', "a task waits for a Spark slot"),
     ("connection_max_use_count = 9", "a session lasts as long as its job's epoch"),
-    ("need_connection_pool_monitor = true", "each task has a session of its own"),
-    ('connection_pool_monitor_period = "5s"', "each task has a session of its own"),
-    ('connection_time_out = "5s"', "it is the source's connect_timeout"),
+    ("need_connection_pool_monitor = true", "each task has its own session"),
+    ('connection_pool_monitor_period = "5s"', "each task has its own session"),
+    ('connection_time_out = "5s"', "set the source's connect_timeout instead"),
 ]
 CAMEL_CASE = [
     ("connectionPoolSize = 5", "connection_pool_size"),
@@ -127,7 +127,7 @@ EXACT = [
             27,
             f"no meaning: {_key(line)}",
             added(BINLOG, line),
-            f"{BINLOG}.{_key(line)} has no meaning here: {says}",
+            f"{BINLOG}.{_key(line)} does not apply here: {says}",
             "  remove the key",
         )
         for line, says in WITHOUT_MEANING
@@ -137,7 +137,7 @@ EXACT = [
             27,
             f"camelCase {_key(line)}",
             added(BINLOG, line),
-            f"unknown key {_key(line)} in [{BINLOG}]; it is written {spelled} here",
+            f"unknown key {_key(line)} in [{BINLOG}]; write it as {spelled}",
         )
         for line, spelled in CAMEL_CASE
     ),
@@ -145,7 +145,7 @@ EXACT = [
         20,
         "start without a binlog",
         changed("binlog = true", "binlog = false").replace('slot = "orders_slot"', 'start = "latest"'),
-        f"{JOB}.start is not initial, but binlog is false: one full copy",
+        f'{JOB}.start must be "initial" if binlog is false (one full copy)',
         "  set binlog = true in [jobs.orders_rt.binlog]",
     ),
     _at(
@@ -154,22 +154,22 @@ EXACT = [
         added(JOB, 'start = "latest"').replace(
             "binlog = true", 'binlog = true\nbinlog_start_time = "2026-01-01 00:00:00"'
         ),
-        f"[{JOB}] sets start and binlog.binlog_start_time, two keys for one thing",
+        f"[{JOB}] sets start and binlog.binlog_start_time, two keys for one setting",
         "  keep start",
     ),
     _at(
         27,
         "start time without a binlog",
         changed("binlog = true", 'binlog_start_time = "2026-01-01 00:00:00"'),
-        f"{JOB}.start is not initial, but binlog is false: one full copy",
+        f'{JOB}.start must be "initial" if binlog is false (one full copy)',
         "  set binlog = true in [jobs.orders_rt.binlog]",
     ),
     _at(
         27,
         "old images without the promise",
         added(BINLOG, "binlog_ignore_update_before = true"),
-        f"{BINLOG}.binlog_ignore_update_before drops the old key of a changed one, so that its row would stay",
-        "  set keys_never_change = true in the channel, where that is certain",
+        f"{BINLOG}.binlog_ignore_update_before omits the old key when a key changes, so the old row would remain",
+        "  if no key ever changes, set keys_never_change = true in the channel",
     ),
     _at(
         25,
@@ -187,14 +187,14 @@ EXACT = [
         27,
         "slot name with a dot",
         added(BINLOG, 'binlog_slot_name = "a.b"'),
-        f"[{JOB}] sets slot and binlog.binlog_slot_name, two keys for one thing",
+        f"[{JOB}] sets slot and binlog.binlog_slot_name, two keys for one setting",
         "  keep slot",
     ),
     _at(
         23,
         "source with a second dot",
         changed('"ods.orders"', '"ods.order.lines"'),
-        f"{CHANNEL}.from must be schema.table, with exactly one dot: the table's own name cannot hold one",
+        f"{CHANNEL}.from must be schema.table, with exactly one dot: a table name cannot contain one",
     ),
     _at(
         23,
@@ -208,7 +208,7 @@ EXACT = [
         24,
         "target with a quote",
         changed('"mart.orders"', "'mart.\"Orders\"'"),
-        f"{CHANNEL}.into must be schema.table without quotes: each name is taken as it is written",
+        f"{CHANNEL}.into must be schema.table without quotes: each name is used exactly as written",
     ),
     _at(
         25,
@@ -220,7 +220,7 @@ EXACT = [
         25,
         "channel camelCase",
         changed('into = "mart.orders"', 'into = "mart.orders"\ncreateTarget = true'),
-        f"unknown key createTarget in [{CHANNEL}]; it is written create_target here",
+        f"unknown key createTarget in [{CHANNEL}]; write it as create_target",
     ),
     _at(
         23,

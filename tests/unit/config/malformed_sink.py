@@ -19,13 +19,13 @@ def _merging(name: str, lines: str, *says: str) -> Case:
 
 
 _MEANINGLESS = [
-    _options(f"no meaning: {key.name}", f"{key.name} = 1", f"{key.name} has no meaning here: {key.because}", "remove")
+    _options(f"no meaning: {key.name}", f"{key.name} = 1", f"{key.name} does not apply here: {key.because}", "remove")
     for key in SINK_OPTIONS.values()
     if key.because
 ]
 
 _NEWER = [
-    _options(f"2.x name: {name}", f'"{name}" = 1', f"{name} in [{OPTIONS}] is a name of the connector's 2.x", instead)
+    _options(f"2.x name: {name}", f'"{name}" = 1', f"{name} in [{OPTIONS}] is a key of connector 2.x", instead)
     for name, instead in NEWER_NAMES.items()
 ]
 
@@ -43,7 +43,7 @@ SINK_CASES = [
         "held, and rows kept",
         'on_bad_row = "quarantine"\nconflict_strategy = "ignore"',
         'on_bad_row = "quarantine" with conflict_strategy = "ignore"',
-        "keep one",
+        "set only one",
     ),
     _options(
         "held, and nulls ignored",
@@ -58,20 +58,20 @@ SINK_CASES = [
     _merging(
         "held, and only updated",
         'on_bad_row = "quarantine"\nwrite_mode = "update"',
-        'with write_mode = "update": a later change does not make the row',
+        'with write_mode = "update": a later change does not create the row',
     ),
     _options("write mode unknown", 'write_mode = "insert"', "write_mode must be", '"copy_merge"', '"update_auto"'),
     _options("write mode in capitals", 'write_mode = "UPSERT"', "write_mode must be", '"upsert"'),
     _options("strategy unknown", 'conflict_strategy = "overwrite"', "conflict_strategy must be", '"replace"'),
-    _options("two connections", "connection_size = 2", "connection_size must be 1", "changes of one key"),
+    _options("two connections", "connection_size = 2", "connection_size must be 1", "changes of each key"),
     _options("no connection", "connection_size = 0", "connection_size must be 1"),
     _options("connection size true", "connection_size = true", "connection_size must be 1"),
     _options("no age", "connection_max_use_time_seconds = 0", "must be from 1 to 31536000"),
     _options(
         "two ages",
         "connection_max_use_time_seconds = 5\nconnection_max_use_time_threshold = 5",
-        "two keys for one thing",
-        "keep one",
+        "two keys for one setting",
+        "set only one",
     ),
     _options("no copy size", "copy_write_batch_size = 0", "must be from 1"),
     _options(
@@ -101,14 +101,14 @@ SINK_CASES = [
         MERGING.replace(f"[{OPTIONS}]\n", f'[{OPTIONS}]\nwrite_mode = "update"\n').replace(
             CHANNEL_END, CHANNEL_END + "\ncreate_target = true"
         ),
-        ("a new one has none", "remove create_target"),
+        ("a new target has none", "remove create_target"),
     ),
     Case(
         "old images wanted that the source leaves out",
         added(OPTIONS, "ignore_update_before = false")
         .replace("binlog = true\n", "binlog = true\nbinlog_ignore_update_before = true\n")
         .replace(CHANNEL_END, CHANNEL_END + "\nkeys_never_change = true"),
-        ("ignore_update_before = false has no effect", "set one of them"),
+        ("ignore_update_before = false has no effect", "set only one of them"),
     ),
 ]
 
@@ -121,7 +121,7 @@ CHANNEL_CASES = [
     _channel("columns a list", 'columns = ["id"]', "columns must be a table"),
     _channel("no column", "columns = {}", "columns must name at least one column"),
     _channel("column a number", "columns = { id = 1 }", "columns must be a table"),
-    _channel("one target twice", 'columns = { id = "a", v = "a" }', "two columns go into one"),
+    _channel("one target twice", 'columns = { id = "a", v = "a" }', "map two columns to one"),
     _channel("long column", f'columns = {{ id = "{"x" * 64}" }}', "at most 63 bytes"),
     _channel("empty column", 'columns = { id = "" }', "must not be empty"),
     _channel("column with a line end", 'columns = { id = "a\\nb" }', "control characters"),
@@ -137,14 +137,18 @@ CHANNEL_CASES = [
     _channel("where with a clock", 'where = "at > now()"', "the row's own columns", "now"),
     _channel("where with a date", 'where = "at > CURRENT_DATE"', "the row's own columns", "current_date"),
     _channel("where with another string", """where = "a = E'x'\"""", "plain strings"),
-    _channel("where with a time that moves", """where = "at > 'now'\"""", "moment of asking", "::text"),
+    _channel("where with a time that moves", """where = "at > 'now'\"""", "current time", "::text"),
     _channel("where with an effect", """where = "setval('s', 1) > 0\"""", "without setval", "may call"),
     _channel("where with a table", 'where = "id IN (TABLE x)"', "the row's own columns", "table"),
     _channel("where with chance", 'where = "random() < 0.5"', "the row's own columns", "random"),
     Case(
-        "target in quotes", changed('into = "mart.orders"', "into = 'mart.\"Orders\"'"), ("as it is written", "quotes")
+        "target in quotes",
+        changed('into = "mart.orders"', "into = 'mart.\"Orders\"'"),
+        ("exactly as written", "quotes"),
     ),
-    Case("target schema in quotes", changed('into = "mart.orders"', "into = '\"Mart\".orders'"), ("as it is written",)),
+    Case(
+        "target schema in quotes", changed('into = "mart.orders"', "into = '\"Mart\".orders'"), ("exactly as written",)
+    ),
     Case("target without schema", changed('into = "mart.orders"', 'into = "orders"'), ("schema.table",)),
     Case("target without table", changed('into = "mart.orders"', 'into = "mart."'), ("schema.table",)),
     Case("target too long", changed('into = "mart.orders"', f'into = "mart.{"x" * 64}"'), ("at most 63 bytes",)),

@@ -70,7 +70,7 @@ def test_tls_is_verified_unless_another_mode_is_written(tmp_path: Path) -> None:
     path.write_text(path.read_text() + 'sslrootcert = "ca.crt"\n')
     assert load(path, {}).jobs["orders_rt"].sink.sslrootcert == str(tmp_path / "ca.crt")
     path.write_text(path.read_text() + 'sslmode = "require"\n')
-    with pytest.raises(ConfigError, match=r'sslrootcert protects nothing with sslmode = "require"'):
+    with pytest.raises(ConfigError, match=r'sslrootcert has no effect with sslmode = "require"'):
         load(path, {})
     path.write_text(path.read_text().replace("require", "prefer"))
     with pytest.raises(ConfigError, match='must be "disable"'):

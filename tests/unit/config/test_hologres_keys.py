@@ -55,18 +55,18 @@ def test_a_start_is_said_by_its_own_names(tmp_path: Path, binlog: str, start: st
 @pytest.mark.parametrize(
     ("binlog", "job", "says"),
     [
-        ('start_time = "2026-01-02 03:04:05"\nstart_lsn = 7', "", "Hologres lets the LSN win"),
-        ("start_lsn = 7", 'start = "latest"', "two keys for one thing"),
+        ('start_time = "2026-01-02 03:04:05"\nstart_lsn = 7', "", "Hologres would ignore start_time"),
+        ("start_lsn = 7", 'start = "latest"', "two keys for one setting"),
         ('binlog_start_up_mode = "timestamp"', "", "needs start_time"),
-        ('binlog_start_up_mode = "initial"\nstart_lsn = 7', "", "two places to start at"),
-        ('binlog_start_up_mode = "initial"\nstart_time = "2026-01-02 03:04:05"', "", "two places to start at"),
+        ('binlog_start_up_mode = "initial"\nstart_lsn = 7', "", "two start positions"),
+        ('binlog_start_up_mode = "initial"\nstart_time = "2026-01-02 03:04:05"', "", "two start positions"),
         ('binlog_start_up_mode = "latest"', "", "must be"),
         ("start_lsn = -1", "", "must be an LSN"),
         ('start_lsn = "x"', "", "must be an LSN"),
         ("cdc_mode = false", "", "must be true"),
         ("retry_count = 0", "", "from 1 to"),
         ("new_system_value = true", "", "unknown key new_system_value"),
-        ("binlogReadBatchSize = 7", "", "it is written binlog_read_batch_size"),
+        ("binlogReadBatchSize = 7", "", "write it as binlog_read_batch_size"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(tmp_path: Path, binlog: str, job: str, says: str) -> None:
@@ -78,5 +78,5 @@ def test_a_dws_does_not_start_at_its_earliest(tmp_path: Path) -> None:
     path = written(tmp_path, "", 'start = "earliest"')
     assert load(path, {}).jobs["orders_rt"].start == "earliest"
     path.write_text(path.read_text().replace('"hologres"', '"dws"'))
-    with pytest.raises(ConfigError, match="is for sources whose binlog is there without a slot"):
+    with pytest.raises(ConfigError, match="needs a source whose binlog exists without a slot"):
         load(path, {})

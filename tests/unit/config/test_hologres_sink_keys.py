@@ -37,8 +37,8 @@ def test_a_job_into_a_hologres_keeps_its_progress_at_the_store_it_names(tmp_path
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("", "keeps no progress rows"),
-        ('progress_store = "holo"\n', "which keeps no progress rows for others"),
+        ("", "cannot store progress rows"),
+        ('progress_store = "holo"\n', "which cannot store others' progress rows"),
         ('progress_store = "mart"\nhttp_port = 1\n', "unknown key http_port"),
     ],
 )

@@ -198,7 +198,9 @@ def test_a_password_file_is_relative_to_the_configuration_and_warned_about(tmp_p
     text = changed('password_env = "DWS1_PASSWORD"', 'password_file = "p"')
     loaded = _load(tmp_path, text)
     assert loaded.sources["dws1"].endpoint.password == SecretRef("file", str(password))
-    assert loaded.warnings == (f"sources.dws1: password_file {password} is open to others (mode 0640); chmod 600 it",)
+    assert loaded.warnings == (
+        f"sources.dws1: password_file {password} is accessible to other users (mode 0640); set mode 0600",
+    )
     password.chmod(0o600)
     assert _load(tmp_path, text).warnings == ()
     password.unlink()

@@ -26,8 +26,8 @@ CASES = [pytest.param(*row[:6:5], id=row[0].strip("`")) for title in WALKED for 
 
 def fault(key: str, test: str) -> str:
     """What is wrong with a row's last cell; "" where nothing is."""
-    if test.startswith("no meaning here: "):
-        return "" if len(test) > len("no meaning here: ") else "no reason is given"
+    if test.startswith("does not apply here: "):
+        return "" if len(test) > len("does not apply here: ") else "no reason is given"
     path = ROOT / test.strip("`")
     if test.strip("`").startswith(READING) or not path.is_file():
         return f"{test} is no file that tests an effect"
@@ -45,7 +45,7 @@ def test_the_walk_finds_what_is_missing() -> None:
     assert fault("binlog", "`tests/unit/config`")
     assert fault("binlog_x", "`tests/integration/test_binlog_parameters.py`")
     assert fault("binlog", "`tests/integration/absent.py`")
-    assert fault("binlog", "no meaning here: ")
+    assert fault("binlog", "does not apply here: ")
     assert fault("binlog_sleep_time", "`tests/integration/test_binlog_parameters.py`") == ""
 
 

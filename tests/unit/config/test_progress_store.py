@@ -62,11 +62,11 @@ def test_a_sink_that_keeps_its_progress_rows_is_its_own_store(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (BESIDE, "names no progress_store, and a sink of kind sqlite_adds_up keeps no progress rows"),
-        (BESIDE + 'progress_store = "nowhere"\n', r"sinks\.lite\.progress_store names no \[sinks\.X\]"),
+        (BESIDE, "sets no progress_store, but a sink of kind sqlite_adds_up cannot store progress rows"),
+        (BESIDE + 'progress_store = "nowhere"\n', r"sinks\.lite\.progress_store is not the name of a \[sinks\.X\]"),
         (
             BESIDE + 'progress_store = "lite"\n',
-            "a sink of kind sqlite_adds_up, which keeps no progress rows for others",
+            "a sink of kind sqlite_adds_up, which cannot store others' progress rows",
         ),
         (
             BESIDE + 'progress_store = "mart"\nprogress_schema = "ops"\n',
@@ -74,12 +74,12 @@ def test_a_sink_that_keeps_its_progress_rows_is_its_own_store(tmp_path: Path) ->
         ),
         (
             BESIDE.replace('kind = "postgres"', 'kind = "dws"') + 'progress_store = "mart"\n',
-            "names a sink of kind dws, which keeps no progress rows for others",
+            "names a sink of kind dws, which cannot store others' progress rows",
         ),
-        (added("sinks.mart", 'progress_store = "mart"'), "a sink of kind postgres keeps its progress rows itself"),
+        (added("sinks.mart", 'progress_store = "mart"'), "a sink of kind postgres stores its own progress rows"),
         (
             BESIDE.replace("sink_options]", 'sink_options]\non_bad_row = "quarantine"') + 'progress_store = "mart"\n',
-            "needs a sink that keeps its progress rows itself",
+            "needs a sink that stores its own progress rows",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def config(tmp_path: Path) -> Path:
 def test_a_table_name_that_is_refused_refuses_its_job_alone(config: Path) -> None:
     loaded = load_usable(config, {})
     assert list(loaded.jobs) == ["orders_rt"] and list(loaded.refused) == ["bad", "worse"]
-    assert SAID in str(loaded.refused["bad"]) and "names no [sinks.X]" in str(loaded.refused["worse"])
+    assert SAID in str(loaded.refused["bad"]) and "is not the name of a [sinks.X]" in str(loaded.refused["worse"])
     assert not any(one.key.startswith(("jobs.bad", "jobs.worse")) for one in loaded.settings)
     with pytest.raises(ConfigError, match="without double quotes"):
         load(config, {})
@@ -55,13 +55,13 @@ def test_a_job_in_the_way_of_another_is_the_one_that_is_refused(config: Path) ->
     config.write_text(VALID + BAD.replace(NAME, "ods.lines").replace("mart.lines", "mart.orders"))
     loaded = load_usable(config, {})
     assert list(loaded.jobs) == ["orders_rt"]
-    assert "writes to mart.orders, which job orders_rt writes to" in str(loaded.refused["bad"])
+    assert "writes to mart.orders, which job orders_rt already writes to" in str(loaded.refused["bad"])
 
 
 def test_config_check_says_every_refused_job_and_ends_with_2(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", "--config", str(config)]) == 2
     told = capsys.readouterr()
-    assert SAID in told.err and "names no [sinks.X]" in told.err and told.out == ""
+    assert SAID in told.err and "is not the name of a [sinks.X]" in told.err and told.out == ""
     assert main(["config", "check", "--json", "--config", str(config)]) == 2
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["jobs"], list(found["refused"])) == (False, ["orders_rt"], ["bad", "worse"])
@@ -72,8 +72,8 @@ def test_jobs_list_and_status_show_refused_jobs_beside_the_others(
 ) -> None:
     assert main(["jobs", "list", "--config", str(config)]) == 0
     told = capsys.readouterr()
-    assert "orders_rt" in told.out and told.out.count("refused by the configuration") == 2
-    assert f"job bad is refused: {config}" in told.err and SAID in told.err
+    assert "orders_rt" in told.out and told.out.count("rejected by the configuration") == 2
+    assert f"job bad is rejected: {config}" in told.err and SAID in told.err
     assert main(["jobs", "list", "--json", "--config", str(config)]) == 0
     rows = {one["job"]: one["refused"] for one in json.loads(capsys.readouterr().out)}
     assert rows["orders_rt"] is None and SAID in rows["bad"]

@@ -73,7 +73,7 @@ def test_each_failure_names_its_reference(tmp_path: Path, monkeypatch: pytest.Mo
     assert _failure(SecretRef("command", missing)).startswith(f"password_command {missing} ... cannot be run")
     assert (
         _failure(SecretRef("command", f"sh -c 'echo {SECRET} >&2; exit 3'"))
-        == "password_command sh ... ended with status 3"
+        == "password_command sh ... exited with status 3"
     )
     assert "quote is not closed" in _failure(SecretRef("command", f"echo '{SECRET}"))
 
@@ -88,7 +88,7 @@ def test_what_is_no_password_is_refused(tmp_path: Path, raw: bytes) -> None:
 def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "COMMAND_LIMIT", 0.2)
     began = time.monotonic()
-    assert "has not ended" in _failure(SecretRef("command", "sleep 300"))
+    assert "did not exit" in _failure(SecretRef("command", "sleep 300"))
     assert time.monotonic() - began < 100
 
 

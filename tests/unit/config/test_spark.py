@@ -49,7 +49,9 @@ def test_a_cluster_s_secret_is_a_reference_and_never_a_value(tmp_path: Path) -> 
     assert resolve(options.secret) == "hush"
     assert "hush" not in repr(options)
     loaded = load(tmp_path / "config.toml", {})
-    assert any("jobs.orders_rt.spark: secret_file" in one and "open to others" in one for one in loaded.warnings)
+    assert any(
+        "jobs.orders_rt.spark: secret_file" in one and "accessible to other users" in one for one in loaded.warnings
+    )
 
 
 def test_a_variable_that_holds_a_cluster_s_secret_is_no_key_of_ours(tmp_path: Path) -> None:

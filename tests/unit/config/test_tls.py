@@ -71,7 +71,7 @@ def test_another_machine_is_insisted_on_and_warned_of(tmp_path: Path, host: str)
     assert loaded.sinks["mart"].endpoint.sslmode == "require"
     (warning,) = loaded.warnings
     assert warning.startswith('sinks.mart: sslmode = "require": ')
-    assert 'cure: sslmode = "verify-full"' in warning
+    assert 'fix: sslmode = "verify-full"' in warning
     shown = {one.key: one.value for one in loaded.settings}
     assert shown["sinks.mart.sslmode"] == "require"
 
@@ -90,7 +90,7 @@ def test_a_job_of_prod_is_refused_where_a_weak_line_is_nobodys_choice(
     loaded = read(tmp_path, source=f"{source}\n{PROD}", sink=sink)
     assert list(loaded.refused) == ["orders_rt"]
     said = refusal(tmp_path, source=f"{source}\n{PROD}", sink=sink)
-    assert f"[{named}] does not say sslmode" in said
+    assert f"[{named}] does not set sslmode" in said
     assert "verify-full" in said
 
 
@@ -112,12 +112,12 @@ def test_a_variable_of_ours_that_holds_a_keys_password_is_no_key(tmp_path: Path)
     [
         ('sslmode = "verify-full"', "needs the certificate of an authority"),
         ('sslmode = "verify-ca"', "set sslrootcert"),
-        ('sslmode = "prefer"\nsslrootcert = "ca.crt"', "protects nothing"),
-        ('sslmode = "disable"\nsslcert = "a"\nsslkey = "b"', "protects nothing"),
+        ('sslmode = "prefer"\nsslrootcert = "ca.crt"', "has no effect"),
+        ('sslmode = "disable"\nsslcert = "a"\nsslkey = "b"', "has no effect"),
         (SAFE + '\nsslcert = "a"', "sslcert without sslkey"),
         (SAFE + '\nsslkey = "a"', "sslkey without sslcert"),
         (SAFE + '\nsslpassword_env = "A"', "without sslkey"),
-        (SAFE + '\nsslcert="a"\nsslkey="b"\nsslpassword_env = "A"\nsslpassword_file = "b"', "set one of them"),
+        (SAFE + '\nsslcert="a"\nsslkey="b"\nsslpassword_env = "A"\nsslpassword_file = "b"', "set only one of them"),
         (SAFE + f'\nsslpassword = "{SECRET}"', "use sslpassword_file, sslpassword_env or sslpassword_command"),
         ('sslmode = "verify-full"\nsslrootcert = "system"', "/etc/ssl/certs"),
         ('sslmode = "no"', '"verify-full"'),
@@ -138,8 +138,8 @@ def test_files_that_are_absent_or_open_to_others_are_warned_of(tmp_path: Path) -
     lines = f'{SAFE}\nsslcert = "client.crt"\nsslkey = "client.key"\nsslpassword_file = "secret"'
     absent, key, secret = read(tmp_path, sink=lines).warnings
     assert "sslcert" in absent and "No such file" in absent
-    assert "sslkey" in key and "open to others" in key
-    assert "sslpassword_file" in secret and "open to others" in secret
+    assert "sslkey" in key and "accessible to other users" in key
+    assert "sslpassword_file" in secret and "accessible to other users" in secret
 
 
 def test_an_authority_that_others_could_put_in_its_place_is_warned_of(tmp_path: Path) -> None:

@@ -95,5 +95,5 @@ def test_other_table_names_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["public.slotkeeper_progress", "mart.orders__slotkeeper_copy"])
 def test_a_target_is_not_named_like_a_table_of_ours_which_a_copy_would_drop(name: str) -> None:
-    with pytest.raises(BadValue, match="like a table of Slotkeeper"):
+    with pytest.raises(BadValue, match="a name reserved for Slotkeeper"):
         values.target(name)

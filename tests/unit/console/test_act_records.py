@@ -111,7 +111,7 @@ def test_another_console_sees_what_is_on_its_way_and_the_end_of_it(tmp_path: Pat
     wait(lambda: other.said(id).out == "begun\n" and noted(other, id))
     (seen,) = other.running()
     assert seen.record.id == id and seen.stage is Stage.RUNNING and seen.record.by
-    with pytest.raises(Refused, match="wait is on its way already"):
+    with pytest.raises(Refused, match="wait is already in progress"):
         other.start(Order(("x",), "wait", "a"))
     assert seen.record.child is not None and seen.record.command is not None
     os.kill(seen.record.child.pid, signal.SIGHUP)
@@ -151,7 +151,7 @@ def test_what_cannot_be_written_down_is_not_begun(tmp_path: Path) -> None:
 
 def test_words_that_no_program_can_be_given_are_refused_and_written_down(tmp_path: Path) -> None:
     runs = runner(tmp_path)
-    with pytest.raises(Refused, match="cannot be started"):
+    with pytest.raises(Refused, match="cannot start the command"):
         runs.start(Order(("a\0b",), "try", "a"))
     assert [one.stage for one in runs.recent()] == [Stage.ENDED]
 

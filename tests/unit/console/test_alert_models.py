@@ -57,7 +57,7 @@ def test_nothing_fires_where_a_job_follows_and_its_slot_was_just_registered() ->
         (job(JobState.PAUSED), "job_paused", Level.WARNING),
         (gone(JobState.STOPPED, "stopped as requested"), "job_stopped", Level.WARNING),
         (gone(JobState.RUNNING, "started elsewhere", elsewhere=True), "job_elsewhere", Level.UNKNOWN),
-        (gone(JobState.DEAD, "no process: killed?"), "job_dead", Level.CRITICAL),
+        (gone(JobState.DEAD, "no process found; possibly killed"), "job_dead", Level.CRITICAL),
         (job(JobState.RUNNING, reported_at=NOW - timedelta(seconds=99)), "driver_silent", Level.WARNING),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_acknowledged_alert_counts_no_more_and_comes_back_when_it_is_another_
     first = found[0]
     acks = {first.ack_keys[0]: Ack("li.wei", NOW)}
     assert firing(found, acks, NOW) == found[1:]
-    assert figures(found, acks, NOW) == "1 firing, 1 acknowledged, 0 silent"
+    assert figures(found, acks, NOW) == "1 firing, 1 acknowledged, 0 silenced"
     assert [row.cells["ack"] for row in alert_rows(found, acks, NOW)] == ["-", "li.wei"]
     later = alerts(monitor(tables=(replace(seen(23.2), table="ods.other"), replace(seen(14), table="ods.stock"))), NOW)
     assert firing(later, acks, NOW) == later
@@ -150,7 +150,7 @@ def test_an_acknowledged_alert_counts_no_more_and_comes_back_when_it_is_another_
 def test_a_silence_ends_by_itself() -> None:
     found = alerts(monitor(tables=(seen(23.2),)), NOW)
     acks = {found[0].ack_keys[0]: Ack("li.wei", NOW, NOW + timedelta(hours=1))}
-    assert figures(found, acks, NOW) == "0 firing, 0 acknowledged, 1 silent"
+    assert figures(found, acks, NOW) == "0 firing, 0 acknowledged, 1 silenced"
     assert firing(found, acks, NOW + timedelta(hours=1)) == found
 
 
@@ -179,7 +179,7 @@ def test_rows_in_quarantine_fire_beside_a_job_that_runs_well() -> None:
 def test_a_job_that_was_killed_is_not_dead_for_as_long_as_it_ran(state: JobState) -> None:
     """Nobody notes the moment; it lived when it last reported, and it had been RUNNING since long before."""
     weeks, seconds = NOW - timedelta(days=21), NOW - timedelta(seconds=9)
-    made = gone(state, "no process: killed?", changed_at=weeks, reported_at=seconds)
+    made = gone(state, "no process found; possibly killed", changed_at=weeks, reported_at=seconds)
     assert only(alerts(monitor(made), NOW)).since == (seconds if state is JobState.DEAD else weeks)
 
 

@@ -51,7 +51,7 @@ def test_lines_without_a_hash_are_a_difference_until_a_person_accepts_them(
     earlier(audit)
     assert call(audit, "verify") == 4
     said = " ".join(capsys.readouterr().out.split())
-    assert "UNLINKED: 2 lines (the first: audit.jsonl:1) name no line before them." in said
+    assert "UNLINKED: 2 lines (the first: audit.jsonl:1) have no hash of the line before them." in said
     assert "`slotkeeper audit accept --reason TEXT`" in said
     assert call(audit, "accept") == 3
     assert call(audit, "accept", "--reason", "compared with the backup of Monday") == 0

@@ -47,7 +47,7 @@ def test_a_changed_key_is_a_change_and_two_keys_histories() -> None:
     moved = page(row(5, 2, "B", "1", "a", "0"), row(5, 3, "U", "2", "a", "0"))
     assert models.shown_rows(moved)[1].changed == ("order_id",)
     of = {key: models.net_effect(models.history(moved, {"order_id": key})) for key in ("1", "2", "3")}
-    assert of == {"1": "<  net: its key was changed to another", "2": ">  net: updated", "3": "no rows"}
+    assert of == {"1": "<  net: key changed", "2": ">  net: updated", "3": "no rows"}
 
 
 def test_null_nothing_and_absent_are_three_things() -> None:

@@ -86,7 +86,7 @@ def test_shared_options_may_stand_anywhere(place: int, file: Path, capsys: pytes
     args = ["config", "check"]
     args[place:place] = ["--ascii", f"--config={file}"]
     assert main(args) == 0
-    assert capsys.readouterr().out == f"{file}: fine (1 source, 1 sink, 1 job)\n"
+    assert capsys.readouterr().out == f"{file}: valid (1 source, 1 sink, 1 job)\n"
 
 
 def test_after_two_dashes_nothing_is_an_option() -> None:
@@ -168,7 +168,7 @@ def test_check_says_which_password_cannot_be_masked(
     monkeypatch.setenv("DWS1_PASSWORD", "orders")
     assert main(["config", "check", "--config", str(file)]) == 0
     err = capsys.readouterr().err
-    assert "sources.dws1: the variable DWS1_PASSWORD (password_env) holds fewer than 8 characters" in err
+    assert "sources.dws1: the variable DWS1_PASSWORD (password_env) contains fewer than 8 characters" in err
     assert "it cannot be masked" in err and "orders" not in err
     monkeypatch.setenv("DWS1_PASSWORD", SECRET)
     assert main(["config", "check", "--config", str(file)]) == 0

@@ -42,7 +42,7 @@ def test_where_tmux_refuses_the_terminal_is_tried_and_both_are_said(tmp_path: Pa
     sent: list[None] = []
     env = fake_tmux(tmp_path, code=1)
     result = copied("x", tmp_path / "state", env, lambda: sent.append(None))
-    assert result.text == "copied 1 character: OSC 52, clip.txt; tmux did not take it" and sent == [None]
+    assert result.text == "copied 1 character: OSC 52, clip.txt; tmux rejected the text" and sent == [None]
 
 
 def test_more_than_a_terminal_takes_is_in_the_file_only(tmp_path: Path) -> None:
@@ -66,4 +66,4 @@ def test_a_link_in_place_of_the_file_is_replaced_and_not_followed(tmp_path: Path
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder", encoding="utf-8")
     result = copied("x", tmp_path / "state", {}, lambda: None)
-    assert not result.ok and "clip.txt was not written" in result.text
+    assert not result.ok and "could not write clip.txt" in result.text

@@ -71,8 +71,12 @@ def ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, di
     [
         (ConfigError("initdb failed", "binaries: X"), 2, "initdb failed"),
         (Busy("no progress for 600 s while waiting for the JVM", "`slotkeeper jobs show orders_rt`"), 1, "no progress"),
-        (OSError(errno.ENOSPC, "No space left on device", "/d/config.toml"), 3, "no space left for its files (/d/conf"),
-        (pg.DriverError("server closed the connection"), 3, "cannot use its servers: server closed the connection"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/d/config.toml"),
+            3,
+            "no space left for the demo's files (/d/conf",
+        ),
+        (pg.DriverError("server closed the connection"), 3, "cannot access its servers: server closed the connection"),
         (ValueError("x"), 1, "unexpected ValueError"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
@@ -85,7 +89,7 @@ def test_a_failure_is_one_object_and_one_sentence_and_its_folder_is_named(
     assert (found_code, found["ok"]) == (code, False)
     assert why in str(found["why"])
     (folder,) = place.iterdir()
-    assert f"the folder remains: {folder}" in said and "`slotkeeper demo stop`" in said
+    assert f"the demo's files remain in {folder}" in said and "`slotkeeper demo stop`" in said
 
 
 def test_an_interrupted_demo_is_one_object_and_leaves_no_folder(
@@ -139,13 +143,13 @@ def test_a_demo_whose_note_cannot_be_stored_leaves_no_folder_and_names_none(
     monkeypatch.setenv("XDG_STATE_HOME", str(place.parent / "file"))
     code, found, said = ended(RUN, capsys)
     assert (code, found["ok"]) == (3, False) and "state folder" in str(found["why"])
-    assert not list(place.iterdir()) and "the folder stays" not in said
+    assert not list(place.iterdir()) and "files remain" not in said
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--keep", "--sink", "doris"], "--keep and --sink doris exclude each other"),
+        (["--keep", "--sink", "doris"], "--keep and --sink doris cannot be used together"),
         (["--incident", "nope"], "unknown incident 'nope'"),
         (["--spark-master", "spark://h:1"], "--spark-secret-file and --spark-master"),
     ],
@@ -181,7 +185,7 @@ def test_a_wrong_folder_of_programs_is_named_and_no_extra_is_asked_for(
         _programs(folder, version)
     monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(folder))
     code, found, said = ended(RUN, capsys)
-    why = f"SLOTKEEPER_PG_BIN is wrong: {folder} has {found_there}"
+    why = f"SLOTKEEPER_PG_BIN is not valid: {folder} has {found_there}"
     assert (code, found["log"], found["why"]) == (2, None, why)
     assert "set SLOTKEEPER_PG_BIN to the folder" in said and "slotkeeper[demo]" not in said
 
@@ -196,7 +200,7 @@ def test_a_program_without_a_readable_version_is_a_wrong_folder(
     monkeypatch.setattr(binaries, "VERSION_SECONDS", 0.5)
     monkeypatch.setenv("SLOTKEEPER_PG_BIN", str(folder))
     code, found, _ = ended(RUN, capsys)
-    assert code == 2 and f"SLOTKEEPER_PG_BIN is wrong: {folder} has" in str(found["why"])
+    assert code == 2 and f"SLOTKEEPER_PG_BIN is not valid: {folder} has" in str(found["why"])
 
 
 def test_a_relative_folder_of_programs_is_found_from_every_folder(
@@ -235,7 +239,7 @@ def test_a_verdict_that_is_not_equal_leaves_the_folder(place: Path, capsys: pyte
         found = end.carry_out(lambda: Demo(DemoOptions(), print), lambda run: {"ok": False}, keep=False)
     (folder,) = place.iterdir()
     assert found == {"ok": False, "log": None}
-    assert f"the folder remains: {folder}" in capsys.readouterr().err
+    assert f"the demo's files remain in {folder}" in capsys.readouterr().err
 
 
 def test_the_invitation_of_a_kept_demo_names_a_target_that_its_job_does_not_write(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ def test_all_nights_are_listed_for_people_and_for_scripts(capsys: pytest.Capture
     ("words", "said"),
     [
         (["--incident", "nope"], "unknown incident 'nope'"),
-        (["--read-by", "stream"], "--read-by stream and --source dws exclude each other"),
-        (["--incident", "binlogs-purged"], "--incident binlogs-purged and --source dws exclude each other"),
-        (["--incident", "slot-expired", "--source", "mysql"], "--incident slot-expired and --source mysql exclude"),
-        (["--incident", "slot-expired", "--keep"], "--keep and --incident exclude each other"),
+        (["--read-by", "stream"], "--read-by stream and --source dws cannot be used together"),
+        (["--incident", "binlogs-purged"], "--incident binlogs-purged and --source dws cannot be used together"),
+        (["--incident", "slot-expired", "--source", "mysql"], "--incident slot-expired and --source mysql cannot"),
+        (["--incident", "slot-expired", "--keep"], "--keep and --incident cannot be used together"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(

@@ -52,7 +52,7 @@ def left(state: StateFolder) -> list[str]:
 @pytest.mark.usefixtures("state")
 def test_without_a_demo_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "stop"]) == 0
-    assert capsys.readouterr().out == "none of your demos is running\n"
+    assert capsys.readouterr().out == "no demo of this user is running\n"
 
 
 def test_notes_that_the_system_refuses_are_one_line(state: StateFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_its_process_is_ended_and_its_folder_taken_away(
     assert main(["demo", "stop"]) == 0
     assert process.wait(10) != 0
     assert (folder.exists(), left(state)) == (False, [])
-    assert capsys.readouterr().out == f"ended: the demo in {folder}, its job and its two servers\n"
+    assert capsys.readouterr().out == f"stopped the demo in {folder}, its job and its two servers\n"
 
 
 def test_a_process_that_has_its_number_now_is_left_alone(
@@ -110,7 +110,7 @@ def test_a_demo_that_cannot_be_ended_here_keeps_no_other_one_running(
     assert process.wait(10) != 0 and not folder.exists()
     assert sorted(left(state)) == ["slotkeeper-demo-a.json", "slotkeeper-demo-b.json"]
     said = capsys.readouterr().err
-    assert "was started on elsewhere" in said and "is not a note of a demo" in said
+    assert "was started on elsewhere" in said and "is not a valid demo record" in said
 
 
 @pytest.mark.parametrize("noted", ["", "\n", "/", "relative", "/etc"])
@@ -169,5 +169,5 @@ def test_what_is_no_demo_of_ours_is_left_alone(
         (state.path / running.NOTES / "precious.json").write_text("{}")
     assert main(["demo", "stop"]) == 3
     error = capsys.readouterr().err
-    assert ("is not a note of a demo" if kind == "damaged" else "is not a folder of your demo") in error
+    assert ("is not a valid demo record" if kind == "damaged" else "is not a demo folder of this user") in error
     assert (precious / "file").exists()

@@ -114,7 +114,7 @@ def test_a_job_that_does_not_stream_yet_shows_how_far_it_is_and_its_steps() -> N
     behind = job(*lanes(4), lags=(0.2, 0.4, 30.0, 12.0), state=JobState.CATCHING_UP, rate=900.0)
     behind = replace(behind, throughput={**behind.throughput, "dn_03": LanePace(30.0, eta=8.0)})
     assert [words for _, words in long_work(behind, True)] == [
-        "Progress [######......]  50 %  2 of 4 lanes level, 900 events/s, 8s left",
+        "Progress [######......]  50 %  2 of 4 lanes current, 900 events/s, 8s left",
         "Steps    ok start   ok copy   ~ catch up   - stream",
     ]
     for over in (job(*lanes(4)), replace(copying, last_known=True), replace(copying, current=False)):

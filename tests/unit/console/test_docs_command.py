@@ -103,7 +103,7 @@ def test_a_page_is_printed_as_it_is_where_no_terminal_reads(capsys: pytest.Captu
 def test_a_section_may_be_typed_as_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docs", "runbook#slot-lost", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["section"] == "slot-lost-the-slot-expired-or-somebody-dropped-it"
+    assert found["section"] == "slot-lost-the-slot-expired-or-was-dropped"
     assert found["text"].startswith("## SLOT LOST")
 
 
@@ -158,6 +158,6 @@ def test_without_a_pager_a_page_is_shown_without_control_characters(env: dict[st
 def test_a_pager_that_cannot_be_started_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "pager").write_text("no program\n", encoding="utf-8")
     (tmp_path / "pager").chmod(0o755)
-    for pager, said in ((str(tmp_path / "pager"), "does not start"), ("less '", "PAGER cannot be read")):
+    for pager, said in ((str(tmp_path / "pager"), "cannot start the pager"), ("less '", "PAGER cannot be parsed")):
         seen = on_a_terminal("states", code=2, PAGER=pager)
         assert said in seen and "Traceback" not in seen

@@ -92,7 +92,7 @@ def test_an_open_password_file_and_a_wide_state_folder_are_named(tmp_path: Path)
     spoiled = VALID.replace('password_env = "DWS1_PASSWORD"', 'password_file = "p"')
     path.write_text(spoiled.replace("[state]\n", f'[state]\ndir = "{wide}"\n'), "utf-8")
     found = {one.place: one for one in doctor.here(load(path, {}), tmp_path)}
-    assert "open to others" in found["configuration"].text
+    assert "accessible to other users" in found["configuration"].text
     assert found["state folder"].level is Level.FAIL and "0777" in found["state folder"].text
     assert found["spark"].level is Level.OK
 
@@ -111,7 +111,7 @@ def test_java_is_asked_in_a_process_of_its_own() -> None:
             Level.OK,
             "2026-01-02T03:04:05Z on Gau",
         ),
-        ({"reader_right": False}, Level.FAIL, "WRONG under an answer"),
+        ({"reader_right": False}, Level.FAIL, "WRONG for an answer"),
         ({}, Level.FAIL, "WRONG"),
     ],
 )
@@ -140,7 +140,7 @@ def test_the_script_grants_what_each_job_needs_and_no_more(loaded: Loaded) -> No
     ]
     (made,) = (one for one in scripts["sink mart"] if one.startswith("CREATE TABLE"))
     assert made.startswith("CREATE TABLE IF NOT EXISTS public.slotkeeper_audit ( action_id text NOT NULL,")
-    assert made.endswith("; -- of another owner, so that the login can append lines and change none")
+    assert made.endswith("; -- with another owner, so that the login can only append lines")
     assert scripts["sink mart"] == [
         "GRANT CONNECT, TEMPORARY ON DATABASE mart TO etl;",
         "GRANT USAGE, CREATE ON SCHEMA public TO etl; -- an upgrade that adds a column needs the table's owner",

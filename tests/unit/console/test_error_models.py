@@ -87,7 +87,7 @@ def test_an_acknowledged_error_is_at_rest_until_it_happens_again() -> None:
 
 def test_the_title_counts_kinds_and_times() -> None:
     made = local(JobState.RUNNING, Level.WARNING, error("a", "1"), error("a", "2"))
-    assert summary(error_rows(made, {}, NOW)) == "2 kinds, 6 times"
+    assert summary(error_rows(made, {}, NOW)) == "2 kinds, 6 occurrences"
 
 
 def test_the_panel_has_the_whole_message_and_the_ways_out_with_names_put_in() -> None:
@@ -126,7 +126,7 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("42883", "", "function does not exist"),
         ("SIGKILL", "driver ended: killed by SIGKILL", "the driver crashed"),
         ("", "driver ended: exit code 1", "the driver crashed"),
-        ("", "its driver ended with an error that needs an action", "not a known kind of error"),
+        ("", "its driver ended with an error that requires an action", "unknown kind of error"),
         ("", "dn_1 does not answer: the DN set may have changed", "server does not answer"),
         ("", "reset r1 of slot s is unfinished", "a reset is unfinished"),
         ("08006", "source dws1: FATAL: Invalid username/password,login denied", "password rejected"),
@@ -149,9 +149,9 @@ def test_every_name_of_trouble_has_a_remedy_that_keeps_its_safe_sentence(name: T
         ("", "the shadow table of the unfinished copy into mart.t does not exist", "a copy cannot continue"),
         ("", "target mart.t belongs to job x (dws1 ods.t slot x)", "the target belongs to another job"),
         ("", "target mart.t belongs to no job: its lock is held by x", "another session has the target's lock"),
-        ("", "the lease of ods.t slot s is held: by no job, but x", "another session has the lease's lock"),
-        ("", "the lease of ods.t slot s is held: by a session that is not", "another session has the lease's lock"),
-        ("", "the lease of ods.t slot s is held: job x run y by z", "another run has the lease"),
+        ("", "the lease of ods.t slot s is held by a session of no job: x", "another session has the lease's lock"),
+        ("", "the lease of ods.t slot s is held by a session that is not", "another session has the lease's lock"),
+        ("", "the lease of ods.t slot s is held by job x run y by z", "another run has the lease"),
         ("", "target mart.t is not empty", "the target is not empty"),
         ("", "gtm_option is gtm-lite: not documented", "the cluster's order of transactions is not certain"),
         ("", "waiting for transactions that were open when recording started: etl pid 7", OPEN),

@@ -47,7 +47,7 @@ def test_an_error_comes_with_its_message_and_without_one_the_last_day_is_said_to
     assert headlines.of_errors([], None, (), NOW, APART).words == "No errors in the last 24 h"
     running = replace(FAILED, level=Level.FINE, state=JobState.RUNNING)
     over = headlines.of_errors(error_rows(Local(NOW, (running,), errors=(LATE,)), {}, NOW), LATE, (LATE,), NOW, APART)
-    assert (over.level, over.words) == (Level.FINE, f"No open error{APART}1 kind recorded, the last 2 s ago")
+    assert (over.level, over.words) == (Level.FINE, f"No open errors{APART}1 kind recorded, the last 2 s ago")
     old = replace(LATE, last_at=NOW - timedelta(days=2))
     assert headlines.of_errors([], None, (old,), NOW, APART).words == "No errors in the last 24 h"
 
@@ -57,7 +57,7 @@ def test_the_audit_says_who_acted_last_and_what_it_is_for_where_it_is_empty() ->
         NOW - timedelta(hours=1), Actor("eve", "h1", 1), "jobs stop", "1", Phase.OUTCOME, "orders_rt", outcome="done"
     )
     assert headlines.of_audit([line], 0, NOW).words == "Last change 1 h ago: eve (claimed) jobs stop orders_rt"
-    assert headlines.of_audit([], 0, NOW).words.startswith("Nothing was changed from this host")
+    assert headlines.of_audit([], 0, NOW).words.startswith("No changes from this host")
     assert headlines.of_audit([line], 2, NOW).level is Level.WARNING
 
 

@@ -29,7 +29,7 @@ def test_a_binlog_is_shown_by_its_lsns_with_its_events_in_words() -> None:
     columns = binlog_columns(page, shown, 80)
     assert [column.label for column in columns][:4] == ["", "LSN", "SEQ", "T"]
     assert shown[0].cells["point"] == "121"
-    assert image_title(page, shown[1].key) == "LSN 121 U after update, with its B   11-21 12:00:00.000000 UTC"
+    assert image_title(page, shown[1].key) == "LSN 121 U after update, paired with B   11-21 12:00:00.000000 UTC"
 
 
 def seen(age_s: int) -> TableSeen:
@@ -50,7 +50,7 @@ def test_a_job_that_stands_still_is_shown_counting_down_to_when_unread_records_g
         table = seen(age_s)
         (row,) = slot_rows([table], NOON)
         assert (row.cells["left"], row.cells["oldest"], row.level) == (left, "-", level)
-        assert "unread records go 1" in soonest([table], NOON)[1]
+        assert "unread records expire 1" in soonest([table], NOON)[1]
         assert table.slots is not None and table.retained is not None
         (seen_so,) = sights("holo1", "ods.t", NOON, table.slots, table.retained)
         assert seen_so.expires_at == NOON + timedelta(seconds=3_600 - age_s)
@@ -68,6 +68,6 @@ def test_a_slot_that_the_server_keeps_has_one_mark_and_the_clock_of_its_records(
     (row,) = shard_rows(facts, NOON)
     assert (row.cells["live"], row.cells["left"], row.level) == ("165", "5m00s", Level.CRITICAL)
     said = [text for _, text in slot_lines(facts, NOON)]
-    assert any("nothing is held back for it; it stands at 165 on shard_0" in text for text in said)
-    assert any("read or not, unless it moves on" in text for text in said)
+    assert any("the source retains nothing for it; it is at 165 on shard_0" in text for text in said)
+    assert any("read or not, unless it advances" in text for text in said)
     assert not any("oldest reader" in text or "retains binlog" in text for text in said)

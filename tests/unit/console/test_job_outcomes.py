@@ -18,9 +18,9 @@ NOW = datetime(2026, 11, 21, 2, 31, 7, tzinfo=timezone.utc)
 @pytest.mark.parametrize(
     ("verb", "state", "said"),
     [
-        (JobVerb.START, JobState.RUNNING, "not applied by then"),
+        (JobVerb.START, JobState.RUNNING, "not applied in time"),
         (JobVerb.START, JobState.FAILED, "not applied yet"),
-        (JobVerb.STOP, JobState.STOPPED, "not applied by then"),
+        (JobVerb.STOP, JobState.STOPPED, "not applied in time"),
         (JobVerb.STOP, JobState.RUNNING, "not applied yet"),
     ],
 )
@@ -31,4 +31,4 @@ def test_a_result_never_says_not_applied_yet_above_what_was_asked_for(
     words = Said('{"job": "a", "state": "PENDING"}', "slotkeeper: it took too long\n")
     lines = job_lines(verb, Action(record, Stage.ENDED), words, JobFacts("a", Level.FINE, state, alive=True), NOW)
     first, last = lines[0][1], lines[-1][1]
-    assert first.endswith(said) and last == f"a is {state.value} now"
+    assert first.endswith(said) and last == f"a is now {state.value}"

@@ -117,4 +117,4 @@ def test_what_is_not_known_or_never_happens_is_said_so() -> None:
     assert "the server has purged it (oldest now: mysql-bin.000002)" in replace(PURGE, there=False).file_text
     assert "it is not purged" in replace(PURGE, written=True).file_text
     due = PURGE.counted_to(NOON + timedelta(days=8))
-    assert "the server purges it when it next starts a file" in due.file_text and due.left == 0
+    assert "the server purges it when it next starts a new binlog" in due.file_text and due.left == 0

@@ -133,5 +133,5 @@ def test_an_answer_onto_a_full_disk_is_one_line_and_no_defect(words: list[str], 
             [sys.executable, "-m", "slotkeeper.console", *words],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60, env=env,
         )  # fmt: skip
-    said = "slotkeeper: warning: what was to be printed cannot be written: No space left on device\n"
+    said = "slotkeeper: warning: cannot write to standard output: No space left on device\n"
     assert (ended.returncode, ended.stderr) == (1, said)

@@ -36,17 +36,17 @@ def test_a_comparison_is_told_with_its_age() -> None:
     assert in_a_phrase(EQUAL, NOW) == "verified equal 2h05m ago"
     void = Verified.void("a", NOW - timedelta(minutes=3), "r1")
     assert in_a_phrase(void, NOW) == "not verified since the reset 3m00s ago"
-    assert trust([replace(JOB, verified=void)], NOW)[1] == "targets: all follow; none is verified now"
+    assert trust([replace(JOB, verified=void)], NOW)[1] == "all targets current; no valid comparison"
     assert in_a_phrase(DIFFERENT, NOW) == "DIFFERENT: 3 keys, 12m00s ago"
     assert in_a_phrase(replace(EQUAL, verdict="unsettled", unsettled=4), NOW).startswith("not settled: 4 keys")
 
 
 def test_targets_are_trusted_with_a_proof_doubted_without() -> None:
     assert trust([replace(JOB, verified=EQUAL)], NOW) == (
-        Level.FINE, "targets: all follow; 1 of 1 verified equal, 2h05m ago",
+        Level.FINE, "all targets current; 1 of 1 verified equal, 2h05m ago",
     )  # fmt: skip
     behind = replace(JOB, name="b", state=JobState.CATCHING_UP)
-    assert trust([JOB, behind], NOW) == (Level.WARNING, "untrusted: b; none was ever verified")
+    assert trust([JOB, behind], NOW) == (Level.WARNING, "not verified: b; no comparison yet")
     level, words = trust([replace(JOB, verified=DIFFERENT), behind], NOW)
     assert (level, words) == (Level.CRITICAL, "targets: a DIFFERENT: 3 keys, 12m00s ago")
 
@@ -70,7 +70,7 @@ def test_a_crash_that_is_over_makes_no_target_untrusted(fault: Fault, alive: boo
     job = facts(replace(VIEW, driver_alive=alive), [fault], NOW)
     assert job.level is Level.WARNING
     level, words = trust([job], NOW)
-    assert words.partition(";")[0] == ("targets: all follow" if trusted else "untrusted: a")
+    assert words.partition(";")[0] == ("all targets current" if trusted else "not verified: a")
     assert level is (Level.FINE if trusted else Level.WARNING)
 
 

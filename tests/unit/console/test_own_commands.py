@@ -90,28 +90,28 @@ def test_a_fifo_and_a_folder_hold_nothing_up(file: Path) -> None:
     [
         ("[[command", "not used"),
         ("a = " + "[" * 5_000, "not used"),
-        ("#" * own.MOST + "#", "more than"),
+        ("#" * own.MOST + "#", "larger than"),
         ("command = 7", "at most"),
-        ('[[command]]\nkey = "f5"\nrun = ["a"]', "one without a name"),
-        ('[[command]]\nname = "\\u001b[31m"\nrun = ["a"]', "name is letters"),
-        (TAIL + TAIL.replace("f5", "f6"), "the name is there twice"),
-        (TAIL + TAIL.replace("tail", "other"), "key f5 is taken (tail)"),
-        (TAIL.replace("f5", "p"), "key p is taken (pause job)"),
-        (TAIL.replace("f5", "escape"), "key is a letter"),
-        (TAIL.replace("f5", "ctrl+c"), "key is a letter"),
-        (TAIL.replace("f5", "ctrl+m"), "key is a letter"),
-        (TAIL.replace('["tail", "-n", "5"]', '"tail -n 5; rm -rf x"'), "run is a list of words"),
-        (TAIL.replace('["tail", "-n", "5"]', "[]"), "run is a list of words"),
-        (TAIL.replace('"-n"', "7"), "no program can be given"),
-        (TAIL.replace('"-n"', '"a\\u0000b"'), "no program can be given"),
-        (TAIL.replace('"tail", ', '"./tail", '), "a path from /"),
-        (TAIL.replace('"tail", ', '"", '), "no program can be given"),
-        (TAIL + "shell = true", "unknown: shell"),
-        ('[contexts]\nx = "/a"', "a context has"),
-        ('[contexts]\nx = {config = "relative"}', "is a path from"),
-        ('[contexts]\nx = {config = "/a", state_dir = "/b"}', "a context has"),
+        ('[[command]]\nkey = "f5"\nrun = ["a"]', "unnamed entry"),
+        ('[[command]]\nname = "\\u001b[31m"\nrun = ["a"]', "name can contain only letters"),
+        (TAIL + TAIL.replace("f5", "f6"), "the name is used twice"),
+        (TAIL + TAIL.replace("tail", "other"), "key f5 is already used (tail)"),
+        (TAIL.replace("f5", "p"), "key p is already used (pause job)"),
+        (TAIL.replace("f5", "escape"), "key must be a letter"),
+        (TAIL.replace("f5", "ctrl+c"), "key must be a letter"),
+        (TAIL.replace("f5", "ctrl+m"), "key must be a letter"),
+        (TAIL.replace('["tail", "-n", "5"]', '"tail -n 5; rm -rf x"'), "run must be a list of words"),
+        (TAIL.replace('["tail", "-n", "5"]', "[]"), "run must be a list of words"),
+        (TAIL.replace('"-n"', "7"), "not a valid argument"),
+        (TAIL.replace('"-n"', '"a\\u0000b"'), "not a valid argument"),
+        (TAIL.replace('"tail", ', '"./tail", '), "an absolute path"),
+        (TAIL.replace('"tail", ', '"", '), "not a valid argument"),
+        (TAIL + "shell = true", "unknown key shell"),
+        ('[contexts]\nx = "/a"', "a context must set"),
+        ('[contexts]\nx = {config = "relative"}', "must be a path that"),
+        ('[contexts]\nx = {config = "/a", state_dir = "/b"}', "a context must set"),
         ('[contexts]\n"../x" = {config = "/a"}', "a context's name"),
-        ("surprise = 1", "unknown: surprise"),
+        ("surprise = 1", "unknown key surprise"),
     ],
 )
 def test_what_cannot_be_taken_is_one_clear_line_and_the_rest_stays(text: str, said: str) -> None:
@@ -186,7 +186,7 @@ def test_its_exit_code_is_ours_and_is_in_the_audit(
 def test_a_program_that_writes_without_end_fills_no_disk(run: Callable[..., subprocess.Popen[bytes]]) -> None:
     out, _ = run("import sys; [sys.stdout.write('x' * 65536) for _ in range(64)]").communicate(timeout=60)
     assert own_child.MOST_WRITTEN < len(out) < own_child.MOST_WRITTEN + 100 and out.endswith(
-        b"bytes more are not kept\n"
+        b"more bytes are not stored\n"
     )
 
 
@@ -244,7 +244,8 @@ def test_a_command_that_has_gone_or_a_file_that_was_opened_meanwhile_runs_nothin
     file.chmod(0o644)
     _, err = one.communicate(timeout=60)
     if one.returncode == 3:  # else it had read the file before
-        assert b"no own command it" in err and b"open to others" in err and not touched.exists() and not lines(tmp_path)
+        assert b"unknown own command it" in err and b"accessible to other users" in err
+        assert not touched.exists() and not lines(tmp_path)
     written(file, TAIL)
     words = [
         sys.executable,
@@ -258,7 +259,7 @@ def test_a_command_that_has_gone_or_a_file_that_was_opened_meanwhile_runs_nothin
         "",
     ]
     ended = subprocess.run(words, capture_output=True, check=False, timeout=60)
-    assert ended.returncode == 3 and b"no own command it" in ended.stderr and not ended.stdout
+    assert ended.returncode == 3 and b"unknown own command it" in ended.stderr and not ended.stdout
 
 
 def test_an_argument_list_that_was_changed_after_it_was_shown_is_not_run(file: Path, tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_an_argument_list_that_was_changed_after_it_was_shown_is_not_run(file: P
     written(file, f'[[command]]\nname = "it"\nrun = ["touch", {json.dumps(str(touched))}]\n')
     words = [*OWN, str(tmp_path / "state"), str(file), "it", shown.mark, "INC-7"]
     ended = subprocess.run(words, capture_output=True, check=False, timeout=60)
-    assert ended.returncode == 3 and b"own command it is not as it was shown: touch" in ended.stderr
+    assert ended.returncode == 3 and b"own command it has changed since it was shown: touch" in ended.stderr
     assert not touched.exists() and not (tmp_path / "state").exists()
 
 
@@ -317,5 +318,5 @@ def test_a_program_that_path_does_not_have_or_only_a_relative_part_of_it_is_refu
     trap.chmod(0o755)
     assert own_child.program_of("trap", f"bin:{trap.parent}") == str(trap)
     for path in ("bin", "", "."):
-        with pytest.raises(Refused, match="no program trap"):
+        with pytest.raises(Refused, match="program trap was not found"):
             own_child.program_of("trap", path)

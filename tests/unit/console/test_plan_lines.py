@@ -19,7 +19,7 @@ from slotkeeper.core.sources.dws.position import POSITIONS
 from tests.tui.planted import lane_move, reset_plan, snapshot_plan
 
 FAILS = [
-    {"name": "slot is there", "ok": False, "sentence": "the slot is lost on 4 of 4 DNs"},
+    {"name": "slot exists", "ok": False, "sentence": "the slot is lost on 4 of 4 DNs"},
     {"name": "sink writable", "ok": True, "sentence": "it is"},
 ]
 BACK = reset_plan(lane_move("dn_1", 88_512_330, 88_120_441, again=7), lane_move("dn_2", 9, 9))
@@ -58,7 +58,7 @@ def test_beside_a_check_that_fails_nothing_is_said_of_what_would_be_done() -> No
     (only,) = failed.sections(full=False)
     assert (only.name, only.lines) == (
         NOT_POSSIBLE,
-        ((Level.CRITICAL, "FAIL", "slot is there: the slot is lost on 4 of 4 DNs"),),
+        ((Level.CRITICAL, "FAIL", "slot exists: the slot is lost on 4 of 4 DNs"),),
     )
     assert [one.name for one in failed.sections(full=True)] == [NOT_POSSIBLE, CHECKS]
 

@@ -78,7 +78,7 @@ def test_the_sinks_count_comes_before_what_was_reported(jobs: dict[str, JobSpec]
         "the sink has counted none"
     )
     (reported,) = quarantine_of(monitor(job(quarantined=9)), jobs)
-    assert reported.text == "9 rows in quarantine, by its last report, limit 100"
+    assert reported.text == "9 rows in quarantine, as last reported, limit 100"
     assert reported.key == found.key, "the cursor stays on the line when the sink has answered"
 
 
@@ -88,7 +88,7 @@ def test_tables_of_one_job_are_one_line(jobs: dict[str, JobSpec]) -> None:
     more = replace(COUNT, source_table="ods.more", quarantined=4, entries=4, oldest=OLD - timedelta(hours=1))
     (found,) = quarantine_of(monitor(job(), sinks=seen(spec, COUNT, more)), {"orders_rt": two})
     assert (found.number, found.entries, found.oldest, len(found.places)) == (7, 8, more.oldest, 2)
-    assert wanted_of(found, False, 10, None).source_table == "" and found.text.endswith("limit 100 a table")
+    assert wanted_of(found, False, 10, None).source_table == "" and found.text.endswith("limit 100 per table")
     both = quarantine_of(
         monitor(job(), sinks=seen(spec, replace(COUNT, quarantined=50), replace(more, quarantined=50))),
         {"orders_rt": two},
@@ -102,12 +102,12 @@ def test_a_sink_that_cannot_be_asked_is_unknown_only_where_a_job_may_hold_rows(j
     away = seen(jobs["orders_rt"], fault="refused", at=None)
     (found,) = quarantine_of(monitor(job(), job("second"), sinks=away), jobs)
     assert (found.job, found.number, found.level) == ("orders_rt", None, Level.UNKNOWN)
-    assert found.text == "rows in quarantine: ?; refused"
+    assert found.text == "rows in quarantine: unknown; refused"
     (told,) = quarantine_of(monitor(job("second", quarantined=2), sinks=away), {"second": jobs["second"]})
     assert (told.number, told.limit) == (2, None)
     stale = seen(jobs["orders_rt"], COUNT, fault="refused", at=OLD)
     (kept,) = quarantine_of(monitor(job(), sinks=stale), jobs)
-    assert kept.number == 3 and "could not be asked since 11-21 01:31:07: refused" in group_lines(kept, NOW)[1][1]
+    assert kept.number == 3 and "has not answered since 11-21 01:31:07: refused" in group_lines(kept, NOW)[1][1]
 
 
 @pytest.mark.parametrize(("number", "level"), [(3, Level.WARNING), (89, Level.WARNING), (90, Level.CRITICAL)])
@@ -160,10 +160,10 @@ def test_targets_are_trusted_apart_from_what_they_lack() -> None:
     level, words = trust([quarantined, job("b")], NOW)
     assert level is Level.WARNING
     assert words == (
-        "targets: all follow, apart from 3 rows in quarantine (orders_rt); 1 of 2 verified equal, 1h00m ago"
+        "all targets current except for 3 rows in quarantine (orders_rt); 1 of 2 verified equal, 1h00m ago"
     )
     doubted = job("c", level=Level.WARNING)
-    assert trust([quarantined, doubted], NOW)[1].startswith("untrusted: c; 3 rows in quarantine (orders_rt); ")
+    assert trust([quarantined, doubted], NOW)[1].startswith("not verified: c; 3 rows in quarantine (orders_rt); ")
 
 
 def test_what_is_known_of_them_loses_least_first() -> None:
@@ -189,9 +189,9 @@ def test_a_replay_is_told_by_state_and_half() -> None:
         return next(words for _, words in entry_lines(one, None, NOW) if words.startswith("replay"))
 
     assert said(entry(1)).startswith("replay  writes the row into mart.orders")
-    assert "ends the row of the old key" in said(entry(1, kind="B"))
+    assert "removes the row of the old key" in said(entry(1, kind="B"))
     for state in set(EntryState) - {EntryState.QUARANTINED}:
-        assert said(entry(1, state=state)) == f"replay  does nothing: it is {state.value}"
+        assert said(entry(1, state=state)) == f"replay  has no effect: the entry is {state.value}"
 
 
 def test_values_are_hidden_but_not_that_there_is_none() -> None:
@@ -208,7 +208,7 @@ def test_a_choice_leaves_out_what_is_over(jobs: dict[str, JobSpec]) -> None:
     found = choice_of(of, entries(), [12, 40, 42])
     assert (found.ids, found.number, found.total, found.over, found.every) == ((40, 42), 2, 4, 1, False)
     assert of.choice == Choice("orders_rt", (), 4, 4, every=True)
-    assert "1 of the chosen are over" in entry_actions(found, jobs)[0].warns
+    assert "1 of the selected entries are already resolved" in entry_actions(found, jobs)[0].warns
     none = choice_of(of, entries(), [12])
     assert [one.key for one in entry_actions(none, jobs) if not one.why_not] == ["R", "D"], "nothing chosen is not all"
 
@@ -218,7 +218,7 @@ def test_a_menu_says_why_not(jobs: dict[str, JobSpec]) -> None:
     unknown = entry_actions(Choice("orders_rt", (), None, None, every=True), jobs)
     assert [one.key for one in unknown] == ["r", "d"] and "is unknown" in unknown[1].why_not
     assert unknown[0].why_not == "", "a replay needs no number"
-    assert "nothing is quarantined" in entry_actions(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
+    assert "no rows are quarantined" in entry_actions(Choice("orders_rt", (), 0, 0, every=True), jobs)[0].why_not
 
 
 def test_commands_are_those_of_the_command_line() -> None:
@@ -237,16 +237,16 @@ def test_what_became_of_each_row_is_told_and_hostile_words_are_text() -> None:
     record = Record("20261121T023108-000001", ("errors",), "replay", "a", "me", True, NOW, ended_at=NOW, code=1)
     out = (
         '{"entries": [{"id": 1, "state": "replayed", "outcome": "replayed"},'
-        ' {"id": 2, "state": "quarantined", "outcome": "still bad: 22003 \\u001b[31m"},'
-        ' {"id": 3, "state": "superseded", "outcome": "nothing was done: it was superseded already"}]}'
+        ' {"id": 2, "state": "quarantined", "outcome": "rejected again: 22003 \\u001b[31m"},'
+        ' {"id": 3, "state": "superseded", "outcome": "nothing was done: it was already superseded"}]}'
     )
     action = Action(record, Stage.ENDED)
     lines = outcome_lines(action, Said(out, ""), NOW)
     assert [words for _, words in lines[1:]] == [
-        "#2  still bad: 22003 \\x1b[31m", "#1  replayed", "#3  nothing was done: it was superseded already",
+        "#2  rejected again: 22003 \\x1b[31m", "#1  replayed", "#3  nothing was done: it was already superseded",
     ]  # fmt: skip
     assert verdict(action, Said(out, ""), NOW) == (
-        Level.CRITICAL, "failed: 1 replayed, 1 still refused, 1 left alone",
+        Level.CRITICAL, "failed: 1 replayed, 1 still rejected, 1 unchanged",
     )  # fmt: skip
     damaged = outcome_lines(action, Said('{"entries": 7}\nnot json', "slotkeeper: gone\n"), NOW)
     assert damaged[0][1].startswith("failed: gone")

@@ -128,7 +128,7 @@ def test_the_verdict_of_the_demo_is_as_promised(report: JobReport | None) -> Non
         options=DemoOptions(dns=1),
         spark={"start_s": 2.5},
         note="a stand-in",
-        target=SimpleNamespace(note="a PostgreSQL", cannot_prove=()),
+        target=SimpleNamespace(note="PostgreSQL", cannot_prove=()),
     )
     clock: Any = SimpleNamespace(writing_seconds=4.0, snapshot_rate=1000.5 if known else None)
     equal = Comparison(9, 9, 1, Found(), Found(), Found(), Found(), Found(), (), 0.1)

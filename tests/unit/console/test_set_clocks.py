@@ -74,7 +74,7 @@ def test_an_action_that_never_began_blocks_nothing_for_an_hour() -> None:
 def test_a_proof_from_ahead_is_not_called_new() -> None:
     found = Verified("orders", NOW, "equal", 0, 0, 0, 5, 5, 0.1, "li.wei")
     assert in_a_phrase(found, NOW + HOUR) == "verified equal 1h00m ago"
-    assert in_a_phrase(found, NOW - HOUR) == "verified equal at 2026-11-21T12:00:00Z, ahead of this clock"
+    assert in_a_phrase(found, NOW - HOUR) == "verified equal at 2026-11-21T12:00:00Z, ahead of this host's clock"
 
 
 class Told(SystemClock):

@@ -63,7 +63,7 @@ def test_a_usual_order_and_columns_as_they_were_leave_the_file(path: Path) -> No
 
 def test_reset_forgets_everything_even_a_broken_file(path: Path) -> None:
     one = SettingsFile(written(path, b"{"))
-    assert "is not as the console writes it" in one.fault and "`:settings reset`" in one.fault
+    assert "has an invalid format" in one.fault and "`:settings reset`" in one.fault
     one.change("light", "theme")
     one.forget()
     one.change(600, "span")
@@ -77,7 +77,7 @@ def test_a_broken_file_is_never_written_over_without_a_reset(path: Path) -> None
     one.tell = said.append
     one.change("light", "theme")
     one.close()
-    assert path.read_bytes() == b"{" and "not kept for the next start" in said[0]
+    assert path.read_bytes() == b"{" and "settings not saved" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ def test_an_unfinished_reset_is_critical_and_says_what_to_type() -> None:
 def test_the_last_operation_is_this_slots_own_with_its_reason() -> None:
     said = slot_history.last_line([OUTCOME, OTHER, INTENT], "ods.orders", "orders_slot", NOW)
     assert said == 'last operation  2d00h ago  li.wei uid 1000  slots reset "INC-7"  done'
-    assert "none from this machine" in slot_history.last_line([], "ods.orders", "orders_slot", NOW)
+    assert "none from this host" in slot_history.last_line([], "ods.orders", "orders_slot", NOW)
     lost = slot_history.last_line([INTENT], "ods.orders", "orders_slot", NOW)
-    assert "no outcome was written" in lost
+    assert "no outcome recorded" in lost
 
 
 def test_the_sql_is_for_the_dn_that_is_meant_and_says_that_it_goes_round_the_guards() -> None:
@@ -96,12 +96,12 @@ def test_the_history_has_audit_lines_and_backups_the_newest_first() -> None:
     ]
     rows = slot_history.history_rows([OUTCOME, INTENT, OTHER], backups, "ods.orders", "orders_slot")
     assert [row.key for row in rows] == ["backup b1", "a1/outcome", "a1/intent"]
-    assert rows[0].cells["said"] == "b1  INC-1" and rows[2].cells["said"] == "because: INC-7"
+    assert rows[0].cells["said"] == "b1  INC-1" and rows[2].cells["said"] == "reason: INC-7"
 
 
 def test_what_was_not_counted_yet_is_said() -> None:
     one = next(iter(all_slots([replace(seen(), counted_at=None)])))
-    assert (Level.UNKNOWN, "unread rows were not counted yet") in slot_lines(one, NOW)
+    assert (Level.UNKNOWN, "unread rows not counted yet") in slot_lines(one, NOW)
 
 
 def test_where_nothing_is_registered_the_sql_only_looks_and_speaks_of_no_ttl() -> None:
@@ -122,5 +122,5 @@ def test_a_dn_where_nothing_is_registered_retains_nothing_and_uncounted_rows_hav
     found = polled("ods.orders", slot("orders_slot", 1, None, live=none, durable=none))
     one = next(iter(all_slots([replace(seen(), slots=found.slots, retained=found.retained)])))
     said = [text for _, text in slot_lines(one, NOW)]
-    assert "not registered on dn_1: it retains nothing there" in said
+    assert "no confirmed position on dn_1: it retains nothing there" in said
     assert any("its unread rows are lost" in text for text in said), said

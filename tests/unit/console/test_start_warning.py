@@ -17,7 +17,7 @@ from slotkeeper.core.state.sqlite import Store
     ("trouble", "safe", "said"),
     [
         ("QUARANTINE FULL", SAFE[TroubleName.QUARANTINE_FULL], "remove at the sink what rejects them"),
-        ("", "check user and password reference", "unless this is done: check user"),
+        ("", "check the user and the password reference", "unless you do this: check the user"),
         (
             "SLOT LOST",
             f"{SAFE[TroubleName.SLOT_LOST]}: `slotkeeper slots reset t s`; then `slotkeeper jobs start orders`",

@@ -53,7 +53,7 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
         (
             replace(RUNNING, state=JobState.CATCHING_UP, report=CATCHING_UP),
             Level.BUSY,
-            "catching up: 1 of them, the first is dn_2",
+            "catching up: 1 of them (first: dn_2)",
         ),
         (replace(RUNNING, report=RETRYING), Level.WARNING, "dn_1: Connection refused, 40 s, 1 of 2 DNs waits"),
         (replace(RUNNING, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED: ods.a: SLOT LOST: gone"),
@@ -65,7 +65,7 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
         (replace(RUNNING, state=JobState.CATCHING_UP, report=FAILED_ONE), Level.CRITICAL, "1 of 4 tables FAILED"),
         (replace(RUNNING, state=JobState.PAUSED, report=FAILED_ONE), Level.CRITICAL, "TTL"),
         (replace(RUNNING, report=STOPPED_ONE), Level.WARNING, "1 of 4 tables STOPPED: ods.a"),
-        (replace(RUNNING, state=JobState.PAUSED, report=PAUSED_ALL), Level.WARNING, "applies nothing"),
+        (replace(RUNNING, state=JobState.PAUSED, report=PAUSED_ALL), Level.WARNING, "nothing is applied"),
         (
             replace(RUNNING, state=JobState.STOPPED, report=FAILED_ONE, reason="as requested"),
             Level.WARNING,
@@ -79,9 +79,9 @@ RETRYING = replace(REPORT, lanes=(replace(LANE, retry="retrying 2, next in 4 s")
         (replace(RUNNING, state=JobState.FINISHED), Level.REST, ""),
         (replace(RUNNING, state=JobState.CANCELLED), Level.REST, ""),
         (
-            replace(RUNNING, supervisor_alive=False, driver_alive=False, reason="no process: killed?"),
+            replace(RUNNING, supervisor_alive=False, driver_alive=False, reason="no process found; possibly killed"),
             Level.CRITICAL,
-            "killed?",
+            "possibly killed",
         ),
         (
             replace(RUNNING, supervisor_alive=False, driver_alive=False, elsewhere=True, reason="started elsewhere"),
@@ -155,7 +155,8 @@ def test_the_code_is_given_only_when_asked_for(tmp_path: Path, capsys: pytest.Ca
         store.register_job("dead", "c")
         store.begin_run("dead", "r1")
     assert main(["status", "--state-dir", str(folder)]) == 0
-    assert capsys.readouterr().out.startswith("CRITICAL  dead  was PENDING (no process here): no process: killed?")
+    said = "CRITICAL  dead  was PENDING (no process here): no process found; possibly killed"
+    assert capsys.readouterr().out.startswith(said)
     assert main(["status", "--exit-code", "--state-dir", str(folder)]) == 2
     capsys.readouterr()
     assert main(["status", "--json", "--state-dir", str(folder)]) == 0
@@ -170,7 +171,7 @@ def test_a_job_that_this_host_knows_nothing_of_is_unknown_and_never_ok(
     Store.open(tmp_path / "s").close()
     words = ["status", "--exit-code", "--config", str(path)]
     assert main(words) == 3
-    unseen = "never started here; whether another host runs it is unknown here"
+    unseen = "never started here; another host may be running it"
     assert capsys.readouterr().out == f"UNKNOWN   orders_rt  -: {unseen}\n"
     assert main([*words, "--json"]) == 3
     found = json.loads(capsys.readouterr().out)

@@ -38,7 +38,7 @@ def configured(folder: Path, kind: str) -> Path:
 def test_a_kind_without_changelogs_is_refused_by_name(tmp_path: Path, kind: str, read: str) -> None:
     options = {"config": str(configured(tmp_path, kind)), "job": "frames", "read": read}
     with pytest.raises(
-        ReadFailed, match=f"a source of kind {kind} cannot supply a DataFrame; action: read it by a job"
+        ReadFailed, match=f"a source of kind {kind} cannot supply a DataFrame; action: read it with a job"
     ):
         SlotkeeperSource(options).schema()
 

@@ -32,7 +32,7 @@ def test_where_none_is_common_the_sink_gets_what_it_takes() -> None:
 def test_a_pair_of_which_one_has_no_encoding_is_refused_by_name(
     gives: tuple[Encoding, ...], takes: tuple[Encoding, ...]
 ) -> None:
-    with pytest.raises(Refused, match=r"a to b: the source gives .*, the sink takes"):
+    with pytest.raises(Refused, match=r"a to b: the source provides .*, but the sink accepts"):
         chosen(gives, takes, "a to b")
 
 

@@ -23,16 +23,26 @@ def test_a_session_that_is_in_front_began_then_and_may_be_ended_is_taken() -> No
 @pytest.mark.parametrize(
     ("found", "began", "said", "hint"),
     [
-        (None, BEGAN, "is not in front of a session of a job at sink mart", "`slotkeeper locks`"),
-        (FOUND, None, "no --began was typed", f"--began {moment(BEGAN)}"),
-        (FOUND, BEGAN + 0.002, "not the session of", f"--began {moment(BEGAN)}"),
-        (replace(FOUND, same=2.0), BEGAN + 3.0, "not the session of", "--began"),
+        (None, BEGAN, "does not block a job's session at sink mart", "`slotkeeper locks`"),
+        (FOUND, None, "--began was not given", f"--began {moment(BEGAN)}"),
+        (FOUND, BEGAN + 0.002, "not the session connected", f"--began {moment(BEGAN)}"),
+        (replace(FOUND, same=2.0), BEGAN + 3.0, "not the session connected", "--began"),
         (replace(FOUND, blocker=replace(EVE, began=None)), BEGAN, "is hidden", "GRANT pg_read_all_stats TO etl"),
-        (replace(FOUND, client=False), BEGAN, "a process of the server", "wait for it"),
-        (replace(FOUND, blocker=replace(EVE, application="slotkeeper/x")), BEGAN, "calls itself a job's", "jobs pause"),
-        (replace(FOUND, right=""), BEGAN, "login etl may not end pid 7", "GRANT pg_signal_backend TO etl"),
-        (replace(FOUND, right="", kills="KILL 7"), BEGAN, "may not end pid 7", "`KILL 7`"),
-        (replace(FOUND, right="", guarded=True), BEGAN, "may not end pid 7", "a superuser can: `SELECT pg_terminate"),
+        (replace(FOUND, client=False), BEGAN, "a server process", "wait for it"),
+        (
+            replace(FOUND, blocker=replace(EVE, application="slotkeeper/x")),
+            BEGAN,
+            "has the application name of a job's",
+            "jobs pause",
+        ),
+        (replace(FOUND, right=""), BEGAN, "login etl is not allowed to end pid 7", "GRANT pg_signal_backend TO etl"),
+        (replace(FOUND, right="", kills="KILL 7"), BEGAN, "is not allowed to end pid 7", "`KILL 7`"),
+        (
+            replace(FOUND, right="", guarded=True),
+            BEGAN,
+            "is not allowed to end pid 7",
+            "a superuser can run `SELECT pg_terminate",
+        ),
     ],
 )
 def test_what_may_not_be_ended_is_refused_with_what_to_do(
@@ -40,7 +50,7 @@ def test_what_may_not_be_ended_is_refused_with_what_to_do(
 ) -> None:
     with pytest.raises(Refused) as refused:
         refuse(found, 7, began, AT)
-    assert said in refused.value.message and "nothing was ended" in refused.value.message
+    assert said in refused.value.message and "no session was ended" in refused.value.message
     assert hint in refused.value.hint
 
 

@@ -36,7 +36,7 @@ WAIT = LockWait(1, "slotkeeper/orders/7", "mart.orders", "RowExclusiveLock", 90.
         ((Blocker(7, "eve", "psql"),), "pid 7, user eve, psql, its state and statement are hidden from this login"),
         ((Blocker(7),), "pid 7, user hidden, application hidden, its state and statement are hidden from this login"),
         ((Blocker(7, "", "", "active", 40.0, "autovacuum: VACUUM mart.orders (to prevent wraparound)"),),
-         "pid 7, a process of the server, active for 60 s: autovacuum: VACUUM mart.orders (to prevent wraparound)"),
+         "pid 7, a server process, active for 60 s: autovacuum: VACUUM mart.orders (to prevent wraparound)"),
         ((Blocker(7, "eve", "psql", "active", 40.0, "SELECT 'pass' FROM t"),),
          "pid 7, user eve, psql, active for 60 s: SELECT '...' FROM t"),
         ((Blocker(None, "eve", gid="left", since=0.0),), "prepared transaction 'left' of user eve, prepared for 100 s"),
@@ -71,7 +71,7 @@ def test_what_to_do_has_the_statement_and_says_that_we_end_nobody(
 ) -> None:
     said = to_do(replace(WAIT, blockers=blockers))
     assert has in said and has_not not in said
-    assert said.endswith("; Slotkeeper ends no other user's session by itself")
+    assert said.endswith("; Slotkeeper never ends another user's session by itself")
 
 
 def test_hostile_names_and_statements_come_out_as_one_line_of_visible_characters() -> None:

@@ -52,13 +52,13 @@ def test_what_is_ours_or_roots_all_the_way_is_fine(parts: tuple[Part, ...]) -> N
         ((folder("/"), folder("/tmp", 0, 0o1777), file(uid=BOB)), "belongs to another user (uid 1002)"),
         (
             (folder("/"), folder("/tmp", 0, 0o1777), link("/tmp/l", BOB), file()),
-            "behind the link /tmp/l, which belongs",
+            "reached through the link /tmp/l, which belongs",
         ),
     ],
 )
 def test_what_somebody_else_could_change_is_named_with_the_way_out(parts: tuple[Part, ...], words: str) -> None:
     assert words in said(*parts)
-    assert "chmod go-w" in said(*parts) or "use your own" in said(*parts)
+    assert "chmod go-w" in said(*parts) or "use one that you or root owns" in said(*parts)
 
 
 @pytest.mark.parametrize("uid", [ALICE, 0])

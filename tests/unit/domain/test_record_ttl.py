@@ -29,7 +29,9 @@ def test_a_lane_may_stay_behind_for_its_ttl_less_a_margin(now: float, is_late: b
     found = seen((0.0, 100), (10.0, 200)).late(at(100), now)
     assert (found is not None) is is_late
     if found is not None:
-        expected = f"dn_1 is {now:.0f} s behind, and the source deletes records of this table after 1000 s, read or not"
+        expected = (
+            f"dn_1 is {now:.0f} s behind, and the source deletes records of this table after 1000 s, even if unread"
+        )
         assert expected in found.message
 
 

@@ -16,5 +16,5 @@ from slotkeeper.core.domain.refusals import cure
     ],
 )
 def test_a_postgresql_is_not_told_of_a_dws(said: str, of_a_dws: bool) -> None:
-    assert cure(said).startswith("check user and password reference")
+    assert cure(said).startswith("check the user and the password reference")
     assert ("DWS" in cure(said)) is of_a_dws

@@ -210,7 +210,7 @@ def test_what_moved_since_is_named_and_the_newest_point_is_not() -> None:
 
 def test_effects_in_words() -> None:
     assert moved(DwsPosition(100, 3)).effect == "does not move"
-    assert moved(DwsPosition(110)).effect == "passes a range without changes"
+    assert moved(DwsPosition(110)).effect == "skips a range without changes"
     assert "applies 0 changes again" in moved(DwsPosition(90)).effect
     assert "copied again" in moved(None).effect
     assert "WITHOUT" in replace(moved(DwsPosition(110)), skipped=Count((("I", 4),))).effect

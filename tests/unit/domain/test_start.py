@@ -72,7 +72,7 @@ def shown(points: str) -> str:
 def expected(state: LaneState | None, points: str, latest: str, fingerprint: str) -> StartDecision:
     there = shown(points)
     what = {TABLE: "the table was dropped and created again", COLUMNS: "the table's columns changed"}
-    changed = what.get(fingerprint, "another database answers under this address")
+    changed = what.get(fingerprint, "another database answers at this address")
     if state is None:
         if not any(POINTS[points]):
             return StartDecision(StartAction.CREATE)
@@ -159,7 +159,7 @@ def test_a_binlog_that_begins_beyond_the_position_has_lost_what_lies_between() -
     assert compare(row(LaneState.RUNNING), replace(kept, oldest=place(AT))) == StartDecision(StartAction.STREAM)
     found = compare(row(LaneState.RUNNING), replace(kept, oldest=place(AT + 1)))
     assert found.trouble is TroubleName.SLOT_LOST
-    assert found.sentence == "dn_1: the job's position is 200/4, the binlog begins at 201"
+    assert found.sentence == "dn_1: the job's position is 200/4, but the binlog starts at 201"
 
 
 def test_every_trouble_says_what_is_safe_and_nothing_else_does() -> None:

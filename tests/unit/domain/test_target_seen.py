@@ -34,8 +34,8 @@ def test_the_newest_record_of_a_tables_lanes_counts() -> None:
 @pytest.mark.parametrize(
     ("seen", "says"),
     [
-        (replace(SAME, oid=0), "does not exist"),
-        (replace(SAME, oid=3), "another table"),
+        (replace(SAME, oid=0), "no longer exists"),
+        (replace(SAME, oid=3), "different table of the same name"),
         (replace(SAME, places="q"), "dropped and added again"),
         (replace(SAME, older=False, files="f2"), "was emptied"),
         (replace(SAME, older=False, rows=0), "lost its rows"),

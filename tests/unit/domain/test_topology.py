@@ -108,10 +108,10 @@ def test_a_new_name_under_an_old_id_is_adopted_in_every_state(state: LaneState) 
 
 def test_a_new_dn_discards_a_copy() -> None:
     assert named(decided((*OURS, NEW), state=LaneState.COPYING)) == (
-        "the DN set changed: new dn_3; the copy was under way and is discarded"
+        "the DN set changed: new dn_3; the copy was in progress and is discarded"
     )
 
 
 @pytest.mark.parametrize("there", [(*OURS, NEW), (ONE,), (ONE, replace(TWO, name="x"))])
 def test_without_need_redistribution_nothing_is_adopted(there: Sequence[Shard]) -> None:
-    assert named(decided(there, adopts=False)).endswith("need_redistribution = false adopts none")
+    assert named(decided(there, adopts=False)).endswith("need_redistribution = false does not adopt DNs")

@@ -55,4 +55,4 @@ def test_any_other_row_is_that_of_an_older_sink(state: LaneState, epoch: int) ->
 def test_chunks_that_are_missing_are_those_of_an_older_sink(done: int, there: int, planned: int | None) -> None:
     found = explain_chunks(done, there, planned)
     assert named(found) is TroubleName.SINK_OLDER
-    assert f"{done} done of {there}" in found.message
+    assert f"{there} chunks, {done} of them done" in found.message

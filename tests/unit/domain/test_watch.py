@@ -48,7 +48,7 @@ def test_other_points_than_ours_are_a_moved_slot(live: int, durable: int) -> Non
     found = judge(status(live, durable), expecting(7, 7))
     assert found is not None
     assert found.name is TroubleName.SLOT_MOVED
-    assert f"the slot holds {live}/{durable}, the job registered 7/7" in found.message
+    assert f"the slot holds {live}/{durable}, but the job registered 7/7" in found.message
 
 
 def test_a_binlog_that_begins_behind_our_position_is_a_lost_slot() -> None:
@@ -85,4 +85,4 @@ def test_a_slot_beyond_the_row_means_that_the_sink_fell_back() -> None:
         found = ahead_of_row(status(live, durable), DwsPosition(7, 3))
         assert found is not None
         assert found.name is TroubleName.SINK_OLDER
-        assert found.message == "dn_1: the slot is registered at 8, the sink's row is back at 7/3"
+        assert found.message == "dn_1: the slot is registered at 8, but the sink's row is back at 7/3"

@@ -31,12 +31,12 @@ def test_pieces_end_at_line_ends_whatever_their_size() -> None:
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_another_number_of_rows_than_was_sent_is_an_error(rows: int) -> None:
-    with pytest.raises(Unreachable, match="the connection was cut"):
+    with pytest.raises(Unreachable, match="the connection was lost"):
         list(pieces(writing(b"a\nb\n", rows=rows), 10))
 
 
 def test_a_line_without_its_end_is_an_error() -> None:
-    with pytest.raises(Unreachable, match="the connection was cut"):
+    with pytest.raises(Unreachable, match="the connection was lost"):
         list(pieces(writing(b"a\nb", rows=1), 10))
 
 

@@ -74,7 +74,7 @@ def test_every_row_arrives_however_many_there_are() -> None:
 
 
 def test_a_stream_cut_at_a_line_end_is_noticed() -> None:
-    with pytest.raises(Unreachable, match="the source sent 11 rows, the sink got 10"):
+    with pytest.raises(Unreachable, match="the source sent 11 rows, but the sink received 10"):
         copy_through(sends(10, claims=11), takes())
 
 

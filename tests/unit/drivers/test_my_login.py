@@ -214,7 +214,7 @@ BOTH = pytest.mark.parametrize("ask", [as_source, as_sink])
 @BOTH
 def test_the_password_is_not_sent_on_an_open_line_however_it_is_asked_for(asks: Asks, ask: Ask) -> None:
     with fake_mysql(asks) as server:
-        with pytest.raises(AccessRefused, match="needs TLS"):
+        with pytest.raises(AccessRefused, match="requires TLS"):
             ask(Login(server.endpoint(), SECRET, "slotkeeper/test"))
         assert not server.received
 
@@ -222,7 +222,7 @@ def test_the_password_is_not_sent_on_an_open_line_however_it_is_asked_for(asks: 
 @BOTH
 def test_no_file_of_this_machine_is_sent(ask: Ask) -> None:
     with fake_mysql(Asks.FILE) as server:
-        with pytest.raises(SlotkeeperError, match="asked for a local file") as refused:
+        with pytest.raises(SlotkeeperError, match="requested a local file") as refused:
             ask(Login(server.endpoint(), SECRET, "slotkeeper/test"))
         assert "passwd" not in str(refused.value)
         assert not server.received
@@ -232,7 +232,7 @@ def test_no_file_of_this_machine_is_sent(ask: Ask) -> None:
 def test_bytes_of_no_protocol_are_one_error_of_ours(ask: Ask) -> None:
     with (
         fake_mysql(Asks.GARBAGE) as server,
-        pytest.raises(SlotkeeperError, match="not MySQL's protocol"),
+        pytest.raises(SlotkeeperError, match="not in the MySQL protocol"),
     ):
         ask(Login(server.endpoint(), SECRET, "slotkeeper/test"))
 

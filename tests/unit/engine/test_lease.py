@@ -73,7 +73,7 @@ def leases(store: Lost) -> Leases:
 
 
 def test_a_later_start_that_has_taken_over_is_not_waited_for() -> None:
-    with pytest.raises(Superseded, match=r"taken over \(epoch 8, this run's is 7\): started on etl2 by etl"):
+    with pytest.raises(Superseded, match=r"taken over \(epoch 8; this run has epoch 7\): started on etl2 by etl"):
         leases(TakenOver()).keep()
 
 
@@ -137,7 +137,7 @@ def told_while_it_waits(tries: int) -> list[str]:
 
 def test_a_start_that_waits_for_the_lease_says_once_who_has_it_and_that_it_is_over() -> None:
     first, last = told_while_it_waits(tries=20)
-    assert first.startswith("the lease of ods.t slot s is held: by no job, but session psql, user eve, pid 7")
+    assert first.startswith("the lease of ods.t slot s is held by a session of no job: session psql, user eve, pid 7")
     assert last == ""
 
 

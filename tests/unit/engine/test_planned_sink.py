@@ -137,7 +137,7 @@ def test_a_range_is_written_down_before_it_is_sent_and_its_load_before_it_is_com
 def test_a_step_without_rows_plans_nothing_and_one_that_may_not_plan_sends_nothing() -> None:
     empty, taken = Both(), Both(row=replace(ROW, decided=PLAN))
     assert committed(empty, b"")
-    with pytest.raises(Busy, match="is decided at"):
+    with pytest.raises(Busy, match="the decided range"):
         committed(taken)
     assert (empty.asked, taken.asked) == (["advance"], ["plan"])
 
@@ -174,7 +174,7 @@ def test_a_load_that_nobody_knows_any_more_is_counted_before_it_is_sent_again(
     finished(both, ARMED)
     assert both.asked == ["commit 7", "count", "send a_1", "arm 8", "commit 8", "settle"]
     assert both.row.repeats == 3
-    assert "has forgotten load 7 and its label" in caplog.text
+    assert "no longer knows load 7 or its label" in caplog.text
 
 
 def test_a_plan_whose_rows_are_refused_is_withdrawn_and_one_that_fails_otherwise_stays() -> None:

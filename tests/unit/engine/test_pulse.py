@@ -63,7 +63,7 @@ def test_a_question_that_is_not_answered_is_told_while_it_hangs_and_its_end_too(
         go_on.wait(60)
 
     heard.does = hang
-    until(lambda: heard.last.startswith(f"{PLACE} does not answer, for "), 20, "it to be told")
+    until(lambda: heard.last.startswith(f"{PLACE} does not answer (for "), 20, "it to be told")
     go_on.set()
     until(lambda: heard.last == "", 20, "its end to be told")
 
@@ -73,10 +73,10 @@ def test_the_time_counts_from_the_first_question_that_got_no_answer(heard: Heard
         raise Unreachable(f"{PLACE} does not answer within 4 s", code="08006").after_limit()
 
     heard.does = silent
-    until(lambda: heard.last.startswith(f"{PLACE} does not answer, for "), 20, "it to be told")
+    until(lambda: heard.last.startswith(f"{PLACE} does not answer (for "), 20, "it to be told")
     asked = heard.asked
     until(lambda: heard.asked > asked + 3, 20, "it to be asked again")
-    assert heard.last.startswith(f"{PLACE} does not answer, for ")
+    assert heard.last.startswith(f"{PLACE} does not answer (for ")
 
 
 def test_what_a_server_says_of_itself_is_told_at_once(heard: Heard) -> None:
@@ -84,7 +84,7 @@ def test_what_a_server_says_of_itself_is_told_at_once(heard: Heard) -> None:
         raise Unreachable(f"{PLACE}: the database system is starting up")
 
     heard.does = starting
-    until(lambda: heard.last.startswith(f"{PLACE}: the database system is starting up, for "), 20, "it to be told")
+    until(lambda: heard.last.startswith(f"{PLACE}: the database system is starting up (for "), 20, "it to be told")
 
 
 def test_a_refusal_is_an_answer_and_a_driver_without_news_reports_that_it_lives(heard: Heard) -> None:

@@ -51,7 +51,7 @@ def wanted() -> Registration:
 
 def test_a_dn_under_another_name_is_said_and_not_a_broken_iteration() -> None:
     server = cast("Any", Server())
-    with pytest.raises(Busy, match="dn_1 does not answer to its name"):
+    with pytest.raises(Busy, match="dn_1 does not answer under its name"):
         register(server, server, wanted(), SystemClock())
 
 
@@ -69,5 +69,5 @@ def test_a_registration_whose_machine_was_suspended_behind_the_lock_sends_nothin
             raise AssertionError("it was sent")
 
     server = cast("Any", Suspended(DN))
-    with pytest.raises(Busy, match="too long after its lock"):
+    with pytest.raises(Busy, match="too long after taking its lock"):
         register(server, server, wanted(), SystemClock())

@@ -179,7 +179,7 @@ def test_an_event_of_no_known_type_is_a_defect_and_the_end_of_the_range_is_told(
         Top(20, None),
     )
     sink.stage(io.BytesIO(b"1\t0\t?\t1\n"))
-    with pytest.raises(Defect, match="type is none of"):
+    with pytest.raises(Defect, match="unknown type"):
         sink.top(DwsPosition(1, None))
     with pytest.raises(Refused, match="cannot quarantine"):
         sink.stage_isolating(io.BytesIO(b""))

@@ -39,7 +39,7 @@ def limited(host: HostReport, party: str = "sink", cause: str = STATEMENT) -> li
 
 def test_a_starved_host_is_named_before_the_lag_that_comes_of_it_and_the_sink_is_not() -> None:
     first, second = lag(LOADED)
-    assert first.said(NOW) == "this host: 2 CPUs, load 80; the driver got 11 % of one"
+    assert first.said(NOW) == "this host: 2 CPUs, load 80; the driver got 11 % of one CPU"
     assert (first.rule, first.party, first.code) == ("host_starved", Party.MACHINE, RULES["host_starved"].code)
     assert (second.rule, second.party) == ("lag", Party.DN)
     assert "sink" not in f"{first} {second}".lower().replace("party.sink", "")
@@ -48,7 +48,7 @@ def test_a_starved_host_is_named_before_the_lag_that_comes_of_it_and_the_sink_is
 def test_a_slow_sink_on_a_quiet_host_is_named_and_the_host_is_not() -> None:
     (one,) = lag(FINE)
     assert (one.rule, one.party) == ("lag", Party.SINK)
-    assert "the sink takes 97 % of the time of its steps" in one.cause
+    assert "the sink takes 97 % of the step time" in one.cause
 
 
 def test_a_step_that_takes_longer_than_the_window_is_judged_by_those_before_it() -> None:
@@ -92,9 +92,9 @@ def test_what_a_server_refuses_is_its_own_on_every_host(cause: str) -> None:
 
 
 def test_a_worker_that_the_kernel_killed_for_memory_is_told_so_where_the_control_group_counted_it() -> None:
-    died = "a Spark worker died during a task"
+    died = "a Spark worker exited during a task"
     (one,) = limited(replace(FINE, oom_kills_new=2), "process", died)
-    assert one.cause == f"{died}, out of memory: its control group counts 2 out-of-memory kills since its start"
+    assert one.cause == f"{died}, out of memory: its control group recorded 2 out-of-memory kills since its start"
     for host in (FINE, replace(FINE, oom_kills_new=0)):
         assert [one.cause for one in limited(host, "process", died)] == [died]
 
@@ -138,21 +138,23 @@ def test_what_is_not_known_is_never_taken_for_a_figure() -> None:
     assert pressure(HostShare(10.0), HostReport(0.0)) == ""
     assert pressure(replace(without_schedstat, driver_cpu=None), LOADED) == "2 CPUs, load 80"
     assert (
-        pressure(replace(STARVED, driver_cpu=0.004), LOADED) == "2 CPUs, load 80; the driver got less than 1 % of one"
+        pressure(replace(STARVED, driver_cpu=0.004), LOADED)
+        == "2 CPUs, load 80; the driver got less than 1 % of one CPU"
     )
 
 
 def test_a_cpu_limit_is_named_as_what_it_is_also_on_a_quiet_host() -> None:
     cut = replace(QUIET, ran=0.2, waited=1.9, throttled=0.93, cpu_stalled=0.02)
     told = pressure(cut, replace(FINE, load=0.4))
-    assert told == "2 CPUs, load 0; its CPU limit stopped the job in 93 % of its periods; the driver got 11 % of one"
+    throttled = "the CPU limit throttled the job in 93 % of its periods"
+    assert told == f"2 CPUs, load 0; {throttled}; the driver got 11 % of one CPU"
     assert pressure(replace(cut, throttled=0.1), FINE) == ""
 
 
 def test_memory_that_tasks_wait_for_is_named_with_what_is_left() -> None:
     short = replace(QUIET, memory_stalled=0.41)
     assert pressure(short, replace(FINE, available=120 << 20)) == (
-        "tasks waited for memory 41 % of the time, 120 MiB are available"
+        "tasks waited for memory 41 % of the time; 120 MiB available"
     )
     assert pressure(replace(QUIET, memory_stalled=0.2), FINE) == ""
 

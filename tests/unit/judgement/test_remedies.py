@@ -32,7 +32,10 @@ FAULTS: list[tuple[str, tuple[Fault, ...]]] = [
         (name.value, told(replace(GONE, state=JobState.FAILED, trouble=name.value, safe=SAFE[name], reason="why")))
         for name in TroubleName
     ),
-    ("failed", told(replace(GONE, state=JobState.FAILED, reason="why", safe="check user and password reference"))),
+    (
+        "failed",
+        told(replace(GONE, state=JobState.FAILED, reason="why", safe="check the user and the password reference")),
+    ),
     ("dead", told(replace(GONE, state=JobState.DEAD))),
     ("stopped", told(replace(GONE, state=JobState.STOPPED, run="r1"))),
     ("paused", told(replace(VIEW, state=JobState.PAUSED))),

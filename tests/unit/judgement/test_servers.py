@@ -126,14 +126,14 @@ def test_a_missing_table_is_named_where_it_is_not_the_target() -> None:
 
 def test_a_read_only_server_is_a_standby_or_a_setting_that_is_reset() -> None:
     said = told("cannot execute INSERT in a read-only transaction", "25006")
-    assert said.startswith("Set host of sink mart to the primary if this server is a standby; else as an administrator")
+    assert said.startswith("Set host of sink mart to the primary if this server is a standby; otherwise, as an")
     assert "`ALTER ROLE etl RESET default_transaction_read_only;`" in said
 
 
 def test_what_is_not_known_borrows_no_act() -> None:
     said = explain(Refusal("cache lookup failed", "XX000", job="orders rt"))
     assert said.problem == "cause not recognized: cache lookup failed"
-    assert said.action == "Read `slotkeeper jobs logs 'orders rt'`: it shows what came before."
+    assert said.action == "Read `slotkeeper jobs logs 'orders rt'`: it shows the preceding messages."
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, UNKNOWN], ids=lambda cause: cause.code)

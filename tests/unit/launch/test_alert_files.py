@@ -73,6 +73,6 @@ def test_a_command_that_ended_as_another_user_has_taken_its_notification(not_our
 
 def test_a_command_that_hangs_as_another_user_is_told_and_not_waited_for(not_ours_to_kill: list[int]) -> None:
     found = alert_sender.run([sys.executable, "-c", "import time; time.sleep(600)"], "{}", 0.1)
-    assert found.code is None and found.fault.endswith("has not ended within 0.1 s and could not be killed")
+    assert found.code is None and found.fault.endswith("did not end within 0.1 s and could not be killed")
     os.kill(not_ours_to_kill[0], signal.SIGKILL)
     alert_sender._left.pop().wait()

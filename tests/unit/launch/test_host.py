@@ -200,7 +200,7 @@ def test_an_out_of_memory_kill_is_told_by_the_control_group_that_counts_it_since
     assert reader.read(100.0, 0.0, WHO, None).oom_kills == 3
     assert cause(reader) == "killed by SIGKILL, cause unknown", "those were of an earlier driver"
     host.put(f"groups/{file}", "low 0\noom 4\noom_kill 4\n")
-    told = "killed by SIGKILL, out of memory: its control group counts 1 out-of-memory kill since its start"
+    told = "killed by SIGKILL, out of memory: its control group recorded 1 out-of-memory kill since its start"
     assert cause(reader) == told
     assert reader.read(105.0, 5.0, WHO, None).oom_kills_new == 1
 
@@ -211,7 +211,7 @@ def test_an_out_of_memory_kill_is_told_by_the_kernels_log_where_no_group_counts(
     text = "Out of memory: Killed process {} (java) total-vm:1kB, anon-rss:2kB"
     for pid, seconds, said in ((JAVA, 520, True), (99, 520, False), (JAVA, 20, False)):
         host.kmsg.write_text(f"3,339,{seconds * 1_000_000},-;{text.format(pid)}\n SUBSYSTEM=memory\n")
-        named = f"out of memory: the kernel's log has an out-of-memory kill of pid {pid}"
+        named = f"out of memory: the kernel log reports an out-of-memory kill of pid {pid}"
         assert (named in cause(reader)) == said, (pid, seconds)
     host.kmsg.unlink()
     assert cause(reader) == "killed by SIGKILL, cause unknown"

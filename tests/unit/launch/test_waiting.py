@@ -50,7 +50,7 @@ def test_a_heartbeat_is_progress() -> None:
 
 def test_a_driver_that_reports_what_it_waits_for_makes_no_progress_by_its_heartbeat() -> None:
     said = ends(beating(TRIES, 30), STALLED_SECONDS / 2)
-    assert said == f"no progress for 600 s while waiting for what its driver reports ({TRIES.reason})"
+    assert said == f"no progress for 600 s while waiting for the condition that its driver reports ({TRIES.reason})"
 
 
 def test_of_a_job_that_runs_only_what_moves_is_progress_where_that_is_known() -> None:
@@ -94,7 +94,7 @@ def test_a_jvm_that_comes_up_is_progress() -> None:
             True,
             "the copy, chunk 3 of 12",
         ),
-        (replace(REPORTED, state=JobState.CATCHING_UP), True, "the changes since the copy began"),
+        (replace(REPORTED, state=JobState.CATCHING_UP), True, "the changes since the copy started"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -53,7 +53,7 @@ def test_what_one_point_does_not_tell_is_unknown_for_the_dn_and_the_slot() -> No
     assert (first.behind, first.point, first.left, first.oldest) == (None, None, None, None)
     assert second.oldest is True
     assert found.slot("a").left is None and found.slot("a").furthest_back is None
-    assert any("the registration time of a is unknown" in text for text in found.untold)
+    assert any("registration time and time left are unknown for a" in text for text in found.untold)
 
 
 def test_unread_rows_are_those_of_the_point_further_back_and_unknown_where_one_is() -> None:
@@ -70,7 +70,7 @@ def test_where_the_server_lists_nothing_ours_is_marked_as_ours() -> None:
     assert (one.known_by, one.live, one.oldest, one.unread) == (KnownBy.OURS, place(8), None, None)
     assert one.left is not None and (one.left.seconds, one.left.severity) == (30, Severity.WARN)
     assert {WORDS.own_times, WORDS.no_timeout} <= set(found.untold)
-    assert any("the registration time of b is unknown" in text for text in found.untold)
+    assert any("registration time and time left are unknown for b" in text for text in found.untold)
     assert found.slot("nobody").left is None
 
 

@@ -133,5 +133,5 @@ def test_a_range_without_a_row_is_searched_to_its_end() -> None:
 def test_a_cluster_that_names_no_dn_is_refused() -> None:
     reader = Reader([])
     reader.nodes = lambda table: {}  # type: ignore[method-assign]
-    with pytest.raises(Refused, match="names no DN"):
+    with pytest.raises(Refused, match="lists no DN"):
         peek(reader, "s", "t", Ask(), Ticking())

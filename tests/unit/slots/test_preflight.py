@@ -56,7 +56,7 @@ def test_the_reasons_name_owners_the_limit_and_the_lock() -> None:
     assert "blocks DML" in by_action[Action.VACUUM_FULL]
     assert "ours (job orders), theirs (external)" in by_action[Action.ALTER]
     assert "3600 s by default" in judge(facts(False, {"ours": 3})).verdicts[0].reason
-    assert any("contradict" in text for text in found.notes)
+    assert any("inconsistently" in text for text in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_reasons_name_owners_the_limit_and_the_lock() -> None:
         (facts(True, {"ours": 0}), 0, "nothing to drain"),
         (facts(False, {"ours": 1000}, (Rate("orders", 300.0),)), 4, "about 4 s"),
         (facts(False, {"ours": 1000}, (Rate("orders", 0.0),)), None, "applies nothing"),
-        (facts(False, {"ours": 1000}), None, "does not run here"),
+        (facts(False, {"ours": 1000}), None, "is not running here"),
         (facts(False, {"theirs": 10}, (Rate("orders", 300.0),)), None, "theirs"),
         (facts(False, {"ours": None}), None, "cannot be counted"),
         (facts(False, None), None, "cannot be counted"),
@@ -85,7 +85,7 @@ def test_a_rate_needs_two_moments() -> None:
 
 def test_what_is_left_of_a_drain_is_said_per_dn_and_never_guessed() -> None:
     assert left_by_shard(judge(facts(True, {"ours": 0}))) == {}
-    assert left_by_shard(judge(facts(False, {"ours": 3}))) == {"dn_1": "slot ours (both points) 3 unread"}
+    assert left_by_shard(judge(facts(False, {"ours": 3}))) == {"dn_1": "slot ours (both points): 3 unread"}
     assert "unknown slot" in left_by_shard(judge(facts(False, None)))["dn_1"]
     with pytest.raises(Refused):
         left_by_shard(judge(facts(None, {"ours": 0})))

@@ -112,7 +112,9 @@ def test_options_are_read_without_their_case() -> None:
     assert given_options("ORIENTATION=Column,enable_binlog=ON") == {"orientation": "column", "enable_binlog": "on"}
 
 
-@pytest.mark.parametrize(("mode", "said"), [("ORA", "as NULL"), ("TD", "stay empty"), ("MySQL", "stay empty")])
+@pytest.mark.parametrize(
+    ("mode", "said"), [("ORA", "as NULL"), ("TD", "as an empty string"), ("MySQL", "as an empty string")]
+)
 def test_each_compatibility_mode_is_named(mode: str, said: str) -> None:
     assert said in empties({"sql_compatibility": mode})
     assert empties({}) == ""

@@ -83,14 +83,14 @@ def test_after_the_time_nothing_more_is_begun() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
     found = asked(groups, ticks=0.4 * session_probe.TIME_LIMIT)
     assert [found[name].finding.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
-    assert found["xc_node_id"].finding.because == "the probe had taken 120 s"
+    assert found["xc_node_id"].finding.because == "the probe reached its limit of 120 s"
 
 
 def test_without_our_own_records_only_the_first_groups_are_asked() -> None:
     groups = [(name, (name,), tells(name)) for name in ("pairs", "old_keys", "xc_node_id")]
     found = asked(groups, ctx(home=""))
     assert [found[name].finding.answer for name in ("pairs", "old_keys", "xc_node_id")] == ["yes", "yes", None]
-    assert "no DN showed them" in found["xc_node_id"].finding.because
+    assert "no DN returned" in found["xc_node_id"].finding.because
 
 
 def test_what_a_server_says_is_shown_without_its_functions() -> None:

@@ -96,7 +96,7 @@ def test_where_only_transactions_are_told_a_job_is_not_blamed_while_another_logi
     assert [one.sessions[0].pid for one in alone.read(100.0)] == [99] and not alone.hidden
     doubtful = reader(ours, theirs)
     assert not doubtful.read(100.0)
-    assert doubtful.hidden.startswith("hidden: pid 4") and "for pid 99 of a job or for pid 7 of another login" in (
+    assert doubtful.hidden.startswith("hidden: pid 4") and "locked by pid 99 of a job or by pid 7 of another login" in (
         doubtful.hidden
     )
 

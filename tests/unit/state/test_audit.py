@@ -56,7 +56,7 @@ def test_nothing_done_is_no_error_and_a_damaged_line_is_counted(audit: Audit) ->
 
 def test_where_it_cannot_be_written_the_action_is_refused(audit: Audit) -> None:
     audit.file.mkdir()
-    with pytest.raises(StateError, match="is a link or no regular file"):
+    with pytest.raises(StateError, match="is a link or not a regular file"):
         audit.append(line())
 
 
@@ -193,7 +193,7 @@ def test_empty_files_with_numbers_do_not_say_that_lines_were_dropped_in_order(au
         (audit.file.parent / f"audit-{number:06d}.jsonl").touch(mode=0o600)
     audit.append(line(100))
     chain = audit.chain()
-    assert "audit-000002.jsonl is not full: lines of it are missing" in chain.broken
+    assert "audit-000002.jsonl is not full: lines are missing" in chain.broken
     assert compare(chain, copied).older == 3
 
 

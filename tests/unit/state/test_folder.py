@@ -94,7 +94,7 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="damaged") as refused:
         Store.open(tmp_path / "state")
     assert str(file) in refused.value.message
-    assert "it holds no position" in refused.value.hint
+    assert "it contains no position" in refused.value.hint
 
 
 def test_damage_inside_the_file_is_named_too(tmp_path: Path) -> None:

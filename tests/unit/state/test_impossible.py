@@ -92,7 +92,7 @@ def test_what_cannot_be_is_said_with_its_file_and_the_way_out(spoil: str, reads:
         assert reads(store) != []
         with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as other, other:
             assert other.execute(spoil).rowcount == 1
-        with pytest.raises(StateError, match=rf"^state file .*{FILE_NAME} holds an? .* that is invalid: ") as found:
+        with pytest.raises(StateError, match=rf"^state file .*{FILE_NAME} contains an? .* that is invalid: ") as found:
             reads(store)
     assert "stop the jobs, move the file away" in found.value.hint
     assert "\n" not in found.value.message

@@ -64,7 +64,7 @@ def test_a_link_is_refused_and_what_it_leads_to_is_untouched(
         victim.chmod(0o604)
     planted.unlink(missing_ok=True)
     planted.symlink_to(victim)
-    with pytest.raises(StateError, match=f"{planted} is a link or no regular file"):
+    with pytest.raises(StateError, match=f"{planted} is a link or not a regular file"):
         use(folder)
     assert victim.exists() == there and planted.is_symlink()
     if there:
@@ -78,7 +78,7 @@ def test_a_fifo_is_refused_at_once(folder: StateFolder, name: str, use: Use, rea
     planted.unlink(missing_ok=True)
     os.mkfifo(planted)
     descriptor = os.open(planted, os.O_RDONLY | os.O_NONBLOCK) if reader else None
-    with pytest.raises(StateError, match=f"{planted} is a link or no regular file"):
+    with pytest.raises(StateError, match=f"{planted} is a link or not a regular file"):
         use(folder)
     if descriptor is not None:
         assert os.read(descriptor, 10) == b""
@@ -93,9 +93,9 @@ def test_a_link_in_place_of_a_folder_is_refused(folder: StateFolder, tmp_path: P
     inside.rmdir()
     (tmp_path / "victim").mkdir()
     inside.symlink_to(tmp_path / "victim")
-    with pytest.raises(StateError, match=r"link or no (regular file|folder)"):
+    with pytest.raises(StateError, match=r"link or not a (regular file|folder)"):
         os.close(folder.append(inside / "orders.log"))
-    with pytest.raises(StateError, match=r"link or no (regular file|folder)"):
+    with pytest.raises(StateError, match=r"link or not a (regular file|folder)"):
         folder.replace(inside / "x.json", b"x")
     assert list((tmp_path / "victim").iterdir()) == []
 

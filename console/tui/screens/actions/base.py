@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from slotkeeper.console.tui.services import Host
 
 CANCELLED = "cancelled"
-ALL_SEEN = "all its lines are seen"
-READ_ONLY = "RO: nothing can be applied; `:rw reason` arms for ten minutes"
+ALL_SEEN = "all lines are visible"
+READ_ONLY = "read-only: `:rw REASON` allows changes for ten minutes"
 
 
 class Sheet(Panel, inherit_bindings=False):
@@ -166,9 +166,9 @@ class ActScreen(Frame, ModalScreen[None]):
 
 
 STEPS = ("Plan", "Confirm", "Result")
-LETTERS = "letters act on the plan; Enter goes to the fields"
-NO_PASTE = "type it: what is pasted was not read"
-TYPED_AHEAD = "Enter was typed before the plan was shown: press it again"
+LETTERS = "letter keys act on the plan; Enter goes to the fields"
+NO_PASTE = "type the text: pasted text is not accepted"
+TYPED_AHEAD = "Enter was pressed before the plan was shown: press it again"
 _LABEL = 9
 
 
@@ -280,16 +280,16 @@ class FieldsScreen(ActScreen):
     """A screen with fields: the first empty field has the focus, and the text to read scrolls above the fields."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("pagedown", "lines(1)", "its lines", id="act-lines-down", key_display="PgDn", tooltip="from a field"),
-        Binding("pageup", "lines(-1)", "lines back", id="act-lines-up", key_display="PgUp", tooltip="from a field"),
+        Binding("pagedown", "lines(1)", "scroll down", id="act-lines-down", key_display="PgDn", tooltip="from a field"),
+        Binding("pageup", "lines(-1)", "scroll up", id="act-lines-up", key_display="PgUp", tooltip="from a field"),
     ]
     TYPING: ClassVar[dict[str, str]] = {
         "back": "cancel",
         "pane": "next",
-        "pane-before": "before it",
+        "pane-before": "previous",
         "act-lines-down": "",
     }
-    """The keys to show while a field has the focus, with their labels."""
+    """The keys to show from a field, with their labels."""
 
     def keys_now(self) -> Mapping[str, str]:
         return self.TYPING if isinstance(self.focused, Typing) else super().keys_now()

@@ -36,7 +36,7 @@ from slotkeeper.console.views.jobs import what_is_safe, what_is_wrong
 from slotkeeper.core.domain.consent import Consent
 from slotkeeper.core.domain.text import few, safe
 
-FREEZES = "keys    p pauses or resumes a job; f freezes the picture, which p did before"
+FREEZES = "keys    p pauses or resumes a job; f freezes the screen (formerly p)"
 """Shown for one release."""
 
 
@@ -48,7 +48,7 @@ class Confirm(FieldsScreen):
         Binding("c", "copy", "copy command", id="act-copy"),
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("act-do", "back", "act-copy")
-    APART = "it runs apart from this console: leaving or losing the line changes nothing"
+    APART = "the action continues if you leave this console or lose the connection"
 
     def __init__(self, wants: Sequence[Want], verb: str, what: str, does: str) -> None:
         """`verb` is the command line's word, `what` follows it in the title, `does` is the label of the button."""
@@ -96,8 +96,8 @@ class Confirm(FieldsScreen):
 
     def crumb(self) -> str:
         if self.wants:
-            return f"{self.verb} > nothing is done yet; type what is asked for"
-        return f"{self.verb} > nothing is done yet; y does it, Enter and Esc do not"
+            return f"{self.verb} > nothing has been done yet; fill in the fields"
+        return f"{self.verb} > nothing has been done yet; y confirms, Enter and Esc do not"
 
     # Keys
 
@@ -117,7 +117,7 @@ class Confirm(FieldsScreen):
         if left:
             known = "; ".join(filter(None, ["nothing was done", wrong(self.wants, typed)]))
             names = ", ".join(want.part.value.lower() for want in left)
-            self.console.say(f"{known}; not typed as asked: {names}", Level.WARNING)
+            self.console.say(f"{known}; still required: {names}", Level.WARNING)
         else:
             self.begin(self.why() | self.query_one(Fields).typed)
 
@@ -137,7 +137,7 @@ class Confirm(FieldsScreen):
         if self.wants:
             self.action_do()
         else:
-            self.console.say("y does it; Enter never does", Level.WARNING)
+            self.console.say("press y to confirm; Enter has no effect", Level.WARNING)
 
 
 class JobConfirm(Confirm):
@@ -163,12 +163,12 @@ class JobConfirm(Confirm):
             state = job.state.value if job and job.state else "never started"
             yield (job.level if job else Level.UNKNOWN), f"{safe(name, 60)}   {state}"
             if job is not None and len(self.names) == 1:
-                yield Level.FINE, f"wrong   {what_is_wrong(job)}"
-                yield Level.FINE, f"do      {what_is_safe(job)}"
+                yield Level.FINE, f"problem {what_is_wrong(job)}"
+                yield Level.FINE, f"action  {what_is_safe(job)}"
         for one in self._unconsented:
             yield Level.WARNING, f"copies  {safe(one.table, 80)}: replaces {safe(one.replaces, 120)}"
-            yield Level.FINE, "readers keep the old rows until the copy is complete"
-        yield Level.FINE, f"means   {self._verb.does.means}"
+            yield Level.FINE, "readers see the old rows until the copy is complete"
+        yield Level.FINE, f"effect  {self._verb.does.means}"
         if self._verb in (JobVerb.PAUSE, JobVerb.RESUME):
             yield Level.REST, FREEZES
         if self._verb is JobVerb.RESTART and self.console.services.loaded:
@@ -201,11 +201,15 @@ class EntryConfirm(Confirm):
         self._ids = tuple(ids)
 
     def lines(self) -> Lines:
-        which = f"entries {entries_named(self._ids)}" if self._ids else "all entries that are quarantined then"
-        yield Level.FINE, f"{which}; the two halves of a changed key move together"
+        which = (
+            f"entries {entries_named(self._ids)}"
+            if self._ids
+            else "all entries that are quarantined when the action runs"
+        )
+        yield Level.FINE, f"{which}; both halves of a key change are handled together"
         for number, means in enumerate(self._verb.does.means):
             final = self._verb.does.final and not number
-            yield Level.WARNING if final else Level.FINE, f"{'means' if not number else '':<7} {means}"
+            yield Level.WARNING if final else Level.FINE, f"{'effect' if not number else '':<7} {means}"
 
     def begin(self, typed: dict[Part, str]) -> None:
         id = self.set_going(Order(self.command(typed), f"{self.verb} rows of job {self._job}", self._job))

@@ -29,15 +29,15 @@ class SessionConfirm(Confirm):
         self._server = ("sink" if isinstance(wait, LockWait) else "source", name)
         self._pid, self._began, self._wait = one.pid or 0, one.began or 0.0, wait
         what = f"{self._pid} of {self._server[0]} {safe(name, 60)}"
-        super().__init__(session_wants(self._pid), "end session", what, "End it")
+        super().__init__(session_wants(self._pid), "end session", what, "End session")
 
     def lines(self) -> Lines:
         now, wait = self.console.now_real().timestamp(), self._wait
         said = cause(wait, now) if isinstance(wait, LockWait) else source_waits.cause(wait, now)
         yield Level.WARNING, f"Problem  {said}"
-        yield Level.WARNING, "Impact   the server rolls its transaction back; what it has not committed is lost"
-        yield Level.FINE, "Action   type the reason and the pid; the server is asked again right before the act"
-        yield Level.FINE, "another session with this pid, or one that a job no longer waits for, is left alone"
+        yield Level.WARNING, "Impact   the server rolls back its transaction; uncommitted changes are lost"
+        yield Level.FINE, "Action   type the reason and the pid; the session is checked again just before it is ended"
+        yield Level.FINE, "a session that reuses this pid, or for which no job waits any more, is not ended"
 
     def begin(self, typed: dict[Part, str]) -> None:
         what = f"end session {self._pid} of {' '.join(self._server)}"

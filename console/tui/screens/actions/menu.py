@@ -34,11 +34,11 @@ from slotkeeper.core.state.files import StoredConsents
 from slotkeeper.core.state.folder import StateFolder
 
 _ASKS = {
-    "point": "DN=POSITION for one DN (several with blanks between), or POSITION for all",
-    "time": "a time with its offset, as 2026-01-31T08:30:00+01:00 or with Z",
-    "backup": "the backup's id",
+    "point": "DN=POSITION for one DN (several: separated by spaces), or POSITION for all",
+    "time": "a time with UTC offset, such as 2026-01-31T08:30:00+01:00 or with Z",
+    "backup": "the backup ID",
 }
-_OTHERS = "Esc  the other targets, each with its letter: a place, a backup, a snapshot"
+_OTHERS = "Esc  back to the other targets: a position, a backup, a snapshot"
 
 
 class Value(Input):
@@ -63,9 +63,9 @@ class TargetForm(ActScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(one.key, f"choose('{one.what}')", one.what, id=f"act-to-{one.what}")
           for one in reset_targets(False, None)),
-        Binding("enter", "choose('')", "the one marked", id="act-to-first", key_display="Enter"),
+        Binding("enter", "choose('')", "marked target", id="act-to-first", key_display="Enter"),
     ]  # fmt: skip
-    its_place = "reset > to?   a plan is made next; nothing is done yet"
+    its_place = "reset > target?   a plan follows; nothing has been done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-to-first")
 
     def __init__(self, place: Place, wanted: str = "", lost: bool = False) -> None:
@@ -156,9 +156,9 @@ class Menu(ActScreen):
     """A list of actions with their letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "recent", "recent actions", id="act-recent", tooltip="on their way, and ended lately")
+        Binding("o", "recent", "recent actions", id="act-recent", tooltip="running and recently ended")
     ]
-    its_place = "Actions   a letter chooses, nothing is done yet"
+    its_place = "Actions   press a letter; nothing has been done yet"
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-recent")
 
     def entries(self) -> Sequence[Entry]:
@@ -181,16 +181,16 @@ class Menu(ActScreen):
             words = f"{'-' if off else ' '} {entry.key}  {entry.label}"
             lines += self.wrapped([(Level.REST if off else Level.FINE, words)])
             lines += self.wrapped([(Level.REST if off else Level.WARNING, f"       {why}")] if why else [])
-        lines += [self.text(""), self.text("  o  what is on its way, and what ended lately", Level.REST)]
+        lines += [self.text(""), self.text("  o  running and recently ended actions", Level.REST)]
         if self.console.armed is None:
             lines += [self.text(""), self.text(f"  {READ_ONLY}", Level.WARNING)]
-            lines.append(self.text("  the same keys work and end before anything is done: rehearse"))
+            lines.append(self.text("  the keys still work, but stop before any change: a rehearsal"))
         self.sheet.fill("menu", lines)
 
     def action_choose(self, key: str) -> None:
         entry = next((one for one in self.entries() if one.key == key), None)
         if entry is None:
-            self.console.say(f"{key} is not offered here now", Level.WARNING)
+            self.console.say(f"{key} is not available here", Level.WARNING)
         elif entry.why_not:
             self.console.say(f"{key}: {entry.why_not}", Level.WARNING)
         else:
@@ -308,11 +308,7 @@ class EntryMenu(Menu):
         return entry_actions(self.choice, loaded.jobs if loaded else ())
 
     def named(self) -> str:
-        which = (
-            "all entries that are quarantined"
-            if self.choice.every
-            else f"entries {entries_named(self.choice.ids) or '-'}"
-        )
+        which = "all quarantined entries" if self.choice.every else f"entries {entries_named(self.choice.ids) or '-'}"
         return f"quarantine of job {safe(self.choice.job, 60)}   {which}"
 
     def taken(self, entry: Entry) -> None:

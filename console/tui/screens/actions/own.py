@@ -30,7 +30,7 @@ class OwnProgress(Progress):
     """The progress of an own command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "end it", id="act-end-own", tooltip="SIGTERM, and after 5 s SIGKILL; again: at once")
+        Binding("c", "cancel", "end", id="act-end-own", tooltip="SIGTERM, then SIGKILL after 5 s; again: at once")
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-end-own")
 
@@ -39,7 +39,9 @@ class OwnProgress(Progress):
 
     def action_cancel(self) -> None:
         asked = [self.runs.cancel(one.record.id) for one in self.actions if not one.over]
-        self.console.say("ending it" if any(asked) else "it cannot be ended from here: no process of it is seen")
+        self.console.say(
+            "ending the command" if any(asked) else "cannot end the command from here: its process was not found"
+        )
 
     def lines(self) -> outcome.Lines:
         found: outcome.Lines = []
@@ -53,7 +55,7 @@ class OwnProgress(Progress):
             how = (level, f"{end}, {in_words(took(one, now))}")
             written = [*said.err.splitlines(), *said.out.splitlines()]
             more = len(written) - MOST_SHOWN
-            found += [how, (Level.REST, f"{more:,} lines before these: `:actions`, Enter")] if more > 0 else [how]
+            found += [how, (Level.REST, f"{more:,} earlier lines: `:actions`, Enter")] if more > 0 else [how]
             found += [(Level.FINE, safe(line, 2_000)) for line in written[-MOST_SHOWN:]]
         return found
 
@@ -61,7 +63,7 @@ class OwnProgress(Progress):
 class OwnConfirm(Confirm):
     """The command to run with the values of the row; both are those of the key press."""
 
-    APART = "it runs apart from this console, without a shell; `:actions` shows it later, too"
+    APART = "the command runs outside this console, without a shell; `:actions` shows it later"
 
     def __init__(self, command: OwnCommand, row: Mapping[str, str], file: Path) -> None:
         super().__init__((), "run", f"{command.name}   {safe(row.get('JOB', ''), 60)}", f"Run {command.name}")
@@ -71,7 +73,7 @@ class OwnConfirm(Confirm):
         yield Level.WARNING, f"runs    {safe(self._command.text, 1_000)}"
         for key in ROW:
             yield Level.FINE, f"{key:<7} {safe(shlex.quote(self._row.get(key, '')), 300)}"
-        yield Level.REST, "with the environment of this console, its configuration's secrets left out"
+        yield Level.REST, "with this console's environment, without the secrets of its configuration"
 
     def begin(self, typed: dict[Part, str]) -> None:
         pairs = [f"{key}={self._row.get(key, '')}" for key in ROW]
@@ -85,7 +87,7 @@ class OwnConfirm(Confirm):
     def action_copy(self) -> None:
         """Copy the command, unless a value has control characters, which could end the paste in a shell."""
         if not all(value.isprintable() for value in self._row.values()):
-            self.console.say("a name of this row has control characters: not copied", Level.WARNING)
+            self.console.say("not copied: a name in this row contains control characters", Level.WARNING)
             return
         values = " ".join(f"{key}={shlex.quote(self._row.get(key, ''))}" for key in ROW)
         self.console.copy_to_clipboard(f"{values} {self._command.text}")

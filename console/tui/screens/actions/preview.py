@@ -53,7 +53,7 @@ from slotkeeper.console.views.signs import OK, mark, sign
 from slotkeeper.core.domain.text import many, safe
 from slotkeeper.core.domain.ttl import in_words
 
-NOTHING_TO_UNDO = "this slot has no finished reset that could be undone"
+NOTHING_TO_UNDO = "this slot has no finished reset to undo"
 _AROUND = 3
 """The rows of the identity, the crumb and the keys."""
 _LEAST_LANES, _MOST_CHECKS = 2, 3
@@ -100,7 +100,7 @@ class OfSlot(ActScreen):
         rows = self.wrapped([(level, labelled(label, text)) for level, label, text in section.lines], boxed=True)
         if len(rows) <= most:
             return rows
-        more = labelled("", f"{len(rows) - most + 1} more lines: v")
+        more = labelled("", f"v shows {len(rows) - most + 1} more lines")
         return [*rows[: most - 1], *self.wrapped([(Level.REST, more)], boxed=True)]
 
 
@@ -111,11 +111,11 @@ class SlotPlan(OfSlot):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "continue", "continue", id="act-continue", key_display="Enter"),
-        Binding("v", "words", "details", id="act-words", tooltip="what the checks have found, and SQL"),
+        Binding("v", "words", "details", id="act-words", tooltip="findings of the checks, and SQL"),
         Binding("n", "again", "plan again", id="act-again"),
         Binding("s", "stop", "stop its job", id="act-stop-first"),
         Binding(
-            "o", "existing", "its rows", id="act-existing", tooltip="of a snapshot: replace, merge, or as configured"
+            "o", "existing", "old rows", id="act-existing", tooltip="for a snapshot: replace, merge, or as configured"
         ),
         Binding("y", "copy", "copy command", id="act-copy"),
     ]
@@ -191,7 +191,9 @@ class SlotPlan(OfSlot):
         if plan is None:
             why, hint = complaint(said.err)
             code = action.record.code
-            self._failed("; ".join(part for part in (why, hint) if part) or f"no plan was answered (exit {code})")
+            self._failed(
+                "; ".join(part for part in (why, hint) if part) or f"the command returned no plan (exit {code})"
+            )
         else:
             self._show(plan)
 
@@ -220,7 +222,7 @@ class SlotPlan(OfSlot):
         """Discard keys typed ahead for an executable plan, unless the first one is `unless`, which changes the plan."""
         number = self.console.drop_keys(unless)
         if number:
-            self.console.say(f"{many(number, 'key')} typed ahead dropped: there is nothing to confirm", Level.WARNING)
+            self.console.say(f"{many(number, 'key')} typed ahead discarded: there is nothing to confirm", Level.WARNING)
 
     # Drawing
 
@@ -230,7 +232,9 @@ class SlotPlan(OfSlot):
         self.titled = self.headline(plan.title if plan else verb, 1)
         if plan is None:
             level = Level.CRITICAL if self.fault else Level.BUSY
-            text = f"no plan: {self.fault}" if self.fault else f"planning, {self._seconds}; a dry run, nothing is moved"
+            text = (
+                f"no plan: {self.fault}" if self.fault else f"planning, {self._seconds}; dry run, no position is moved"
+            )
             self.say("act-head", self.paragraph([(level, text)], 6), layout=True)
             self.say("act-tail", self.text(" n plans again" if self.fault else ""), layout=True)
             self.sheet.fill("none", [])
@@ -264,7 +268,7 @@ class SlotPlan(OfSlot):
             flag = mark(level, self.console.ascii_only)
             rows.append(self.text(f"{'' if self.framed else ' '}{flag} {self._row(one.cells)}", level))
         if not plan.lanes:
-            rows = [self.text("  the slot holds no point", Level.REST)]
+            rows = [self.text("  the slot has no point", Level.REST)]
         return self.inside(Box("", rows))
 
     def _row(self, cells: Sequence[str]) -> str:
@@ -287,7 +291,7 @@ class SlotPlan(OfSlot):
         """Return the lines below the lanes: effects and checks, in boxes that leave the minimum number of lanes."""
         if self._full:
             return []
-        number = many(len(plan.lanes), "lane") if plan.lanes else "no lane is listed"
+        number = many(len(plan.lanes), "lane") if plan.lanes else "no lanes"
         found = self.edge(Box("", hint=f"{number}, {self._owner(plan)}"), False)
         first, *others = plan.sections(full=False)
         checks = [line for one in others for line in self.boxed(Box(one.name, self._checked(plan), one.hint))]
@@ -327,8 +331,8 @@ class SlotPlan(OfSlot):
 
     def crumb(self) -> str:
         if self.plan is None:
-            return f"{self.doing.verb.value} > nothing is changed yet"
-        return self._why_not() or "nothing is changed yet; Enter continues to what must be typed"
+            return f"{self.doing.verb.value} > nothing has changed yet"
+        return self._why_not() or "nothing has changed yet; Enter continues to the confirmation"
 
     # Keys
 
@@ -368,7 +372,7 @@ class SlotPlan(OfSlot):
     def action_stop(self) -> None:
         """Stop the job that uses the slot; then plan again."""
         job, loaded = self._holder(), self.console.services.loaded
-        why = why_not(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job here has this slot"
+        why = why_not(JobVerb.STOP, job, loaded.jobs if loaded else ()) if job else "no job on this host uses this slot"
         if job is None or why:
             self.console.say(why, Level.WARNING)
             return
@@ -396,7 +400,7 @@ class SlotPlan(OfSlot):
         if plan is None:
             return "no plan: n plans again" if self.fault else "planning"
         if plan.failed:
-            how = "; o: replace or merge its rows" if plan.takes_no_copy else ""
+            how = "; o: replace or merge the old rows" if plan.takes_no_copy else ""
             return f"not possible now: {', '.join(one.name for one in plan.failed)}{how}"
         return "the plan has expired: n plans again" if plan.expired(self.console.now_real()) else ""
 
@@ -412,7 +416,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
     keys_shown: ClassVar[tuple[str, ...]] = ("pane", "back")
     TYPING: ClassVar[dict[str, str]] = {
         "pane": "next field",
-        "pane-before": "before it",
+        "pane-before": "previous field",
         "act-lines-down": "",
         "back": "to the plan",
     }
@@ -467,7 +471,7 @@ class SlotConfirm(OfSlot, FieldsScreen):
     def crumb(self) -> str:
         if self.console.armed is None:
             return READ_ONLY
-        return self._why_not() or "all is typed: Enter on the button does it"
+        return self._why_not() or "all fields are complete: press Enter on the button"
 
     def action_back(self) -> None:
         """Return to the plan as it was shown."""
@@ -486,8 +490,8 @@ class SlotConfirm(OfSlot, FieldsScreen):
         if self.plan.expired(self.console.now_real()):
             return "the plan has expired: Esc, then n plans again"
         left = [want.part.value.lower() for want in missing(wants, typed)]
-        known = wrong(wants, typed) or "nothing is changed yet"
-        return f"{known}; to be typed as asked: {', '.join(left)}" if left else ""
+        known = wrong(wants, typed) or "nothing has changed yet"
+        return f"{known}; still required: {', '.join(left)}" if left else ""
 
     def enable(self) -> None:
         self.query_one(Fields).enable(not self._why_not() and self.console.armed is not None)

@@ -41,8 +41,8 @@ from slotkeeper.core.domain.ttl import in_words
 POLL_SECONDS = 0.1
 MOST_LINES = 2_000
 """The number of lines shown of each output stream of an action."""
-UNREAD = "no record of it can be read"
-CONTINUES = "it continues without this screen; `:actions` shows it"
+UNREAD = "the record of this action cannot be read"
+CONTINUES = "the action continues; `:actions` shows it"
 
 
 class Progress(ActScreen):
@@ -78,11 +78,11 @@ class Progress(ActScreen):
 
     def draw(self) -> None:
         names = ", ".join(dict.fromkeys(safe(one.record.what, 60) for one in self.actions))
-        self.headline(f"{names or 'action'}   {'over' if self.over else 'on its way'}")
+        self.headline(f"{names or 'action'}   {'ended' if self.over else 'running'}")
         self.sheet.fill("progress", self.wrapped(self.lines()))
 
     def crumb(self) -> str:
-        return "ended" if self.over else "on its way; leaving this screen ends nothing"
+        return "ended" if self.over else "running; it continues if you leave this screen"
 
     def _refresh(self) -> None:
         self.actions = [one for id in self.ids if (one := self.runs.find(id)) is not None]
@@ -107,7 +107,7 @@ class Cancelled(Progress):
     """Actions that change nothing, so that they can be cancelled at any time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="breaks it off; it changes nothing")
+        Binding("c", "cancel", "cancel", id="act-cancel-this", tooltip="stop this action, which changes nothing")
     ]
     keys_shown: ClassVar[tuple[str, ...]] = ("back", "act-cancel-this")
 
@@ -123,7 +123,9 @@ class Cancelled(Progress):
 
     def action_cancel(self) -> None:
         asked = [self.runs.cancel(one.record.id) for one in self.actions if not one.over]
-        self.console.say("cancelling" if any(asked) else "it cannot be cancelled from here: no process of it is seen")
+        self.console.say(
+            "cancelling" if any(asked) else "cannot cancel the action from here: its process was not found"
+        )
 
 
 class JobProgress(Cancelled):
@@ -167,9 +169,9 @@ class SlotProgress(Cancelled):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "again", "plan again", id="act-again"),
-        Binding("u", "undo", "undo", id="act-undo-this", tooltip="this reset: its way back is planned first"),
-        Binding("g", "start", "start", id="act-start-next", tooltip="the job whose slot was reset"),
-        Binding("y", "copy", "copy command", id="act-copy-start", tooltip="the one that starts the job"),
+        Binding("u", "undo", "undo", id="act-undo-this", tooltip="undo this reset; a plan is shown first"),
+        Binding("g", "start", "start", id="act-start-next", tooltip="start the job whose slot was reset"),
+        Binding("y", "copy", "copy command", id="act-copy-start", tooltip="copy the command that starts the job"),
     ]
     keys_shown: ClassVar[tuple[str, ...]] = (
         "act-start-next", "act-undo-this", "act-cancel-this", "act-again", "act-copy-start", "back",
@@ -199,9 +201,9 @@ class SlotProgress(Cancelled):
         if not self._reset:
             return [ended, *lanes]
         if not self._rests:
-            return [ended, (Level.FINE, labelled("Next", "no action needed: the job was started since")), *lanes]
+            return [ended, (Level.FINE, labelled("Next", "no action needed: the job has been started")), *lanes]
         copies = self._plan.copies if self._plan else ""
-        start = f"g  start copy now: {copies}" if copies else "g  start the job now"
+        start = f"g  start the copy now: {copies}" if copies else "g  start the job now"
         undo = f"u  {self._plan.undo}" if self._plan else "u"
         following = [(Level.FINE, labelled("Next", start))] if self.doing.place.job else []
         return [ended, *following, (Level.FINE, labelled("Undo", undo)), *lanes]
@@ -264,7 +266,7 @@ COLUMNS = (
 class ActionsScreen(TableScreen):
     """The recent actions, newest first."""
 
-    its_place = "Actions   they run apart from this console"
+    its_place = "Actions   they run outside this console"
     its_name = "Actions"
     columns = COLUMNS
     panel_height = 5
@@ -286,12 +288,14 @@ class ActionsScreen(TableScreen):
         return Row(one.record.id, level, cells)
 
     def about(self) -> str:
-        return "newest first, a week at most"
+        return "newest first, at most one week"
 
     def panel(self, key: str | None) -> tuple[str, Lines]:
         one = self.console.services.runs.find(key) if key else None
         if one is None:
-            return "Action", [(Level.REST, "nothing was asked for from a console yet" if not self.rows() else "no row")]
+            return "Action", [
+                (Level.REST, "no action was started from a console yet" if not self.rows() else "no row is selected")
+            ]
         level, text = verdict(one, self.console.services.runs.said(one.record.id), self.console.now_real())
         lines = [
             (level, text),
@@ -317,7 +321,7 @@ class OutputScreen(ActScreen):
         one, said = self.runs.find(self.key), self.runs.said(self.key)
         if one is None:
             self.headline("Action")
-            self.sheet.fill("gone", [self.text(" it is not kept any more", Level.UNKNOWN)])
+            self.sheet.fill("gone", [self.text(" the record of this action no longer exists", Level.UNKNOWN)])
             return
         record = one.record
         level, text = verdict(one, said, self.console.now_real())
@@ -326,7 +330,7 @@ class OutputScreen(ActScreen):
         lines = [
             (level, text),
             (Level.FINE, f"command  {safe(record.text, 1_000)}"),
-            (Level.FINE, f"by {safe(record.by, 120)}, {pid}, asked for {clock(record.started_at)} UTC, exit {code}"),
+            (Level.FINE, f"by {safe(record.by, 120)}, {pid}, requested {clock(record.started_at)} UTC, exit {code}"),
             *self._written("err", said.err, 2_000),
             *self._written("out", said.out, 20_000),
         ]
@@ -338,6 +342,6 @@ class OutputScreen(ActScreen):
         lines = text.splitlines()
         if len(lines) > MOST_LINES:
             kept = self.console.services.folder / KIND / f"{self.key}.{name}"
-            yield Level.REST, f"std{name}   {len(lines) - MOST_LINES:,} lines before these: {safe(kept, 200)}"
+            yield Level.REST, f"std{name}   {len(lines) - MOST_LINES:,} earlier lines: {safe(kept, 200)}"
         for each in lines[-MOST_LINES:]:
             yield Level.FINE, f"std{name}   {safe(each, limit)}"

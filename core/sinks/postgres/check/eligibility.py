@@ -229,7 +229,7 @@ def objections(
     for column in identity.columns if options.quarantines else ():
         # a quarantined row is found again by its key's text, so equal keys must have one text
         if column.name in target.key and not form(column.type, identity):
-            what = f"stores key column {column.name!r} as {column.type}, whose equal values have several texts"
+            what = f"stores key column {column.name!r} as {column.type}, whose equal values can have different texts"
             yield _objection(target, f"{what}: the job cannot quarantine its rows", 'set on_bad_row = "stop"')
 
 
@@ -290,7 +290,7 @@ def table_objections(name: str, facts: TargetFacts, mapped: Sequence[str] = ()) 
         yield Objection(f"target {name} {INHERITED}", cure)
     for other, job in facts.sharers:
         what = f"target {name} shares rows with target {other} of job {job}: one is a partition of the other"
-        yield Objection(what, "choose another target, or cancel that job: one table takes one job")
+        yield Objection(what, "choose another target, or cancel that job: a table can have only one job")
     silent, named = {f"default of {column}" for column in mapped}, set()
     for owner, function, schema in (one for one in facts.functions if one[0] not in silent):
         named.add(function)
@@ -311,7 +311,7 @@ def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Obj
     """Yield objections to one table's triggers, rules and similar, for the target or a partition of it."""
     spelled = dotted(name)
     if facts.persistence != "p":
-        what = f"{subject} is not a logged table: a crash would empty it, but not its progress"
+        what = f"{subject} is not a logged table: a crash would empty it, but not its progress rows"
         yield Objection(what, f"ALTER TABLE {spelled} SET LOGGED")
     if facts.row_security:
         what = f"{subject} has row-level security, which can hide rows from the job"
@@ -324,12 +324,14 @@ def _own_objections(subject: str, name: str, facts: TargetFacts) -> Iterator[Obj
     for constraint, table, own in facts.foreign:
         cure = f"ALTER TABLE {table} DROP CONSTRAINT {quoted(constraint)}"
         what = "has a foreign key" if own else "is referenced by a foreign key"
-        yield Objection(f"{subject} {what} ({constraint}): the job preserves no order between tables", cure)
+        yield Objection(f"{subject} {what} ({constraint}): the job does not preserve order between tables", cure)
 
 
 def _looking_up(subject: str, owner: str, function: str, schema: str) -> Objection:
     what = f"{subject} runs {function} ({owner}), which resolves names by the job's pinned search_path"
-    return Objection(what, f"ALTER FUNCTION {function} SET search_path = {schema}, and what else its body needs")
+    return Objection(
+        what, f"ALTER FUNCTION {function} SET search_path = {schema}, plus other schemas that its body needs"
+    )
 
 
 def made_objections(name: str, identity: TableIdentity, session: SinkSession) -> list[Objection]:
@@ -422,7 +424,7 @@ def _column_objections(
     if source is None or there.type == "text":
         if not pg_types.fits(has, wanted):
             over = f"a domain over {wanted}" if wanted != column.type else column.type
-            what = f"column {column.name!r} is {there.type}, the source's is {over}"
+            what = f"column {column.name!r} is {there.type}, but {over} at the source"
             yield _objection(target, what, f"{alter} TYPE {type_name.sql(pg_types.at_postgres(wanted))}")
         return
     yield from _user_type_objections(target, column, source, (wanted, has), identity, facts)
@@ -440,7 +442,7 @@ def _user_type_objections(
     alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(column.name)}"
     wanted, has = spelled
     if has != wanted:
-        what = f"column {column.name!r} is {has}, the source's is {wanted}"
+        what = f"column {column.name!r} is {has}, but {wanted} at the source"
         yield _objection(target, what, made_types.pasteable(f"{alter} TYPE {type_name.sql(wanted)}, or TYPE text"))
         return
     known = facts.types.get(source.name)
@@ -452,13 +454,13 @@ def _user_type_objections(
         what = f"stores column {column.name!r} in an enum without the label {made_types.pasteable(value)}"
         yield _objection(target, what, made_types.pasteable(f"ALTER TYPE {source.name} ADD VALUE {value}"))
     elif source.kind != "e" and not made_types.same(source, known, identity, facts.types.values()):
-        what = f"stores column {column.name!r} in another {source.name} than the source's"
+        what = f"stores column {column.name!r} in a type {source.name} that differs from the source's"
         yield _objection(target, what, f"{alter} TYPE text")
 
 
 def _key_objections(target: TargetTable, facts: TargetFacts) -> Iterator[Objection]:
     for name in (one for one in target.key if one in facts.folding):
-        what = f"has a nondeterministic collation on key column {name!r}: different keys would be one row"
+        what = f"has a nondeterministic collation on key column {name!r}: different keys would become one row"
         alter = f"ALTER TABLE {dotted(target.name)} ALTER COLUMN {quoted(name)}"
         yield _objection(target, what, f'{alter} TYPE {type_name.sql(facts.columns[name].type)} COLLATE "C"')
     for key in (one for one in facts.keys if _is_key(target, one) and not one.immediate):
@@ -477,7 +479,7 @@ def _colliding_keys(target: TargetTable, keys: Sequence[TargetKey], part: str = 
     for key in (one for one in keys if not _is_key(target, one)):
         what = f"has another unique key ({', '.join(key.columns) or key.index})"
         cure = _dropped(part or target.name, key)
-        yield _objection(target, f"{what}: changes of two keys would collide on it", cure, part)
+        yield _objection(target, f"{what}: changes of two keys could conflict on it", cure, part)
 
 
 def _dropped(table: str, key: TargetKey) -> str:

@@ -299,7 +299,7 @@ class _Reshaping:
         same = any(one.plain and set(one.columns) == set(key) for one in self._projected(made).keys)
         if same and not casts:
             return []
-        what = f"target {self._target.name} has rows with another key than the source's"
+        what = f"target {self._target.name} has rows with a different key than the source"
         return [Objection(what, f"TRUNCATE {dotted(self._target.name)}")]
 
     def _projected(self, made: Sequence[Need]) -> TargetFacts:

@@ -83,7 +83,9 @@ class PostgresViewer:
         rows = self._rows("mode", {}) if self.session.dialect.has_modes else []
         if not rows or str(rows[0][0]).upper() != "ORA":
             return []
-        what = "its database is ORA-compatible (sql_compatibility): it stores an empty text as NULL, also in own tables"
+        what = (
+            "its database is ORA-compatible (sql_compatibility): it stores empty strings as NULL, also for Slotkeeper"
+        )
         return [Objection(what, "name a database that was created with DBCOMPATIBILITY 'TD' or 'MySQL'")]
 
     def open_schemas(self, user: str) -> list[str]:
@@ -286,7 +288,7 @@ class DwsLockWaits:
 
     def in_front(self, pid: int, now: float, end: float | None = None) -> InFront | None:
         found = next((one for wait in self.read(now) for one in wait.blockers if one.pid == pid), Blocker(pid))
-        raise Refused(f"pid {pid} is of a node of DWS: {NOTHING}", f"a system administrator: {ended_at(found)}")
+        raise Refused(f"pid {pid} belongs to a DWS node: {NOTHING}", f"a system administrator: {ended_at(found)}")
 
     def is_there(self, pid: int, began: float) -> bool:
         return True

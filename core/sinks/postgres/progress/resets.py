@@ -101,7 +101,7 @@ class PostgresResets(PostgresProgress):
                 raise
             return str(lost)
         if now.epoch != epoch:
-            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has taken over from this reset's {epoch}")
+            raise Superseded(f"{was.key.shard}: epoch {now.epoch} has replaced this reset's epoch {epoch}")
         return moved_from(was, now)
 
     def reset(self, reset: str) -> ResetEntry | None:

@@ -413,7 +413,7 @@ class PostgresProgress(LaneRows):
             raise trouble(TroubleName.PROGRESS_LOST, f"the sink has lost the progress row of {key.shard}")
         row = row_of(key, found, self._positions)
         if row.epoch != epoch:
-            raise Superseded(f"epoch {row.epoch} has taken over from this run's {epoch}")
+            raise Superseded(f"epoch {row.epoch} has replaced this run's epoch {epoch}")
         return row
 
     def quarantined(self) -> int:
@@ -440,7 +440,7 @@ class PostgresProgress(LaneRows):
             job, source, table, slot = found
             raise Refused(
                 f"target {target} belongs to job {job} ({source} {table} slot {slot})",
-                "choose another target, or cancel that job: one target takes one job",
+                "choose another target, or cancel that job: a target can have only one job",
                 where="sink",
             )
         if not self.session.has(cursor, "exists", STREAMS, name="slotkeeper_streams"):
@@ -451,7 +451,7 @@ class PostgresProgress(LaneRows):
             forget = f"DELETE FROM {dotted(self.session.schema.string)}.slotkeeper_streams WHERE target = '...'"
             raise Refused(
                 f"Spark query {found[0]} writes target {target} (batch {found[1]})",
-                f"choose another target; or end that query for good, then run at the sink, for {table}: {forget}",
+                f"choose another target; or end that query permanently, then run at the sink, for {table}: {forget}",
                 where="sink",
             )
 

@@ -75,7 +75,7 @@ def full(key: LaneKey, limit: int, last: str) -> Trouble:
     """Return QUARANTINE FULL; `last` is the SQLSTATE and the message of the last row."""
     what = f"{key.source_table} slot {key.slot} has more bad rows than quarantine_limit = {limit}"
     hint, code = SAFE[TroubleName.QUARANTINE_FULL], last.partition(" ")[0]
-    return Trouble(f"{what}; the last one: {last}", hint, code, "sink", name=TroubleName.QUARANTINE_FULL)
+    return Trouble(f"{what}; the last row: {last}", hint, code, "sink", name=TroubleName.QUARANTINE_FULL)
 
 
 def copied(session: SinkSession, cursor: pg.Cursor, key: LaneKey) -> tuple[str, str, int]:

@@ -176,7 +176,7 @@ class PostgresQuerySink:
 
     def _of_another(self, query: str, number: int, host: str, os_user: str) -> Refused:
         what = f"query {query} writes {self._target.name} (batch {number}, {safe(os_user, 40)}@{safe(host, 60)})"
-        hint = f'end that query for good, then set the option successor_of = "{query}" here'
+        hint = f'end that query permanently, then set the option successor_of = "{query}" here'
         return Refused(f"{what}; this checkpoint belongs to another query", hint, where="sink")
 
     def _show(self, cursor: pg.Cursor, batch: QueryBatch, tokens: Sequence[int], rows: int) -> int:
@@ -208,10 +208,10 @@ class PostgresQuerySink:
             return
         where = f"{self._target.name}, batch {batch.number}"
         if self._target.ordered:
-            what = f"{where}: one change of a key came as several rows without an order"
-            hint = "a join or explode made several rows of one: aggregate them, or extend the key"
+            what = f"{where}: one change of a key arrived as several unordered rows"
+            hint = "a join or explode split one row into several: aggregate them, or extend the key"
         else:
-            what = f"{where}: a key came in several rows without a changelog's columns to order them"
+            what = f"{where}: a key arrived in several rows without changelog columns that order them"
             hint = "send one row per key in a batch: aggregate, or select slotkeeper_change, _point and _sequence"
         raise Refused(what, hint, where="sink")
 

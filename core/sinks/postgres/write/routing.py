@@ -85,7 +85,9 @@ class Routed:
     def compare(self, rows: int) -> None:
         """Raise Unreachable if the server received another number of inserts than were read: it accepts a cut text."""
         if rows != self.inserts:
-            raise Unreachable(f"read {self.inserts} inserts, the sink got {rows}: the connection was cut", where="sink")
+            raise Unreachable(
+                f"read {self.inserts} inserts, but the sink got {rows}: the connection was lost", where="sink"
+            )
 
     def close(self) -> None:
         """Release the spooled inserts; safe to call twice."""

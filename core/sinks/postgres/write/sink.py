@@ -32,7 +32,7 @@ from slotkeeper.core.sinks.postgres.write.row_isolation import Into, Quarantine,
 from slotkeeper.core.sinks.postgres.write.statements import Plan, TargetTable
 from slotkeeper.core.sinks.postgres.write.text_staging import Readable
 
-ODD = {1: "an event whose type is none of I, d, B, U", 2: "an event without the values of its key"}
+ODD = {1: "an event of unknown type (not I, d, B or U)", 2: "an event without its key values"}
 """Events that a step cannot apply, by the number that `statements.staged_top` returns."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 

@@ -57,130 +57,130 @@ def _parsed(text: str) -> Iterator[Question]:
 
 _TEXT = """
 [slots]
-auto_create: asking for the points of an unknown slot creates it
-    only `jobs start` and `slots create` ask for a slot that may not exist; every other command only reads
-fresh_point = 0: the point that a slot answers before it is registered
-    0 and no row both mean: not ours
+auto_create: a status query for an unknown slot creates the slot
+    only `jobs start` and `slots create` query a slot that may not exist; every other command only reads
+fresh_point = 0: the point that a status query returns for a slot before its first registration
+    0 and no row both mean that Slotkeeper has not registered the slot
 recorded_before_slot = no: changes are recorded before a table has a slot
     a copy starts after the first registration and waits until older transactions have ended
 full_sync = yes: pgxc_register_full_sync_point sets both points on every DN
-    start = "latest" needs it
-two_points = yes: the points with checkpoint false and true move apart
-    both are registered and both are checked
+    start = "latest" requires it
+two_points = yes: the points with checkpoint false and true move independently
+    the job registers and checks both points
 register_counts = yes: a registration returns the number of DNs
     any other count is a partial registration
 register_moves_point: a registration moves the cluster's newest point
-    "empty" means no row was read, never that latest did not advance
+    "empty" means that no row was read, never that the newest point did not advance
 refresh_same_point: registering the same point again restarts the TTL
-    if no, an idle job's TTL ends if the cluster's point does not advance; `slots show` counts it down
+    if not, the TTL of an idle job ends if the cluster's point does not advance; `slots show` shows the time left
 backward_allowed: a registration below the registered point is accepted
-    the reader never registers backward; a reset asks and reports
-consumed_at_point: a slot at the newest record's own point counts as having read it
-    a job registers the newest point, which is at or beyond it
-xmin_includes_slots: the reported xmin is held back by the slots' own
-    the wait before a copy is by transactions; if it must be by xmin, one that does not advance is reported as unknown
-cluster_wide_snapshot: a transaction open at another coordinator holds back the snapshot of this one
-    the wait before a copy is by the list of sessions as well, and if that is incomplete by every DN's xmin
-old_snapshot_recorded: what is written under a snapshot older than the table's first slot is recorded
-    the wait before a copy is by the list of sessions; if it is incomplete, no means: `doctor` says what to grant
-clear_clears = yes: pgxc_binlog_clear_target_slot leaves no point of the slot
-    `slots drop` checks afterwards
+    the reader never registers backward; a reset tries it and reports the result
+consumed_at_point: a slot at the point of the newest record counts as having read it
+    a job registers the newest point, which is at or after that record's point
+xmin_includes_slots: the xmin of slots holds back the reported xmin
+    a copy waits for listed transactions; if it waits for xmin, an xmin that does not advance is reported as unknown
+cluster_wide_snapshot: a transaction open at another coordinator holds back the snapshot of this coordinator
+    a copy also waits for the listed sessions and, if the list is incomplete, for the xmin of every DN
+old_snapshot_recorded: writes under a snapshot older than the table's first slot are recorded
+    a copy waits for the listed sessions; if the list is incomplete and the answer is no, `doctor` reports what to grant
+clear_clears = yes: pgxc_binlog_clear_target_slot removes all points of the slot
+    `slots drop` checks the result
 [points]
-latest_inclusive: the newest point is the last safe one (else the first unsafe one)
-    the boundary point is read again each time
+latest_inclusive: the newest point is the last safe point (otherwise the first unsafe point)
+    the reader reads the boundary point again each time
 latest_same = yes: all DNs report the same newest point
-    each lane uses its own DN's
-dn_order_fixed = no: the rows of DNs come in one order
-    DNs are known by id, never by their order
+    each lane uses the point of its own DN
+dn_order_fixed = no: the rows of the DNs always have the same order
+    DNs are identified by id, never by their order
 negative_node_ids = yes: DNs have negative ids
-    ids are signed numbers
+    the reader uses signed ids
 [reading]
-new_system_names: the system columns are called gs_binlog_...
-    a job says by new_system_value which names are meant
+new_system_names: the system columns are named gs_binlog_...
+    new_system_value selects the names for a job
 event_codes = I d B U: the codes of insert, delete, before-image and after-image
-    these four, and nothing else, are applied
+    the reader applies only these four codes
 pairs = yes: an update is B, then U, at one point with consecutive sequences
-    a B whose U has the same key is dropped
-one_point = yes: a transaction has one point, and each its own, in the order of commits
-    positions are points; `gtm_option` GTM-Free is rejected
-full_old_images: B and d carry all columns (else the key only)
-    of an old image only the key is used
-old_keys = yes: B and d carry the whole key
-    rows are deleted by it
-time_of_plain = no: a table without enable_binlog_timestamp carries times
-    times are used for such tables only
-start_inclusive: a range returns rows at its start
-    the reader asks for one point more on each side than it needs, and a filter decides
-end_inclusive: a range returns rows at its end
-    the reader asks for one point more on each side than it needs, and a filter decides
-rows_ordered: rows of one DN come in order of point and sequence
-    the sink sorts what is staged
-copy_allowed: COPY reads from pgxc_get_binlog_changes
-    a cursor is used where COPY is rejected
-cursor_allowed: a cursor reads from pgxc_get_binlog_changes
-    used where COPY is rejected
-reader_exact = yes: our reader, range by range, gets every change once
-    this is what all the rules are for
+    the reader drops a B whose U has the same key
+one_point = yes: each transaction has one point of its own, in commit order
+    a position is a point; `gtm_option` GTM-Free is rejected
+full_old_images: B and d contain all columns (otherwise only the key)
+    the reader uses only the key of an old image
+old_keys = yes: B and d contain the whole key
+    the job deletes rows by that key
+time_of_plain = no: the records of a table without enable_binlog_timestamp have times
+    the reader uses only the times of tables with enable_binlog_timestamp
+start_inclusive: a range includes the rows at its start
+    the reader requests one more point on each side than it needs, and filters the rows
+end_inclusive: a range includes the rows at its end
+    the reader requests one more point on each side than it needs, and filters the rows
+rows_ordered: the rows of a DN are ordered by point and sequence
+    the sink sorts the staged rows
+copy_allowed: COPY can read from pgxc_get_binlog_changes
+    the reader uses a cursor if COPY is rejected
+cursor_allowed: a cursor can read from pgxc_get_binlog_changes
+    the reader uses a cursor if COPY is rejected
+reader_exact = yes: Slotkeeper's reader, range by range, returns every change exactly once
+    all other rules serve this purpose
 [cursors]
-cursor_syncpoint_inclusive = yes: ..._cursor_by_syncpoint finds a record at the very point
-    an xmin is taken only from the very point
-cursor_timestamp_inclusive = yes: ..._cursor_by_timestamp finds a record of the very time
+cursor_syncpoint_inclusive = yes: ..._cursor_by_syncpoint finds a record at exactly the given point
+    the job uses an xmin only from exactly that point
+cursor_timestamp_inclusive = yes: ..._cursor_by_timestamp finds a record of exactly the given time
     a start at a time starts before the smallest point found
 [purging]
-purge_at_once: records below the smallest registered point are deleted after the registration
-    nothing before the registered point is read again
-registered_point_kept: the registered point's own records are retained
-    needed where the newest point is the first unsafe one
+purge_at_once: a registration deletes the records below the smallest registered point immediately
+    the reader never reads again before the registered point
+registered_point_kept: the records at the registered point are retained
+    required if the newest point is the first unsafe point
 [table]
-timestamp_table = yes: a table with enable_binlog_timestamp can be made
-    a start at a time needs one
-xc_node_id = yes: t.xc_node_id can be queried and names the row's DN
-    the copy goes by keys, never by DN
+timestamp_table = yes: a table with enable_binlog_timestamp can be created
+    a start at a time requires such a table
+xc_node_id = yes: t.xc_node_id can be queried and identifies the row's DN
+    the copy is split by key, never by DN
 distribution_key_fixed = yes: an UPDATE of a distribution column is rejected
-    one key stays on one DN
+    a key always stays on the same DN
 empty_is_null: an empty string is stored as NULL
-    what the source has is mirrored; `doctor` names the mode
+    the target gets what the source stores; `doctor` shows the mode
 [ddl]
-generate_binlog_off = yes: enable_generate_binlog = off writes without recording
-    such rows reach the target by a snapshot only
-vacuum_full_keeps: VACUUM FULL of a table that is read leaves the points
-    every step checks before and after its read: a wipe in between is seen as a missing point
+generate_binlog_off = yes: writes with enable_generate_binlog = off are not recorded
+    such rows reach the target only by a snapshot
+vacuum_full_keeps: VACUUM FULL of a table without unread records retains the points
+    each step checks before and after its read: if points were cleared in between, the check finds them missing
 add_column_clears = yes: ADD COLUMN clears records and points
-    every step checks before and after its read: a wipe in between is seen as a missing point
+    each step checks before and after its read: if points were cleared in between, the check finds them missing
 truncate_clears = yes: TRUNCATE clears records and points
-    every step checks before and after its read: a wipe in between is seen as a missing point
+    each step checks before and after its read: if points were cleared in between, the check finds them missing
 partition_truncate: TRUNCATE PARTITION writes delete events, clears the points, or neither
-    a partitioned table is named by `doctor` until this is known; neither leaves its rows in the target
+    `doctor` warns about a partitioned table until this is known; with neither, the rows remain in the target
 partition_drop: DROP PARTITION writes delete events, clears the points, or neither
-    a partitioned table is named by `doctor` until this is known; neither leaves its rows in the target
+    `doctor` warns about a partitioned table until this is known; with neither, the rows remain in the target
 [errors]
 missing_table_code: the SQLSTATE for a table that does not exist
-    42P01 is SCHEMA CHANGED; any other is tried ten times, then FAILED
+    42P01 is SCHEMA CHANGED; any other code is retried ten times, then FAILED
 [not asked]
 cursor_timestamp_order: whether the first record after a time is the first by point or by time
-    a start at a time searches below the answer itself, up to the newest safe point of its status checks
-dn_down: what calls answer while a DN is down
+    a start at a time also searches below the returned point, up to the newest safe point of its status checks
+dn_down: what calls return while a DN is down
     the lanes of other DNs continue
-partial_registration: what a registration returns that some DN did not take
-    any count but the expected one is partial
-ttl_end: how a slot shows whose TTL has ended
-    no row and 0 are both SLOT LOST
-purge_delay: how late records are purged
-    nothing before the registered point is read again
-redistribution: what calls answer while a cluster redistributes
-    another set of DNs is adopted or TOPOLOGY CHANGED
+partial_registration: what a registration returns if a DN did not accept it
+    any count other than the expected one is a partial registration
+ttl_end: what is reported for a slot whose TTL has ended
+    no row and 0 both mean SLOT LOST
+purge_delay: how long records remain before they are purged
+    the reader never reads again before the registered point
+redistribution: what calls return while the cluster redistributes data
+    the job adopts another set of DNs, or reports TOPOLOGY CHANGED
 """
 
 QUESTIONS: Mapping[str, Question] = {one.name: one for one in _parsed(_TEXT)}
 """Every question by name, in the order of the report."""
 
 NEVER_ASKED: Mapping[str, str] = {
-    "cursor_timestamp_order": "it would take a second session that commits while the first one is open",
-    "dn_down": "it would take a DN that is down",
-    "partial_registration": "it would take a DN that fails while it registers",
-    "ttl_end": "it would take longer than binlog_ttl",
-    "purge_delay": "it would take as long as the server's own cleaning",
-    "redistribution": "it would take scaling the cluster",
+    "cursor_timestamp_order": "it requires a second session that commits while the first session is open",
+    "dn_down": "it requires a DN that is down",
+    "partial_registration": "it requires a DN that fails during a registration",
+    "ttl_end": "it takes longer than binlog_ttl",
+    "purge_delay": "it takes as long as the server's own cleanup",
+    "redistribution": "it requires a resize of the cluster",
 }
 """Questions that a scratch table cannot answer, and why."""
 
@@ -253,7 +253,7 @@ def counted(number: int, during: int, after: int) -> ProbeFinding:
     """
     if during > number:
         return yes_or_no(False)
-    return yes_or_no(True if after > number else None, "older transactions of other sessions hold the snapshot back")
+    return yes_or_no(True if after > number else None, "older transactions of other sessions hold back the snapshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,7 @@ def xmin_kept(kept: int, seen: Sequence[int], released: Sequence[int], again: Se
     if max(seen) > kept:
         return yes_or_no(False)
     if max(released, default=kept) <= kept:
-        return ProbeFinding(None, because="an open transaction holds the xmin back")
+        return ProbeFinding(None, because="an open transaction holds back the xmin")
     return yes_or_no(min(again) <= kept)
 
 
@@ -339,13 +339,13 @@ def backward(error: str, before: int | None, asked: int, after: int | None) -> P
     """Decide from a registration below the registered point: its SQLSTATE, and the point before and after.
 
     >>> backward("", 9, 8, 8).answer, backward("22023", 9, 8, 9).answer, backward("", 9, 8, 9).because
-    ('yes', 'no', 'accepted without an error, and the point did not change')
+    ('yes', 'no', 'accepted without an error, but the point did not change')
     """
     if not error and after == asked:
         return yes_or_no(True)
     if after == before:
-        return ProbeFinding("no", because="" if error else "accepted without an error, and the point did not change")
-    return ProbeFinding(None, because=f"the point became {after}")
+        return ProbeFinding("no", because="" if error else "accepted without an error, but the point did not change")
+    return ProbeFinding(None, because=f"the point changed to {after}")
 
 
 def old_images(events: Sequence[Event]) -> ProbeFinding:
@@ -361,7 +361,9 @@ def codes(events: Sequence[Event]) -> ProbeFinding:
     found = {one.kind for one in events}
     unknown = sorted(found - set(CODES))
     said = " ".join([code for code in CODES if code in found] + unknown)
-    return ProbeFinding(said or None, not unknown, f"{', '.join(unknown)} is unknown to the reader" if unknown else "")
+    return ProbeFinding(
+        said or None, not unknown, f"{', '.join(unknown)} is not supported by the reader" if unknown else ""
+    )
 
 
 def pairs(events: Sequence[Event]) -> ProbeFinding:
@@ -375,7 +377,7 @@ def pairs(events: Sequence[Event]) -> ProbeFinding:
         u is not None and (u.kind, u.point, u.sequence) == ("U", ordered[i].point, ordered[i].sequence + 1)
         for i, u in behind.items()
     )
-    return needs(fine, True, "a B without its U deletes its row")
+    return needs(fine, True, "a B without its U would delete the row")
 
 
 def old_keys(events: Sequence[Event], written: Sequence[Written]) -> ProbeFinding:
@@ -389,7 +391,7 @@ def one_point(events: Sequence[Event], written: Sequence[Written]) -> ProbeFindi
     """Return whether the points, in their order, are the probe's transactions in commit order, each complete."""
     found = [sorted(str((one.kind, one.key)) for one in each) for each in by_point(events).values()]
     wanted = [sorted(str((kind, key)) for kind, key, _ in each.events) for each in written]
-    return needs(found == wanted, True, "a step would apply half a transaction, or apply in another order")
+    return needs(found == wanted, True, "a step would apply part of a transaction, or apply in the wrong order")
 
 
 def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFinding:
@@ -402,7 +404,7 @@ def partition(refused: str, missing: Sequence[bool], deletes: int) -> ProbeFindi
         return ProbeFinding("clears some", because="the job reports SLOT LOST")
     if deletes:
         return ProbeFinding("events")
-    return ProbeFinding("neither", because="the targets retain its rows: DELETE them first, or take a new snapshot")
+    return ProbeFinding("neither", because="the target retains the rows: DELETE them first, or take a new snapshot")
 
 
 def ordered(answers: Sequence[Sequence[Event]]) -> bool:
@@ -421,7 +423,7 @@ def exact(wanted: Sequence[Event], got: Sequence[Sequence[tuple[int, int, str]]]
     """Return whether each series of ranges returned every change once; `got`: the changes that each returned."""
     there = sorted((one.point, one.sequence, one.kind) for one in wanted)
     fine = all(sorted(each) == there for each in got)
-    return needs(fine, True, "changes would be lost or doubled: run no job here, and report this")
+    return needs(fine, True, "changes would be lost or applied twice: do not run a job here, and report this")
 
 
 def purged(
@@ -440,5 +442,5 @@ def purged(
     if registered in left:
         return at_once, yes_or_no(True)
     safe = latest_inclusive == "yes"
-    because = "the job would lose a change that commits late at that point: run no job here"
+    because = "the job would lose a change that commits late at that point: do not run a job here"
     return at_once, ProbeFinding("no", safe, "" if safe else because)

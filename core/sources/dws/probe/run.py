@@ -72,7 +72,7 @@ class DwsProbe:
             facts = DwsViewer(session).server_facts()
             if not facts.functions:
                 hint = "name a GaussDB(DWS) source"
-                what = f"source {login.endpoint.place} is not a GaussDB(DWS): it has no binlog function"
+                what = f"source {login.endpoint.place} is not a GaussDB(DWS) cluster: it has no binlog functions"
                 raise Refused(what, hint, where="source")
             # under GTM-Lite a start requires the result of this probe
             found = list(eligibility.server_objections(facts, points_proven=True))

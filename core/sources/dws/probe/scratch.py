@@ -105,7 +105,7 @@ def usable_schema(session: DwsSession, wanted: str) -> str:
     schema = quoted(wanted or "probe")
     made = "" if wanted else f"CREATE SCHEMA {schema}; "
     cure = f"{made}GRANT USAGE, CREATE ON SCHEMA {schema} TO {quoted(user)};" + (
-        f" or name one with --probe-schema: {', '.join(usable[:5])}" if usable else ""
+        f" or name a schema with --probe-schema: {', '.join(usable[:5])}" if usable else ""
     )
     raise Refused(f"{user} cannot create a table {where}", cure, where="source")
 
@@ -114,7 +114,7 @@ def leftovers(session: DwsSession) -> list[Left]:
     """Return the tables that earlier probes could not drop, or that a probe elsewhere is using."""
     rows = session.rows("leftovers", of=PROBE)
     names = [(f"{schema}.{name}", owner) for schema, name, owner in rows]
-    return [Left(name, f"owner {owner}; of another probe", f"DROP TABLE {dotted(name)};") for name, owner in names]
+    return [Left(name, f"owner {owner}; from another probe", f"DROP TABLE {dotted(name)};") for name, owner in names]
 
 
 def _drop(opened: Callable[[], DwsSession], table: str) -> str:
@@ -126,7 +126,7 @@ def _drop(opened: Callable[[], DwsSession], table: str) -> str:
     try:
         _clear(session, table)
         session.answered(pg.sql.SQL("DROP TABLE IF EXISTS {}").format(_named(table)), None, MAKE_LIMIT_MS)
-        return "" if DwsViewer(session).table_facts(table) is None else "the catalog still lists it"
+        return "" if DwsViewer(session).table_facts(table) is None else "the catalog still lists the table"
     except SlotkeeperError as error:
         return error.message
     finally:
@@ -303,11 +303,11 @@ def run(
     answers: dict[str, Answer] = {}
     end = clock() + TIME_LIMIT
     for number, (topic, names, ask) in enumerate(groups, 1):
-        because = "the server did not answer it"
+        because = "the server returned no answer"
         if clock() > end:
-            because = f"the probe had taken {TIME_LIMIT:.0f} s"
+            because = f"the probe reached its limit of {TIME_LIMIT:.0f} s"
         elif number > AT_FIRST and not ctx.home.name:
-            because = "it needs the probe's own records, and no DN showed them"
+            because = "it requires the probe's own records, which no DN returned"
         else:
             progress(f"{topic} ({number} of {len(groups)})")
             try:

@@ -37,7 +37,7 @@ def newest(ctx: ProbeContext) -> Iterator[Found]:
         own = _newest_own(ctx)
         rounds.append(decide.Beside(before - own, after - own))
     seen = ", ".join(f"{one.before} and {one.after}" for one in rounds)
-    text = f"newest point before and after a commit, less its point: {seen}"
+    text = f"newest point before and after a commit, relative to its point: {seen}"
     yield "latest_inclusive", finding or decide.no_finding(), text
     answers = [ctx.ask_slot() for _ in range(MORE)]
     points = {str(row[3]) for row in answers[0]}
@@ -77,7 +77,7 @@ def _own_moves(ctx: ProbeContext) -> Found:
             ctx.register(ctx.home, here.latest, False, here.xmin)
         rounds.append((second - first, _touched(ctx) - second))
     seen = ", ".join(f"{statuses} and {acts}" for statuses, acts in rounds)
-    text = f"distance of two commits of the probe with {ACTS} readings and with {ACTS} registrations between: {seen}"
+    text = f"points between two commits with {ACTS} status reads, and with {ACTS} registrations: {seen}"
     return "register_moves_point", finding or decide.no_finding(), text
 
 
@@ -95,7 +95,7 @@ def _time_of_registration(ctx: ProbeContext) -> Found:
     _touch(ctx)
     ctx.register(ctx.home, ctx.here().latest, False, here.xmin)
     other = at()
-    seen = f"registered at {before}; the same point again: {same}; another point: {other}"
+    seen = f"registered at {before}; after the same point again: {same}; after another point: {other}"
     return "refresh_same_point", decide.refreshes(before, same, other), seen
 
 
@@ -112,11 +112,11 @@ def retaining(ctx: ProbeContext) -> Iterator[Found]:
         return found
 
     seen, released, again = statuses(kept, ROUNDS, MORE), list[int](), list[int]()
-    text = f"the slot holds {kept}: statuses report {_said(seen)}"
+    text = f"slot xmin {kept}: statuses report {_said(seen)}"
     if max(seen) <= kept:
         released = statuses(ctx.transaction_id(), ROUNDS, MORE)
         again = statuses(kept, ROUNDS, ROUNDS)
-        text += f"; a newer one: {_said(released)}; {kept} again: {_said(again)}"
+        text += f"; a newer slot xmin: {_said(released)}; {kept} again: {_said(again)}"
     yield "xmin_includes_slots", decide.xmin_kept(kept, seen, released, again), text
 
 
@@ -126,11 +126,11 @@ def consuming(ctx: ProbeContext) -> Iterator[Found]:
     newest_point = _newest_own(ctx)
     ctx.register_all(newest_point)
     at = ctx.asked("consumed_records", {})[0][0]
-    text = f"both points of all DNs at {newest_point}, the newest record's: {at}"
+    text = f"both points of all DNs at the newest record's point {newest_point}: {at}"
     if not at:
         ctx.register_all(max(ctx.here().latest, newest_point + 1))
         beyond = ctx.asked("consumed_records", {})[0][0]
-        text += f"; beyond it: {beyond}"
+        text += f"; at a later point: {beyond}"
     yield "consumed_at_point", yes_or_no(bool(at)), text
 
 
@@ -144,7 +144,7 @@ def purging(ctx: ProbeContext) -> Iterator[Found]:
     ctx.register_all(middle)
     left = ctx.own(ctx.raw(ctx.home.node_id)[1])
     finding = decide.purged(before, middle, left, ctx.said("latest_inclusive"))
-    seen = f"records at {_said(before)}; both points of all DNs at {middle}; left {_said(left[-6:])}"
+    seen = f"records at {_said(before)}; both points of all DNs at {middle}; remaining: {_said(left[-6:])}"
     yield "purge_at_once", finding[0], seen
     yield "registered_point_kept", finding[1], seen
 
@@ -159,7 +159,7 @@ def backwards(ctx: ProbeContext) -> Iterator[Found]:
     after = ctx.here().points.live
     if after != registered:
         ctx.register(ctx.home, registered, False, here.xmin)
-    seen = f"registered {before}, then {asked}: {error or 'accepted'}, the point is {after}"
+    seen = f"registered {before}, then {asked}: {error or 'accepted'}, the point is now {after}"
     yield "backward_allowed", decide.backward(error, before, asked, after), seen
 
 
@@ -205,7 +205,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
     own = next((str(name) for name, mine, _, _ in others if mine), "")
     found = [(str(name), str(host), int(port)) for name, mine, host, port in others if not mine]
     if not own or not found:
-        because = "the cluster has one coordinator" if own else "the server does not name its coordinator"
+        because = "the cluster has one coordinator" if own else "the server does not report its coordinator"
         yield "cluster_wide_snapshot", ProbeFinding(None, because=because), f"{len(others)} coordinators"
         return
     name, host, port = found[0]
@@ -224,7 +224,7 @@ def elsewhere(ctx: ProbeContext) -> Iterator[Found]:
         _sent(other, "ROLLBACK")
     ctx.transaction_id()
     after = ctx.snapshot_xmin()
-    seen = f"open through {place}: {number}; snapshots start at {during}, afterwards at {after}"
+    seen = f"transaction {number} open at {place}: snapshot xmin {during}, afterwards {after}"
     yield "cluster_wide_snapshot", decide.counted(number, during, after), seen
 
 
@@ -244,7 +244,7 @@ def old_snapshot(ctx: ProbeContext) -> Iterator[Found]:
     names, rows = ctx.raw_rows()
     keys = [row[names.index("id")] for row in rows]
     finding = yes_or_no(OLD_KEY in keys if OLD_KEY + 1 in keys else None, "a later row was not recorded either")
-    yield "old_snapshot_recorded", finding, f"written before the slot's snapshot, then after: recorded {keys}"
+    yield "old_snapshot_recorded", finding, f"keys written under an older, then a newer snapshot: recorded {keys}"
 
 
 def _sent(session: DwsSession, statement: str) -> list[tuple[Any, ...]]:

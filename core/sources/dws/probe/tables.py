@@ -50,7 +50,7 @@ def unknown_slot(ctx: ProbeContext) -> Iterator[Found]:
     yield "auto_create", yes_or_no(made), f"sync_point(unknown slot): {len(rows)} rows{seen}"
     points = sorted({str(row[2]) for row in rows})
     zero = not rows or points == ["0"]
-    because = "" if zero else "an unregistered slot would look like another owner's"
+    because = "" if zero else "an unregistered slot would look like a slot of another owner"
     fresh = ProbeFinding(" ".join(points) if points else "no row", zero, because)
     yield "fresh_point", fresh, f"last_sync_point of {len(rows)} rows: {' '.join(points) or 'none'}"
     said = ctx.begin()
@@ -97,9 +97,9 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
     asked = (own[0], own[-1])
     _, found = ctx.raw(ctx.home.node_id, *asked)
     start, end = decide.bounds(asked, own, ctx.own(found))
-    seen = f"records at {_few(own)}; asked for [{asked[0]}, {asked[1]}], found {_few(ctx.own(found))}"
-    yield "start_inclusive", yes_or_no(start, "the range returned other points"), seen
-    yield "end_inclusive", yes_or_no(end, "the range returned other points"), seen
+    seen = f"records at {_few(own)}; requested [{asked[0]}, {asked[1]}], found {_few(ctx.own(found))}"
+    yield "start_inclusive", yes_or_no(start, "the range returned unexpected points"), seen
+    yield "end_inclusive", yes_or_no(end, "the range returned unexpected points"), seen
     answers = [ctx.raw(ctx.home.node_id)[1] for _ in range(3)]
     yield "rows_ordered", yes_or_no(decide.ordered(answers)), f"{len(answers)} answers of {len(all_here)} rows"
     after, last = DwsPosition(own[0] - 1), ctx.here().latest
@@ -115,7 +115,7 @@ def ranges(ctx: ProbeContext) -> Iterator[Found]:
         read_paths[name] = not refused
         yield name, yes_or_no(not refused), refused or f"{len(got)} rows"
     if not any(read_paths.values()):
-        raise Refused("neither COPY nor a cursor reads from pgxc_get_binlog_changes", where="source")
+        raise Refused("neither COPY nor a cursor can read from pgxc_get_binlog_changes", where="source")
     step = max(1, (last - own[0]) // WALK)
     widths = (step, 2 * step, last - own[0] + 1)
     walks = [_walk(ctx, after, last, width, read_paths["copy_allowed"]) for width in widths]
@@ -184,7 +184,7 @@ def columns(ctx: ProbeContext) -> Iterator[Found]:
     code = ctx.refusal(f"UPDATE {{t}} SET place = place + 100 WHERE place = {HOME}")
     if not code:
         ctx.act(f"UPDATE {{t}} SET place = place - 100 WHERE place = {HOME + 100}")
-    finding = needs(bool(code), True, "a key can move to another DN, and nothing orders its changes")
+    finding = needs(bool(code), True, "a key could move to another DN, and its changes would have no order")
     yield "distribution_key_fixed", finding, code or "the server accepted the UPDATE"
     ctx.act(f"UPDATE {{t}} SET v = '' WHERE place = {HOME} AND id = 9")
     text = "SELECT v IS NULL FROM {t} WHERE place = %(place)s AND id = 9".replace("{t}", dotted(ctx.table))
@@ -198,7 +198,7 @@ def by_syncpoint(ctx: ProbeContext) -> Iterator[Found]:
     rows = ctx.asked("by_syncpoint", {"point": own[0], "node": ctx.home.node_id})
     seen = ", ".join(f"{point} with xmin {xmin}" for point, xmin in rows)
     finding = yes_or_no([row[0] for row in rows] == [own[0]])
-    yield "cursor_syncpoint_inclusive", finding, f"asked at {own[0]}, found {seen or 'nothing'}"
+    yield "cursor_syncpoint_inclusive", finding, f"queried {own[0]}, found {seen or 'nothing'}"
 
 
 def timed(ctx: ProbeContext) -> Iterator[Found]:
@@ -208,7 +208,7 @@ def timed(ctx: ProbeContext) -> Iterator[Found]:
         scratch.make(ctx.session, scratch.timed, timed=True)
     except SlotkeeperError as error:
         yield "timestamp_table", yes_or_no(False), error.code or error.message
-        yield "cursor_timestamp_inclusive", ProbeFinding(None, because="could not create such a table"), ""
+        yield "cursor_timestamp_inclusive", ProbeFinding(None, because="could not create the table"), ""
         return
     yield "timestamp_table", yes_or_no(True), scratch.timed
     other = ProbeContext(ctx.session, scratch, scratch.timed)
@@ -218,11 +218,11 @@ def timed(ctx: ProbeContext) -> Iterator[Found]:
     other.home = ctx.home
     events = other.raw(other.home.node_id)[1]
     if not events or events[0].time_us is None:
-        untold = ProbeFinding(None, because="its records carry no time")
+        untold = ProbeFinding(None, because="its records have no time")
         yield "cursor_timestamp_inclusive", untold, f"{len(events)} records"
         return
     rows = other.asked("by_timestamp", {"us": events[0].time_us, "node": other.home.node_id})
-    seen = f"asked at {events[0].time_us}, found {[row[1] for row in rows]}"
+    seen = f"queried {events[0].time_us}, found {[row[1] for row in rows]}"
     yield "cursor_timestamp_inclusive", yes_or_no([row[1] for row in rows] == [events[0].time_us]), seen
 
 
@@ -255,13 +255,17 @@ def ddl(ctx: ProbeContext) -> Iterator[Found]:
         points = ctx.here().points.both
         yield "vacuum_full_keeps", finding, f"points {points} afterwards, oid {'same' if same else 'other'}"
     else:
-        yield "vacuum_full_keeps", ProbeFinding(None, because="it would wait: the server counts unread records"), ""
+        yield (
+            "vacuum_full_keeps",
+            ProbeFinding(None, because="VACUUM FULL would wait: the server reports unread records"),
+            "",
+        )
     cleared, seen = _wiped(ctx, "ALTER TABLE {t} ADD COLUMN extra int", 77)
     yield "add_column_clears", yes_or_no(cleared), seen
     cleared, seen = _wiped(ctx, "TRUNCATE {t}", 78)
     yield (
         "truncate_clears",
-        needs(cleared, True, "the job would not see a TRUNCATE, and the targets would retain its rows"),
+        needs(cleared, True, "the job would not detect a TRUNCATE, and the target would retain the rows"),
         seen,
     )
 
@@ -277,7 +281,7 @@ def partitions(ctx: ProbeContext) -> Iterator[Found]:
         scratch.make(ctx.session, scratch.parts)
     except SlotkeeperError as error:
         for name, _, _ in PARTITIONS:
-            yield name, ProbeFinding(None, because="could not create such a table"), error.code or error.message
+            yield name, ProbeFinding(None, because="could not create the table"), error.code or error.message
         return
     other = ProbeContext(ctx.session, scratch, scratch.parts)
     for name, verb, key in PARTITIONS:
@@ -314,6 +318,8 @@ def errors(ctx: ProbeContext) -> Iterator[Found]:
         ctx.asked("consumed_records", {"table": f"{ctx.table}_gone"})
     except SlotkeeperError as error:
         finding = ProbeFinding(
-            error.code or "none", error.code == "42P01", "" if error.code == "42P01" else "not detected as removed"
+            error.code or "none",
+            error.code == "42P01",
+            "" if error.code == "42P01" else "the job would not detect a dropped table",
         )
         yield "missing_table_code", finding, short(error)

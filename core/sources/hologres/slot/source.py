@@ -233,7 +233,7 @@ class ConfirmLine:
             line.close()
 
 
-REFUSED_BACK = "this server does not move a slot back; reset with --to snapshot instead"
+REFUSED_BACK = "this server cannot move a slot back; reset with --to snapshot instead"
 
 
 class SlotSource(HoloSource):
@@ -324,8 +324,8 @@ class SlotSource(HoloSource):
             line.confirm(lsn)
             there = self._line.seen(lambda: self._kept()(shard).lsn, lsn)
         if there != lsn:
-            what = f"{shard.name}: slot {self.slot} confirmed at LSN {lsn}, but shows {there}"
-            raise Busy(what, "No action needed: the slot follows later, nothing is lost.", where="source")
+            what = f"{shard.name}: slot {self.slot} confirmed at LSN {lsn}, but the server shows {there}"
+            raise Busy(what, "No action needed: the slot is updated later, nothing is lost.", where="source")
 
     def create_slot(self) -> list[SlotStatus]:
         """Create the slot and its publication if missing; raise Refused if the slot reads another table."""

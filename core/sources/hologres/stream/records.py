@@ -121,7 +121,7 @@ class ShardRanges:
                 if delivered.rows or up_to in self._beats:
                     return
             if left <= 0 and empty:
-                raise self._again(reader, f"reports no row after LSN {self._at}, but has one at {up_to}")
+                raise self._again(reader, f"reports no row after LSN {self._at}, but has a row at {up_to}")
             if left <= 0:  # heartbeats and repeated rows do not extend the limit
                 what = f"sent nothing new within {self._wait:g} s, but has a row at LSN {up_to}"
                 raise Unreachable(f"shard {reader.stream.shard} {what}", where="source")
@@ -270,7 +270,7 @@ class StreamRecords:
         """Return the table's version and columns; raise SCHEMA CHANGED if the columns differ from the first call's."""
         version, columns = self._ask()
         if self._columns is not None and shapes(columns) != shapes(self._columns):
-            raise self._changed(f"version {version} of it has other columns")
+            raise self._changed(f"table version {version} has other columns")
         self._columns = columns
         return version, columns
 
@@ -284,7 +284,7 @@ class StreamRecords:
             if not places:  # the columns are known only after the first row
                 known = [name for name, _ in shapes(self._columns or ())]
                 if not {one.name for one in columns} <= set(known):
-                    raise self._changed("the table has columns that its stream lacks")
+                    raise self._changed("the binlog stream lacks columns of the table")
                 places = [known.index(one.name) for one in columns]
             yield Event(row.lsn, row.type, row.us, tuple(row.values[place] for place in places))
 

@@ -76,7 +76,7 @@ def payload(raw: bytes, compressed: bool = False) -> Payload:
         raise garbled(f"a message of {len(raw)} bytes for {count} rows")
     edges = (*struct.unpack_from(f"<{count}i", body, _COUNT.size), len(body))
     if (count and edges[0] < first) or any(low > high for low, high in pairwise(edges)):
-        raise garbled("rows that do not follow one another")
+        raise garbled("rows with overlapping offsets")
     pieces = [body[low:high] for low, high in pairwise(edges)]
     rows = tuple(one for one in pieces if one)
     return Payload(version, rows, count - len(rows))
@@ -89,7 +89,7 @@ def _inflated(raw: bytes) -> bytes:
         raise garbled(f"a compressed message of {len(raw)} bytes")
     (size,) = struct.unpack_from(">i", raw)
     if not 0 <= size <= min(_MOST_TIMES * len(raw), MOST_BYTES):
-        raise garbled(f"a compressed message of {len(raw)} bytes that claims {size}")
+        raise garbled(f"a compressed message of {len(raw)} bytes that claims {size} uncompressed")
     try:
         whole: bytes = lz4.block.decompress(raw[4:], uncompressed_size=size)
     except lz4.block.LZ4BlockError:
@@ -99,7 +99,7 @@ def _inflated(raw: bytes) -> bytes:
     return whole
 
 
-_REPORT = "read the binlog by SQL, and report the error: the job waits before that row"
+_REPORT = "read the binlog by SQL, and report the error: the job holds its position before that row"
 START = -1
 """The LSN before the first record: a request contains a start LSN only if it is higher."""
 
@@ -171,7 +171,7 @@ class ShardStream:
                 beats.append(row.lsn)
                 continue
             if row.type not in _KNOWN:
-                what = f"shard {self.shard} has an event of the unknown type {row.type} at LSN {row.lsn}"
+                what = f"shard {self.shard} has an event of unknown type {row.type} at LSN {row.lsn}"
                 raise Refused(what, _REPORT, where="source")
             if row.lsn < last:
                 raise self._defect(f"sent LSN {row.lsn} after {last}")

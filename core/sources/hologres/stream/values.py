@@ -48,7 +48,9 @@ class StreamField:
 
 def garbled(what: str) -> Unclassified:
     """Return the error for bytes that violate the format; a new connection may deliver valid bytes."""
-    return Unclassified(f"the binlog stream sent {what}", "if it repeats, read by SQL and report it", "", "source")
+    return Unclassified(
+        f"the binlog stream sent {what}", "if this repeats, read the binlog by SQL and report the error", "", "source"
+    )
 
 
 # -- dates and times ------------------------------------------------------------------------------------------------
@@ -247,11 +249,11 @@ def piece(raw: bytes, slot: int) -> bytes:
     if slot >> 63:
         length = slot >> 56 & 0x7F
         if length > 7:
-            raise garbled(f"{length} bytes in a slot of seven")
+            raise garbled(f"{length} bytes in a slot of 7 bytes")
         return slot.to_bytes(8, "little")[:length]
     at, length = slot >> 32, slot & 0xFFFF_FFFF
     if at + length > len(raw):
-        raise garbled("a field that ends after its row")
+        raise garbled("a field that extends past the end of its row")
     return raw[at : at + length]
 
 
@@ -269,7 +271,7 @@ def array(code: str, text: Text) -> Text:
         (count,) = struct.unpack_from("<i", raw)
         first = 4 + (count + 31) // 32 * 4
         if count < 0 or first + count * size > len(raw):
-            raise garbled("an array that ends after its field")
+            raise garbled("an array that extends past the end of its field")
         gone = [raw[4 + place // 8] >> place % 8 & 1 for place in range(count)]
         values = struct.unpack_from(f"<{count}{code}", raw, first)
         if code == "Q":
@@ -359,7 +361,7 @@ class RowReader:
     def row(self, raw: bytes, bare: frozenset[int] = frozenset()) -> Event:
         """Return the row; if its event type is in `bare`, its columns are not decoded and it has none."""
         if len(raw) < self._fixed.size:
-            raise garbled(f"a row of {len(raw)} bytes, where its slots take {self._fixed.size}")
+            raise garbled(f"a row of {len(raw)} bytes, shorter than its fixed part of {self._fixed.size}")
         bits, lsn, event, at_us, *slots = self._fixed.unpack_from(raw)
         gone = int.from_bytes(bits, "little") >> 8
         if gone & 0b111:
