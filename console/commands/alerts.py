@@ -29,7 +29,9 @@ from slotkeeper.core.state.alerts import BESIDE, AckFile, AlertFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
-app = typer.Typer(help="Current alerts and their notifications: list, acknowledge, silence, test.", no_args_is_help=True)
+app = typer.Typer(
+    help="Current alerts and their notifications: list, acknowledge, silence, test.", no_args_is_help=True
+)
 
 Which = Annotated[str, typer.Argument(metavar="KEY", help="the key of an alert, as `alerts list` has it")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; kept with it")]
