@@ -1,9 +1,9 @@
-"""Errors as classes: the kind decides (in `slotkeeper.core.retry`) how they are handled.
+"""Error classes; the kind of an error determines how `slotkeeper.core.retry` handles it.
 
-Raise an error with what failed, on what, why, and what to do next; do not log it and continue.
+Raise an error with the failed action, its object, the reason and the next action; do not log it and continue.
 
-Every argument but the message is optional and `kind` is a class attribute, so that the errors survive
-pickling between processes; `__cause__` does not survive it, which is why its type and place are copied.
+Every argument except the message is optional, and `kind` is a class attribute, so that errors survive pickling
+between processes. `__cause__` is lost in pickling, so its type and code location are copied.
 
 `ErrorValues` carries an error across processes as plain values, so that a task never raises.
 """
@@ -21,7 +21,7 @@ from slotkeeper.core.redaction import masked
 
 
 class ErrorKind(Enum):
-    """How a failure counts; `slotkeeper.core.retry.decide` has one row for each."""
+    """The kind of a failure; `slotkeeper.core.retry.decide` has one rule for each kind."""
 
     TRANSIENT = "transient"
     CONTENTION = "contention"
@@ -40,17 +40,17 @@ class ErrorKind(Enum):
 class SlotkeeperError(Exception):
     """Base of all errors that Slotkeeper raises on purpose.
 
-    `hint` is what to do next; `code` is the driver's own (an SQLSTATE, an errno) where there is one;
-    `where` names the side that failed: "source", "sink" or "" where it is neither.
+    `hint` is the next action for the user; `code` is the error code (an SQLSTATE, an errno), if there is one;
+    `where` names the side that failed: "source", "sink", or "" if neither failed.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEFECT
     table = ""
-    """The source table, where the code that raised or passed the error knew it."""
+    """The source table, if the code that raised the error or passed it on has set it."""
     timed_out = False
     """Whether Slotkeeper's own limit ended the request; set by the code that knows the server's codes."""
     no_more = ""
-    """Why no further try is made, where tries have ended: a reason, where the hint is an act."""
+    """The reason why retries have ended, if they have; `hint` is an action instead."""
 
     def __init__(self, message: str, hint: str = "", code: str = "", where: str = "", cause: str = "") -> None:
         message, hint, cause = masked(message), masked(hint), masked(cause)
@@ -66,9 +66,9 @@ class SlotkeeperError(Exception):
 
     @property
     def silent(self) -> bool:
-        """Whether the server did not answer within Slotkeeper's own limit, not even with a limit of its own.
+        """Whether the server did not answer within Slotkeeper's own limit, not even with an error about its own limit.
 
-        A narrower question gets no answer either. The code is of SQLSTATE's class 08, a lost connection.
+        A query for a smaller range gets no answer either. The code is in SQLSTATE class 08, a lost connection.
         """
         return self.timed_out and self.code.startswith("08")
 
@@ -79,37 +79,37 @@ class SlotkeeperError(Exception):
 
 
 class ConfigError(SlotkeeperError):
-    """A configuration that cannot be used; the message names file and key."""
+    """A configuration that cannot be used; the message names the file and the key."""
 
     kind = ErrorKind.CONFIG
 
 
 class Unreachable(SlotkeeperError):
-    """No server answers, or it is restarting or read-only for now; passes by itself."""
+    """A server does not answer, is restarting, or is temporarily read-only; resolves without an action."""
 
     kind = ErrorKind.TRANSIENT
 
 
 class Busy(SlotkeeperError):
-    """A lock, a deadlock, a time limit or too many connections; passes by itself."""
+    """A lock, a deadlock, a time limit or too many connections; resolves without an action."""
 
     kind = ErrorKind.CONTENTION
 
 
 class AccessRefused(SlotkeeperError):
-    """A rejected login or privilege; tried twice at most, so that no account gets locked."""
+    """A rejected login or a missing privilege; tried at most twice, so that no account gets locked."""
 
     kind = ErrorKind.ACCESS
 
 
 class LoginRefused(AccessRefused):
-    """A rejected password: a start tries it twice, a running job waits until its reference has another one."""
+    """A rejected password: a start tries it twice; a running job waits until the reference has another password."""
 
     kind = ErrorKind.LOGIN
 
 
 class SecretUnread(ConfigError):
-    """A password reference without a value for now; a running job waits as for a rejected one."""
+    """A password reference that currently has no value; a running job waits as after a rejected password."""
 
     kind = ErrorKind.LOGIN
 
@@ -121,13 +121,13 @@ class TooLarge(SlotkeeperError):
 
 
 class RowRefused(SlotkeeperError):
-    """The sink rejects a row's values; the message never has the values."""
+    """The sink rejects a row's values; the message never contains the values."""
 
     kind = ErrorKind.DATA
 
 
 class Refused(SlotkeeperError):
-    """A precondition does not hold: a person has to decide or change something first."""
+    """A precondition does not hold: a user has to decide or change something first."""
 
     kind = ErrorKind.OPERATOR
 
@@ -137,13 +137,13 @@ class AwaitsCopy(Refused):
 
 
 class Superseded(SlotkeeperError):
-    """A later start of the same job has taken over (its epoch is higher): end quietly."""
+    """A later start of the same job has taken over (its epoch is higher): this run ends quietly."""
 
     kind = ErrorKind.SUPERSEDED
 
 
 class Unclassified(SlotkeeperError):
-    """A failure that no table of codes names; tried ten times, then FAILED."""
+    """A failure whose code is in none of the code tables; tried ten times, then the job is FAILED."""
 
     kind = ErrorKind.UNKNOWN
 
@@ -155,7 +155,7 @@ class Defect(SlotkeeperError):
 
 
 class TroubleName(Enum):
-    """Names of trouble that only a person can resolve (design section 2)."""
+    """Names of the problems that only a user can resolve (design section 2)."""
 
     SLOT_LOST = "SLOT LOST"
     SLOT_MOVED = "SLOT MOVED"
@@ -170,7 +170,7 @@ class TroubleName(Enum):
 
 
 class Trouble(SlotkeeperError):
-    """One of the named troubles; the job stops and reports it, it never skips changes on its own."""
+    """A problem named in `TroubleName`; the job stops and reports it, and never skips changes on its own."""
 
     kind = ErrorKind.OPERATOR
 
@@ -192,15 +192,15 @@ class Trouble(SlotkeeperError):
 
 
 class TopologyTrouble(Trouble):
-    """The source's DNs are not those of the progress rows."""
+    """The source's DNs differ from the DNs in the progress rows."""
 
     kind = ErrorKind.TOPOLOGY
 
 
 def classed(error: BaseException) -> SlotkeeperError:
-    """Return a SlotkeeperError itself, else an Unclassified that names its type, with its place as the cause.
+    """Return a SlotkeeperError unchanged; else an Unclassified with the exception's type, and its origin as the cause.
 
-    A foreign exception's text may hold a row's values or a secret, so it is not repeated.
+    The text of another exception may contain a row's values or a secret, so it is not copied.
     """
     if isinstance(error, SlotkeeperError):
         return error
@@ -208,7 +208,7 @@ def classed(error: BaseException) -> SlotkeeperError:
 
 
 def origin(error: BaseException | None) -> str:
-    """Return types and places of an exception and its causes, without their texts; "" for None.
+    """Return the types and code locations of an exception and its causes, without their texts; "" for None.
 
     >>> origin(ValueError("secret"))
     'ValueError'
@@ -242,14 +242,14 @@ KINDS: dict[ErrorKind, type[SlotkeeperError]] = {
     ErrorKind.UNKNOWN: Unclassified,
     ErrorKind.DEFECT: Defect,
 }
-"""The plain class of each kind, to rebuild an error that crossed a process as values."""
+"""The general class of each kind, to rebuild an error that another process sent as values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorValues:
-    """An error as plain values; `trouble` is the name of the trouble, if it is one.
+    """An error as plain values; `trouble` is the value of its `TroubleName`, if it is a Trouble.
 
-    A foreign exception is its type and its place alone: its text may hold a row's values or a secret.
+    Of any other exception, only type and code location are stored: its text may contain a row's values or a secret.
     """
 
     kind: str
@@ -263,7 +263,7 @@ class ErrorValues:
 
     @classmethod
     def of(cls, error: BaseException) -> ErrorValues:
-        """The values of an error; a foreign one counts as unknown, and causes come without their text."""
+        """Return the values of an error; any other exception has kind unknown, and causes have no text."""
         known = classed(error)
         trouble = known.name.value if isinstance(known, Trouble) else ""
         cause = known.cause or origin(known.__cause__)
@@ -271,7 +271,7 @@ class ErrorValues:
         return cls(known.kind.value, *said, trouble, known.timed_out)
 
     def error(self) -> SlotkeeperError:
-        """The error again; a kind that this version does not know is Unclassified.
+        """Rebuild the error; a kind that this version does not define becomes Unclassified.
 
         >>> ErrorValues("transient", "no answer", where="sink").error()
         Unreachable('no answer', '', '', 'sink', '')

@@ -29,9 +29,7 @@ from slotkeeper.core.state.alerts import BESIDE, AckFile, AlertFile
 from slotkeeper.core.state.folder import StateFolder
 from slotkeeper.core.state.sqlite import Store
 
-app = typer.Typer(
-    help="Current alerts and their notifications: list, acknowledge, silence, test.", no_args_is_help=True
-)
+app = typer.Typer(help="Current alerts and notifications: list, acknowledge, silence, test.", no_args_is_help=True)
 
 Which = Annotated[str, typer.Argument(metavar="KEY", help="the key of an alert, from `alerts list`")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="reason, stored with the alert")]
@@ -54,7 +52,7 @@ class Shown:
 
 @app.callback()
 def alerts() -> None:
-    """Current alerts and their notifications: list, acknowledge, silence, test."""
+    """Current alerts and notifications: list, acknowledge, silence, test."""
 
 
 @app.command("list")

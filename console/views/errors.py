@@ -72,8 +72,9 @@ def standing(one: ErrorRow, job: JobFacts | None, latest: bool, now: datetime) -
     if not job.state.is_open:
         return Standing.PAST
     troubled = job.level in (Level.CRITICAL, Level.WARNING)
-    # before a pause: a user paused the job, which is unrelated to the error
-    over = job.state is JobState.PAUSED and job.changed_at is not None and one.last_at < job.changed_at
+    # a user's pause is unrelated to an earlier error, and a job is RUNNING only once no lane is behind by it
+    rests = job.state in (JobState.PAUSED, JobState.RUNNING)
+    over = rests and job.changed_at is not None and one.last_at < job.changed_at
     if not over and troubled and (latest or (now - one.last_at).total_seconds() < _FRESH_SECONDS):
         return Standing.OPEN
     return Standing.RECOVERED

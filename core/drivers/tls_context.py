@@ -13,7 +13,7 @@ from slotkeeper.core.domain.text import safe
 from slotkeeper.core.errors import AccessRefused, SlotkeeperError
 
 NO_KEY_PASSWORD = "none was given"  # noqa: S105
-"""The key password used if none is configured; OpenSSL ignores it for an unencrypted key."""
+"""The key password used if none is configured; an unencrypted key needs none."""
 _NO_TLS = ("wrong_version_number", "wrong version number", "record layer failure")
 """OpenSSL's errors for a server that answers a TLS ClientHello in plain text; a lost connection raises other errors."""
 _HINTS = (

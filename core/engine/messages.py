@@ -1,4 +1,4 @@
-"""Messages between the driver and a task: plain frozen values, picklable, never a secret or a connection."""
+"""Messages between the driver and a task: frozen, picklable values without secrets or connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotkeeper.core.ports.source import Chunk
 
 @dataclass(frozen=True, slots=True)
 class LaneTask:
-    """One lane as a task gets it: a source table on a DN; the position is read from the progress row, not sent."""
+    """A lane of a task: a source table on a DN. The task reads the position from the progress row; it is not sent."""
 
     table: str
     shard: Shard
@@ -24,9 +24,9 @@ class LaneTask:
 
 @dataclass(frozen=True, slots=True)
 class StreamTask:
-    """Lanes that one task takes in turn for at most `seconds`, `parallel` of them at once.
+    """Lanes that one task processes in turn for at most `seconds`, `parallel` of them at once.
 
-    `group` names the tables that stream together: a worker keeps sessions per group. `session` is the unique name of
+    `group` names the tables that stream together: a worker retains sessions per group. `session` is the unique name of
     the task's sessions at the store, "" if none is needed.
     """
 
@@ -41,11 +41,11 @@ class StreamTask:
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """A task's result on one lane.
+    """A task's result for one lane.
 
-    `position`: the last known committed one, None if none was read. `latest`: that of the last status. `changes` and
-    `repeats`: those of the lane's progress row, earlier tasks included (0: not read); `rows`: this task's. `waited`:
-    seconds from the task's start to the lane's first turn, None without a turn.
+    `position`: the last known committed position, None if none was read. `latest`: the newest position in the last
+    status. `changes` and `repeats`: the counts in the lane's progress row, including earlier tasks (0: not read).
+    `rows`: the rows of this task. `waited`: seconds from the task's start to the lane's first turn, None without one.
     """
 
     table: str
@@ -64,9 +64,9 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class StreamOutcome:
-    """Outcomes per lane; `idle`: it ended because all lanes were quiet, not at its deadline.
+    """A task's outcomes by lane; `idle`: the task ended because all lanes were quiet, not at its deadline.
 
-    `peak_kib`: the highest resident memory that the worker ever had, in KiB (0: unknown); `seconds` on the worker.
+    `peak_kib`: the worker's peak resident memory, in KiB (0: unknown). `seconds`: the task's duration on the worker.
     """
 
     lanes: tuple[LaneOutcome, ...]
@@ -77,9 +77,9 @@ class StreamOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """Chunks of one channel that one task copies, one transaction each; `job` is narrowed to that channel.
+    """Chunks of one channel that one task copies, each in its own transaction; `job` contains only that channel.
 
-    `session` is as in a `StreamTask`.
+    `session`: see `StreamTask`.
     """
 
     job: JobSpec
@@ -93,7 +93,7 @@ class CopyTask:
 
 @dataclass(frozen=True, slots=True)
 class CopyOutcome:
-    """Finished chunks and copied rows; `refused`: a chunk was not free (another start has taken over)."""
+    """Numbers of finished chunks, and copied rows; `refused`: a chunk was not free (another start has taken over)."""
 
     done: tuple[int, ...]
     rows: int

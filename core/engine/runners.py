@@ -1,6 +1,6 @@
-"""Runners of tasks: threads of this process in place of Spark, and views of a runner with a part of its capacity.
+"""Task runners: one with threads of this process instead of Spark, and views with a part of a runner's capacity.
 
-Unit, property and fault tests run the same engine with threads; the product path is `slotkeeper.core.spark.runner`.
+Unit, property and fault tests run the same engine with threads; production uses `slotkeeper.core.spark.runner`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slotkeeper.core.ports.driver import TaskRunner
 
 
 class LocalRunner:
-    """Runs tasks in threads; a cancelled one is abandoned, and can still commit, which the fence makes harmless."""
+    """Runs tasks in threads; a cancelled task is abandoned and can still commit, which the fence makes harmless."""
 
     def __init__(self, capacity: int = 2) -> None:
         self.capacity = max(2, capacity)
@@ -24,7 +24,7 @@ class LocalRunner:
         self._lock = threading.Lock()
         self._live: dict[Future[Any], str] = {}
         self.left_behind = 0
-        """Cancelled tasks that have not ended yet and hold their sessions."""
+        """The number of cancelled tasks that have not ended yet and still hold their sessions."""
 
     def submit(self, entry: Callable[[Any], Any], spec: object, group: str) -> Future[Any]:
         """Start a task in a thread; its future ends with CancelledError if its group is cancelled first."""
@@ -61,13 +61,13 @@ class LocalRunner:
                 future.set_exception(CancelledError())
 
     def close(self) -> None:
-        """Wait for no one: threads end with their task."""
+        """Return without waiting: each thread ends with its task."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Part:
-    """A part of a runner's capacity: `capacity` gives it by the runner's; names of groups of tasks begin with
-    `prefix`."""
+    """A part of a runner's capacity: `capacity` computes it from the runner's capacity; the names of its task groups
+    start with `prefix`."""
 
     def __init__(self, runner: TaskRunner, capacity: Callable[[int], int], prefix: str = "") -> None:
         self._runner, self._capacity, self._prefix = runner, capacity, prefix
@@ -87,12 +87,12 @@ class _Part:
         self._runner.cancel(self._prefix + group)
 
     def close(self) -> None:
-        if not self._prefix:  # else the runner is the job's
+        if not self._prefix:  # with a prefix, the runner belongs to the job
             self._runner.close()
 
 
 class Pooled(_Part):
-    """A runner of which a job uses a capacity of at most `size`, because each task reads through a source
+    """A view of a runner with a capacity of at most `size`, because each task reads through a source
     connection."""
 
     def __init__(self, runner: TaskRunner, size: int) -> None:
@@ -100,7 +100,7 @@ class Pooled(_Part):
 
 
 class SharedRunner(_Part):
-    """The share of those that are together: all of it but half at most for the tables `beside`."""
+    """The joint tables' share of a runner: its capacity, less at most half of it for the `beside` separate tables."""
 
     def __init__(self, whole: TaskRunner, beside: int = 0) -> None:
         super().__init__(whole, lambda there: max(1, there - min(self.beside, there // 2)))

@@ -352,7 +352,7 @@ def _refuse_senseless(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> None:
 def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Position]:
     """Return by DN the first position of a time on any DN, at most the newest safe point seen before the search:
     changes whose commit is in progress are not visible yet and are after that point. If DNs are apart, each has its
-    own."""
+    own position and its own safe point."""
     moment = datetime.fromisoformat(goal.at)
     if moment.tzinfo is None:
         raise Refused(f"{goal.at} has no offset from UTC", "write it as 2026-01-31T08:30:00+01:00 or with Z")
@@ -362,7 +362,8 @@ def _resolve(ctx: ResetContext, goal: Goal, seen: SlotSeen) -> dict[str, Positio
         raise Refused(f"no DN has a change at or after {goal.at}", "for the newest point, use --to latest")
     newest = {lane.row.key.shard: lane.latest for lane in seen.lanes if lane.latest is not None}
     if ctx.apart:
-        return newest | {name: place for name, place in since.items() if place is not None}
+        found = {name: point for name, point in since.items() if point is not None}
+        return newest | {name: min(point, newest.get(name, point)) for name, point in found.items()}
     return dict.fromkeys([lane.row.key.shard for lane in seen.lanes], min([*points, *newest.values()]))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,27 @@ def test_a_trigger_that_was_there_when_a_statement_ran_and_is_gone_since_is_foun
     filled.run("SET binlog_format = STATEMENT", "INSERT INTO o VALUES (1, 1)", "DROP TRIGGER x")
     error = stopped(one)
     assert "had a trigger until" in error.message and "DROP TRIGGER x" in error.message
+
+
+def test_a_trigger_that_is_made_right_after_the_server_was_asked_is_found_by_the_next_statement(
+    filled: Maria, follow: Callable[..., Lane], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, asked = follow().start(), MysqlSession.rows
+    trigger = "CREATE TRIGGER x AFTER INSERT ON o FOR EACH ROW DELETE FROM t WHERE id = NEW.id"
+    unasked = [trigger, "SET binlog_format = STATEMENT", "INSERT INTO o VALUES (2, 2)"]
+
+    def rows(self: MysqlSession, statement: str, values: Sequence[object] = (), seconds: float = 20.0) -> list[Any]:
+        found = asked(self, statement, values, seconds)
+        if "information_schema.routines" in statement and unasked:
+            filled.run(*unasked)
+            unasked.clear()
+        return found
+
+    monkeypatch.setattr(MysqlSession, "rows", rows)
+    filled.run("SET binlog_format = STATEMENT", "INSERT INTO o VALUES (1, 1)", "SET binlog_format = ROW")
+    one.catch_up()
+    assert not unasked
+    assert "it names o, a table with a trigger" in stopped(one).message
 
 
 @pytest.mark.parametrize("gone", ["DROP TABLE o", "RENAME TABLE o TO o2", "CREATE OR REPLACE TABLE o (id INT)"])

@@ -1,4 +1,4 @@
-"""Everything that a job's driver is given: its job, sessions, runner, narrator, what is wanted of it, clock."""
+"""The inputs of a job's driver: job, sessions, task runner, narrator, desired state, clock."""
 
 from __future__ import annotations
 
@@ -26,60 +26,60 @@ from slotkeeper.core.ports.sink import Targets
 
 
 class Narrator(Protocol):
-    """Hears what the job does and tells the state store."""
+    """Receives the job's events and progress, and reports them to the state store."""
 
     def event(self, event: JobEvent, reason: str = "") -> None:
-        """Something happened to the job's state."""
+        """Record an event that changes the job's state."""
 
     def lanes(self, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int) -> None:
-        """How the lanes stand."""
+        """Report the state of the lanes."""
 
     def copy(self, counts: ChunkCounts, epoch: int) -> None:
         """Report the copy's progress."""
 
     def quarantined(self, rows: int, newest: str = "") -> None:
-        """How many rows the job holds in quarantine, and the newest: its entry, key and SQLSTATE."""
+        """Report the job's number of quarantined rows; `newest`: entry, key and SQLSTATE of the newest row."""
 
     def table(self, report: TableReport) -> None:
-        """How one table of a job of several stands from now on."""
+        """Report the new state of one table of a job with several tables."""
 
     def stored(self, states: Mapping[str, LaneState]) -> None:
-        """Report the stored facts of these tables, by source table: after the rows, never before."""
+        """Report the stored states of these source tables; called only after the progress rows are written."""
 
     def waits(self, tables: Collection[str], text: str) -> None:
-        """Report what these tables wait for before their start."""
+        """Report why these tables wait before they start."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """A passing trouble outside the lanes: "retrying n, next in s: why", or nothing when it is over.
+        """Report a temporary failure outside the lanes: "retrying n, next in s: why", or "" when it is over.
 
-        `by` is the error that is tried again, or whom it waits for.
+        `by`: the error that caused the retry, or the party that the driver waits for.
         """
 
 
 class JobAudit(Protocol):
-    """Writes down what a job does by itself, before and after; its own process is the actor."""
+    """Writes the audit lines before and after a job's automatic actions; the actor is the job's process."""
 
     def intent(self, action: str, what: str, reason: str, result: Mapping[str, str]) -> AuditLine:
-        """Write the audit line before an action; on a SlotkeeperError it is not written, and nothing is done."""
+        """Write the audit line before an action; if writing raises a SlotkeeperError, the action is not done."""
 
     def outcome(self, line: AuditLine, said: str, result: Mapping[str, str]) -> None:
-        """The line after it."""
+        """Write the audit line after the action."""
 
 
 KEEPALIVE = 30.0
-"""Seconds after which an idle lane registers the same point again: well below a quarter of the default TTL (6 h)."""
+"""Seconds after which an idle lane registers its point again: well below a quarter of the default TTL (6 h)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEntries:
-    """The functions that a worker calls: each takes a message and returns its outcome; picklable, so no lambda."""
+    """The functions that a worker calls: each takes a message and returns its outcome; picklable, so not lambdas."""
 
     stream: Callable[[StreamTask], StreamOutcome]
     copy: Callable[[CopyTask], CopyOutcome]
 
 
 def none_wanted() -> Mapping[str, TableWanted]:
-    """Desired states of a job without any for single tables."""
+    """Return no desired states: every table follows the job."""
     return {}
 
 
@@ -87,8 +87,8 @@ def none_wanted() -> Mapping[str, TableWanted]:
 class JobContext:
     """The inputs of a job's driver, or of one group of its tables.
 
-    `pause` waits for at most the given seconds, less if the desired state changes. `curves`: each lane's newest points
-    by time, which survive a pause. Without an `audit` the driver alters no target automatically.
+    `pause` waits for at most the given seconds, and returns early if the desired state changes. `curves`: each lane's
+    latest positions over time, which survive a pause. Without an `audit`, the driver alters no target automatically.
     """
 
     job: JobSpec
@@ -103,56 +103,56 @@ class JobContext:
     keepalive: float = KEEPALIVE
     take_over: bool = False
     passed_by: str = ""
-    """How a user takes the lease over; empty: by the job's command."""
+    """The instruction for a takeover of the lease, shown to users; empty: the job's start command."""
     until_caught_up: bool = False
     established: bool = False
-    """Whether the job has completed a start: from then on a rejected password makes it wait instead of end."""
+    """Whether the job has completed a start: from then on, it waits after a rejected password instead of ending."""
     failed_before: bool = False
-    """Whether the previous run has FAILED: this run is RUNNING only after its first steps succeed."""
+    """Whether the previous run FAILED: this run reports RUNNING only after its first steps succeed."""
     curves: dict[str, Curve] = field(default_factory=dict)
     audit: JobAudit | None = None
     consents: Consents | None = None
-    """Without them a copy after a reset replaces no rows."""
+    """Consents to replace a target's rows; without them, a copy after a reset replaces no rows."""
     recorded: Mapping[str, Position] = field(default_factory=dict)
-    """Each lane's position in the last report of an earlier run on this host; it decides only a problem's name."""
+    """Each lane's position in the last report of an earlier run on this host; it affects only a problem's name."""
     whole: JobSpec | None = None
-    """The job with all its channels if `job` has only one of them."""
+    """The job with all its channels if `job` has only some of them."""
     desk: Desk | None = None
-    """Takes tables that end on their own; None if the job has one table."""
+    """Receives tables that end separately; None if the job has one table."""
     group: str = ""
-    """The table that runs on its own here; "" for the tables that started together."""
+    """The table that runs separately in this context; "" for the tables that started together."""
     asked: Callable[[], Mapping[str, TableWanted]] = none_wanted
     """Desired states of single tables, by source table; a table without one follows the job."""
     tries: Tries | None = None
-    """Retries that users request early; None without a way to request them."""
+    """Early retries that users request; None if users cannot request them."""
     requests: Requests = field(default_factory=Requests)
-    """Requested retries of one group of tables, since it started."""
+    """Retries requested for one group of tables since the group started."""
 
     @property
     def alone(self) -> bool:
-        """Whether nothing but this runs by the job's name: it has one table."""
+        """Whether the job has one table, so that no other group runs under its name."""
         return self.whole is None or len(self.whole.channels) == 1
 
     def of(self, table: str) -> JobContext:
-        """The same for one channel of the job, by its source table."""
+        """Return the context narrowed to the channel of a source table."""
         whole = self.whole or self.job
         return replace(self, job=self.job.of(table), sessions=self.sessions.of(table), whole=whole)
 
     def lanes_beside(self, shard: Shard) -> tuple[LaneKey, ...]:
-        """The lanes of the job's other channels on a DN."""
+        """Return the lanes of the job's other channels on a DN."""
         tables = [channel.source_table for channel in (self.whole or self.job).channels]
         mine = self.job.channel.source_table
         return tuple(replace(self.job.lane_key(shard.name), source_table=table) for table in tables if table != mine)
 
     @property
     def parts(self) -> tuple[JobContext, ...]:
-        """The same once per channel."""
+        """This context narrowed to each channel in turn."""
         return tuple(self.of(channel.source_table) for channel in self.job.channels)
 
 
 @contextmanager
 def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
-    """Add the channel's source table to the block's errors if the job has several."""
+    """Add the channel's source table to errors raised in the block; to their messages if the job has several tables."""
     try:
         yield
     except SlotkeeperError as error:
@@ -161,7 +161,7 @@ def about(ctx: JobContext, part: JobContext) -> Iterator[None]:
 
 
 def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
-    """Return the error with its source table, which its message names if the job has several."""
+    """Set the error's source table, add the table to its message if the job has several, and return the error."""
     error.table = table
     if len(job.channels) > 1 and table not in error.message:
         error.message = f"{table}: {error.message}"
@@ -169,29 +169,29 @@ def placed(job: JobSpec, table: str, error: SlotkeeperError) -> SlotkeeperError:
 
 
 def record_ttls(*parts: JobContext) -> RecordTtls:
-    """The TTLs of the records of these channels; one statement for each."""
+    """Return the TTLs of these channels' records; runs one statement per channel."""
     ttls = {part.job.channel.source_table: part.sessions.starter().record_ttl() for part in parts}
     return RecordTtls({table: ttl for table, ttl in ttls.items() if ttl is not None}, parts[0].curves)
 
 
 def ignored(*_: object) -> None:
-    """For a loop that holds no lease, has no narrator, or whose tasks have no sessions that could be ended."""
+    """Do nothing: for a loop without a lease, a narrator, or task sessions that can be ended."""
 
 
 class Desk(Protocol):
-    """The job's tables that stream together, and the receiver of those that end alone."""
+    """Tracks which of the job's tables stream together, and receives the tables that end separately."""
 
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that have to stop here while the job continues; cheap: every turn asks it."""
+        """Return the tables that must leave the group while the job continues; cheap: every turn calls it."""
 
     def still(self, tables: Collection[str]) -> Collection[str]:
-        """Return the tables that have not left: a joint restart starts these."""
+        """Return the tables that have not left the group: a joint restart starts these."""
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
-        """Receive a table that ended alone, by that error or on request; its lease is released.
+        """Receive a table that ended separately, because of `error` or on request; its lease is released.
 
-        `lanes`: its last lanes, none if it had none yet. `again`: start it alone, because a start can overcome the
-        error.
+        `lanes`: the table's last lanes, empty if it had none yet. `again`: start the table separately, because a start
+        can resolve the error.
         """
 
 
@@ -199,9 +199,10 @@ class Desk(Protocol):
 class StreamPlan:
     """The inputs of a loop; `keepalive`: seconds between an idle lane's registrations of the same point.
 
-    `keep_lease` raises if the job's lease, or the lock on a target, is not held; `sever_lease` ends it. `whole` is the
-    job with all its tables, which names lanes. `wanted_away` returns the tables that have to stop alone, `let_go` gets
-    each that has stopped; without it none stops alone.
+    `keep_lease` raises if the job's lease or the lock on a target is not held; `sever_lease` closes the session that
+    holds them. `whole` is the job with all its tables, which determines the names of lanes. `wanted_away` returns the
+    tables that must stop separately; `let_go` receives each table that has stopped. Without `let_go`, no table stops
+    separately.
     """
 
     job: JobSpec
@@ -219,8 +220,8 @@ class StreamPlan:
     requests: Requests = field(default_factory=Requests)
     targets: Targets = field(default_factory=Targets)
     task_prefix: str = ""
-    """Prefix of the names of tasks' sessions at the store; "" if none can be ended."""
+    """Prefix of the names of the tasks' sessions at the store; "" if these sessions cannot be ended."""
     end_task: Callable[..., None] = ignored
-    """`slotkeeper.core.engine.driver.copy.TaskSessions.end`, for the sessions of an abandoned task."""
+    """Ends the sessions of an abandoned task: `slotkeeper.core.engine.driver.copy.TaskSessions.end`."""
     retrying: Callable[[str, SlotkeeperError | Party | None], None] = ignored
-    """`Narrator.retrying`."""
+    """Reports retries: `Narrator.retrying`."""

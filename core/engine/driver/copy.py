@@ -1,4 +1,4 @@
-"""The copy of a job's new channels: chunks assigned to tasks until all are done, all slots kept alive (design 4.4)."""
+"""Copies a job's new channels: assigns chunks to tasks, and keeps all slots alive meanwhile (design 4.4)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TELL_EVERY = 1.0
 
 @dataclass(slots=True)
 class _Copy:
-    """The copy of one channel: its chunks that are left, and how many tasks it has at the moment."""
+    """The copy of one channel: its remaining chunks, and the number of its running tasks."""
 
     begun: Begun
     left: list[Chunk] = field(default_factory=list)
@@ -53,18 +53,18 @@ class _Copy:
 
 @dataclass(slots=True)
 class _Task:
-    """Chunks under way."""
+    """A running task and its chunks."""
 
     copy: _Copy
     chunks: tuple[Chunk, ...]
     session: str
-    """The name of its session at the store."""
+    """The name of the task's session at the store."""
 
 
 class Snapshot:
-    """The copies of a start, from the remaining chunks to the points noted at their end.
+    """Runs the copies of a start: copies the remaining chunks, then records the positions to catch up to.
 
-    The channels share the capacity; already copied ones wait, with their slots kept alive.
+    The channels share the task capacity. Channels whose copy is complete wait, and their slots are kept alive.
     """
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
@@ -79,7 +79,7 @@ class Snapshot:
         self._keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
 
     def run(self) -> tuple[Begun, ...]:
-        """Plan what is new and copy what is left; returns the channels as they are now."""
+        """Plan the new channels' chunks and copy all remaining chunks; return the channels with their new state."""
         for one in self._begun:
             if one.state in (LaneState.CREATING, LaneState.COPYING):
                 with about(self._ctx, one.part):
@@ -109,8 +109,7 @@ class Snapshot:
             self._ctx.narrator.quarantined(sum(one.part.sessions.store().quarantined() for one in self._begun))
 
     def _assign(self) -> None:
-        """Use the capacity: the next task is of the channel that has the fewest, so that none waits for another's
-        end."""
+        """Start tasks up to the capacity, each for the channel with the fewest tasks, so that all copies progress."""
         capacity = self._ctx.runner.capacity
         while len(self._running) < capacity:
             copy = min((one for one in self._copies if one.left), key=lambda one: one.tasks, default=None)
@@ -131,7 +130,7 @@ class Snapshot:
         for future in done:
             task, outcome = self._running.pop(future), self._outcome(future)
             if outcome.error is not None and outcome.error.where == "spark":
-                self._given_up.end(task.session)  # its worker may be dead
+                self._given_up.end(task.session)  # its worker may have exited
             ended.append((task.copy, outcome))
             task.copy.tasks -= 1
             task.copy.left.extend(one for one in task.chunks if one.number not in outcome.done)
@@ -139,7 +138,7 @@ class Snapshot:
         for copy, outcome in ended:
             if outcome.refused:
                 self._taken(copy)
-        # what ended several tasks at once is one failure
+        # several tasks that failed at once count as one failure
         failed = next(((copy, outcome.error) for copy, outcome in ended if outcome.error), None)
         if failed:
             with about(self._ctx, failed[0].begun.part):
@@ -158,7 +157,7 @@ class Snapshot:
         return outcome
 
     def _taken(self, copy: _Copy) -> None:
-        """A chunk was not free: a killed task of this job has committed it, or another start took over."""
+        """Handle a chunk that was not free: a killed task of this job has committed it, or another start took over."""
         rows, begun = copy.store.rows(), copy.begun
         still = Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), LaneState.COPYING)
         ours = [row for row in rows if (row.epoch, row.state) == (begun.epoch, LaneState.COPYING)]
@@ -171,7 +170,7 @@ class Snapshot:
         copy.left = [chunk for chunk in copy.left if chunk.number in planned]
 
     def _failed(self, copy: _Copy, error: SlotkeeperError) -> None:
-        """Wait before the next try; after a rejected password until this driver's own login succeeds."""
+        """Wait before the next try; after a rejected password, wait until the driver's own login succeeds."""
         refused_at = self._waited(copy, error)
         while refused_at is not None and self._ctx.wanted() is WantedState.RUN:
             try:
@@ -180,13 +179,13 @@ class Snapshot:
             except LoginRefused as again:
                 refused_at = self._waited(copy, again)
             except SlotkeeperError:
-                return  # the copy itself finds out
+                return  # the next chunk reports this error
 
     def _waited(self, copy: _Copy, error: SlotkeeperError) -> str | None:
-        """Wait as the retry rules decide; return the side that rejected a password, None for another failure."""
+        """Wait as the retry rules require; return the side that rejected a password, None for other failures."""
         clock = self._ctx.clock
         if error.where == "source" and error.kind is ErrorKind.UNKNOWN and self._ctx.job.binlog.binlog:
-            self._judged(copy.begun)  # it may be DDL: then its trouble says more than the error
+            self._judged(copy.begun)  # after DDL, the problem that a status shows is more specific than the error
         if not self._history.failures:
             self._failing_since = clock.monotonic()
         history = replace(self._history, elapsed=clock.monotonic() - self._failing_since)
@@ -201,7 +200,7 @@ class Snapshot:
         return error.where if error.kind is ErrorKind.LOGIN else None
 
     def _check_nodes(self) -> None:
-        """Another set of DNs ends this run of the copy: the next start decides whether it continues (`topology.py`)."""
+        """End this run of the copy if the DN set changed: the next start decides how to continue (`topology.py`)."""
         now, options = self._ctx.clock.monotonic(), self._ctx.job.binlog
         if options.binlog and now - self._checked_at >= options.check_node_change_interval / 1000:
             self._refuse_changed_nodes(self._copies[0].begun)
@@ -214,7 +213,7 @@ class Snapshot:
             raise Busy(f"the DN set changed during the copy: {names}", where="source")
 
     def _judged(self, begun: Begun) -> list[SlotStatus]:
-        """Check all DNs; raise the problem that they show: a copy over a wiped slot is worthless."""
+        """Check all DNs; raise the problem that a status shows: a copy is useless if its slot was wiped."""
         self._refuse_changed_nodes(begun)
         statuses = begun.part.sessions.admin("start").read_status(None)
         rows = {row.key.shard: row for row in begun.part.sessions.store().rows()}
@@ -223,9 +222,9 @@ class Snapshot:
         return statuses
 
     def _end(self) -> tuple[Begun, ...]:
-        """Note the points to pass for each channel that was copied."""
+        """Record, for each copied channel, the positions to catch up to."""
         if self._ctx.job.binlog.binlog:
-            # a conservative latest can lie below a commit that the copy saw, so those commits are waited for first
+            # a conservative latest position can be before a commit that the copy saw, so wait for those commits first
             source = self._copies[0].begun.part.sessions.source("start")
             wait_for_open_transactions(self._ctx, source, self._keep.between)
         ended = {id(copy.begun): self._ended(copy.begun) for copy in self._copies}
@@ -238,14 +237,14 @@ class Snapshot:
             if self._ctx.job.binlog.binlog:
                 noted = {status.shard.name: status.latest for status in self._judged(begun)}
                 state = LaneState.CATCHING_UP
-            sessions.source("start").admit()  # a policy that came during the copy has hidden rows from it
+            sessions.source("start").admit()  # a row security policy created during the copy has hidden rows from it
             self._turn(begun, Turn(begun.epoch, len(begun.rows), (LaneState.COPYING,), state), noted)
-            # the copies end one after another, and an exchange takes long
+            # report now: the copies end one after another, and an exchange takes long
             self._ctx.narrator.stored({begun.part.job.channel.source_table: state})
             return replace(begun, state=state, rows=tuple(sessions.store().rows()))
 
     def _turn(self, begun: Begun, turn: Turn, noted: Mapping[str, Position]) -> None:
-        """End the copy in one transaction; an exchange takes long, so it has a thread and a session of its own."""
+        """End the copy in one transaction; an exchange takes long, so it runs in a separate thread and session."""
         sessions = begun.part.sessions
         if begun.copying != "shadow":
             sessions.target().end_copy(sessions.store(), turn, noted, begun.copying)
@@ -265,12 +264,12 @@ class Snapshot:
                 if self._ctx.wanted() is not WantedState.RUN:
                     going.end()
                     self._keep.wait_out_pause()
-                    raise Interrupted  # whatever is wished by then, this exchange was cancelled
+                    raise Interrupted  # the exchange was cancelled, also if the desired state is RUN again
                 self._keep.again()
 
 
 def _copy_of(begun: Begun) -> _Copy:
-    """Return a channel's remaining chunks; plans and records them first if needed."""
+    """Return a channel's remaining chunks; plan and record them first if needed."""
     part = begun.part
     if begun.state is LaneState.CREATING:
         chunks = part.sessions.source("start").plan_chunks(part.job.binlog.full_sync_binlog_batch_read_size)
@@ -278,7 +277,7 @@ def _copy_of(begun: Begun) -> _Copy:
         part.sessions.target().begin_copy(part.sessions.store(), turn, chunks, begun.copying)
         part.probe("after_copy_began")
         if part.consents is not None:
-            # the rows name no plan any more, so it is used up; only its file is dropped here
+            # the rows no longer name a plan, so the consent is used up; this only removes its file
             with suppress(SlotkeeperError):
                 part.consents.drop(part.job.channel.source_table)
     store = part.sessions.store()
@@ -286,20 +285,20 @@ def _copy_of(begun: Begun) -> _Copy:
 
 
 def _advised(error: SlotkeeperError) -> SlotkeeperError:
-    """The error, with what to do about a limit of time at the sink."""
+    """Return the error; after a time limit at the sink, add a hint on how to raise the limit."""
     if error.where == "sink" and error.timed_out and not error.silent:
         error.hint = error.hint or LONGER
     return error
 
 
 class TaskSessions:
-    """The sessions of the tasks of one loop, or of one copy; `prefix`: that of their names.
+    """The sessions of the tasks of one loop or one copy; `prefix`: the prefix of the sessions' names.
 
-    It ends abandoned tasks' sessions at the store: else their statements continue, and the next try waits. A cancelled
-    worker is killed, and PostgreSQL 14 and later ends the statement of a lost client (Connections and Authentication,
-    client_connection_check_interval) seconds later; an older server, DWS and a pooler let it run to its end with its
-    locks. Safety does not depend on it: the progress row fences a surviving session. It runs in its own thread, because
-    the server can be the reason why a task was abandoned.
+    Ends abandoned tasks' sessions at the store: otherwise their statements continue, and the next try waits. A
+    cancelled worker is killed. PostgreSQL 14 and later ends a lost client's statement within seconds (Connections and
+    Authentication, client_connection_check_interval); on an older server, on DWS or through a pooler, the statement
+    completes and keeps its locks until then. Safety does not depend on ending them: the progress row fences a surviving
+    session. A separate thread ends the sessions: the server may not respond, which can be why the task was abandoned.
     """
 
     def __init__(self, ends: TaskEnds) -> None:
@@ -310,9 +309,9 @@ class TaskSessions:
         self._under_way = False
 
     def end(self, name: str, hear: Callable[[bool], None] = ignored) -> None:
-        """End the sessions of that name soon; does not wait, and ignores failures.
+        """Request the end of the sessions named `name`; does not wait, and ignores failures.
 
-        A thread calls `hear` with the store's answer: whether it was at work for the task.
+        A thread calls `hear` with the store's answer: whether the store was executing a statement of the task.
         """
         with self._lock:
             if name:
@@ -324,12 +323,12 @@ class TaskSessions:
 
     def _run(self) -> None:
         while names := self._next():
-            # not allowed, or no answer: the statement ends by the limit of its own session
+            # not allowed, or no answer: the statement ends at its session's own time limit
             with suppress(Exception):
                 self._ends.end_tasks(names)
 
     def _next(self) -> dict[str, Callable[[bool], None]]:
-        """Return the waiting names; no error ends the thread."""
+        """Return the names whose sessions are to be ended; without names, mark the thread as ended."""
         with self._lock:
             names, self._waiting = self._waiting, {}
             self._under_way = bool(names)

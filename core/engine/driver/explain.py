@@ -1,4 +1,4 @@
-"""The action for a failure at a server, from `slotkeeper.core.judgement.servers`, for one job."""
+"""Find the action for a job's failure at a server, with `slotkeeper.core.judgement.servers`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _OF_SERVERS = {
     ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN, ErrorKind.OVERSIZE, ErrorKind.DATA,
     ErrorKind.UNKNOWN,
 }  # fmt: skip
-"""Kinds that a server's error decides; what a user has to decide has its own action."""
+"""Kinds of errors whose action depends on the server's error; an error that a user must resolve has its own action."""
 _SQLSTATE = 5
 _TWICE = ("SK-1101", "SK-1104", "SK-1706")
-"""Rejected access, tried twice: waiting does not help. A rejected password is waited for."""
+"""Codes for rejected access, which is tried only twice: waiting does not help. After a rejected password, jobs wait."""
 _SIDES = {Party.SOURCE.value: "source", Party.DN.value: "source", Party.SINK.value: "sink"}
 
 
 def explained(condition: Condition, job: JobSpec) -> Condition:
-    """Return a condition with its code and action; unchanged if its party is not a server."""
+    """Return a condition with its code and action added; unchanged if its party is not a server."""
     side = _SIDES.get(condition.party)
     if side is None:
         return condition
@@ -47,11 +47,11 @@ def explained(condition: Condition, job: JobSpec) -> Condition:
 
 
 def act_of(error: SlotkeeperError, job: JobSpec) -> str:
-    """Return the action for the error that ended a job or a table: by the server's answer, else the error's hint.
+    """Return the action for an error that ended a job or a table: from the server's error, else the error's hint.
 
-    An error without an SQLSTATE has its own hint, which names the account for an error number.
+    An error whose code is not an SQLSTATE keeps its own hint; for a server's error number, the hint names the account.
     """
-    names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # no check of our own
+    names_object = type(error) is Refused and error.code in (UNDEFINED_COLUMN, UNDEFINED_TABLE)  # the server's error
     if error.where not in ("source", "sink") or not (error.kind in _OF_SERVERS or names_object):
         return error.hint
     if error.hint and len(error.code) != _SQLSTATE:
@@ -85,14 +85,14 @@ def _refusal(job: JobSpec, side: str, code: str, text: str, channel: ChannelSpec
 
 
 def secret_in_words(reference: SecretRef) -> str:
-    """Describe where a password comes from, and when that was changed; "" without a password.
+    """Describe the source of a password, with the modification time of a file; "" without a password.
 
     >>> secret_in_words(SecretRef("env", "PGPW")), secret_in_words(SecretRef())
     ('password_env PGPW', '')
     """
     if not reference.how:
         return ""
-    if reference.how == "command":  # its words may hold a token
+    if reference.how == "command":  # the command's arguments may contain a token
         return f"the source that {reference.word}_command reads"
     said = f"{reference.word}_{reference.how} {reference.ref}"
     if reference.how == "file":

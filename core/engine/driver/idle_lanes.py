@@ -1,6 +1,6 @@
-"""Polls idle lanes, settles them, and reports those with waiting rows; the loop owns a task's lanes.
+"""Polls and settles idle lanes, and reports lanes with waiting rows; lanes in a task belong to the loop.
 
-Only the loop's thread calls `IdleLanes`; queries run in threads of the executor, return plain values and come back as
+Only the loop's thread calls `IdleLanes`. Queries run in the executor's threads and return plain values, which arrive as
 events.
 """
 
@@ -26,16 +26,16 @@ from slotkeeper.core.ports.driver import Rows, Sessions
 from slotkeeper.core.ports.source import SlotAdmin, Source
 
 SETTLE_EVERY = 3.0
-"""Least seconds between two moves of an idle lane over empty ranges, and between its registrations."""
+"""Minimum seconds between two moves of an idle lane over empty ranges, and between two of its registrations."""
 SETTLED_A_SECOND = 20
-"""Most registrations of idle lanes per second: more would slow down lanes with rows."""
+"""Maximum registrations of idle lanes per second: more would slow down lanes with rows."""
 AT_ONCE = 20
-"""Most registrations at once, after a pause."""
+"""Maximum registrations in one turn after an interval without registrations."""
 OLDER_STATUSES, OLDER_SECONDS = 3, 10.0
 
 
 class IdleLanes:
-    """The polls of a job's idle lanes, and the turns in which they are settled."""
+    """Polls a job's idle lanes, and settles them at a limited rate."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class IdleLanes:
         self._executor, self._clock, self._probe = executor, clock, probe
         lanes = loop.lanes
         self.many_lanes = len(lanes) / SETTLED_A_SECOND
-        """Seconds between two registrations of a lane that is idle or one of many."""
+        """Minimum seconds between two registrations of a lane, if it is idle or there are many lanes."""
         self._settling: dict[str, None] = {}
         self._settles, self._settled_at = float(AT_ONCE), clock.monotonic()
         names = names_by_table(lanes)
@@ -60,7 +60,7 @@ class IdleLanes:
         self._committed: dict[str, float] = {}
 
     def poll(self, now: float) -> None:
-        """Take the polls that are due."""
+        """Start the polls that are due."""
         self._notice()
         idle = {name for name, lane in self._loop.lanes.items() if lane.activity is Activity.IDLE}
         for wanted in self._schedule.due(idle, now):
@@ -72,16 +72,16 @@ class IdleLanes:
                 self._executor.submit(f"poll all {wanted.line}", see_all)
 
     def poll_now(self, table: str, now: float) -> None:
-        """A table's next round is due."""
+        """Make a table's next round of polls due now."""
         self._schedule.now(table, now)
 
     def forget(self, table: str) -> None:
-        """The lanes of a table are gone; what is on its way for them is passed over."""
+        """Drop a table whose lanes were removed; results that still arrive for them are ignored."""
         self._schedule.drop(table)
         self._settling = {name: None for name in self._settling if name in self._loop.lanes}
 
     def _notice(self) -> None:
-        """Update the tables' rounds for lanes that returned from a task: pauses restart after a commit."""
+        """Update the tables' poll times for lanes that returned from a task: a commit resets their poll pauses."""
         for name, lane in self._loop.lanes.items():
             table = lane.key.source_table
             if lane.committed_at is not None and lane.committed_at > self._committed.get(table, -1.0):
@@ -95,7 +95,7 @@ class IdleLanes:
         try:
             source = self._sessions.of(lane.key.source_table).source(f"poll/{self._loop.line(lane)}")
             seen = see_one(source, lane, not self._loop.paused)
-        except Exception as error:  # a thread that ended without an answer would end all looking
+        except Exception as error:  # without a posted result, this lane would not be polled again
             seen = Seen(lane.shard, error=classed(error))
         self._loop.post(self._polled_alone, lane, seen)
 
@@ -103,7 +103,7 @@ class IdleLanes:
         try:
             ours = {lane.shard: lane.expected.fingerprint for lane in self._loop.lanes_of(table)}
             source = self._sessions.of(table).source(session)
-            # a pause keeps slots alive and reads nothing: a question that fails must not come in between
+            # in a pause, skip the query for changes: its failure must not prevent keeping slots alive
             seen, shards = see_all(source, idle, set(ours), max(ours.values()), not self._loop.paused)
         except Exception as error:
             self._loop.post(self._poll_failed, table, classed(error))
@@ -143,7 +143,7 @@ class IdleLanes:
         for asked, seen in pairs:
             if self._loop.lanes.get(asked.name) is asked:
                 self._consider(asked, seen, now)
-        if table not in self._schedule:  # it has failed by what was seen
+        if table not in self._schedule:  # the poll's result made the table fail
             return
         found = any(lane.activity is Activity.DUE for lane in self._loop.lanes_of(table))
         options = self._plan.job.binlog
@@ -188,7 +188,7 @@ class IdleLanes:
         age = now - lane.kept_at
         if lane.name in self._checks.waiting and age < self._keeps_every:
             return False
-        # a lane that is catching up is waited for
+        # the job waits for lanes that are catching up
         often = SETTLE_EVERY if lane.state is LaneState.CATCHING_UP else max(SETTLE_EVERY, self.many_lanes)
         return age >= self._keeps_every or (age >= often and (self._moves(lane) or lane.unregistered))
 
@@ -200,11 +200,11 @@ class IdleLanes:
         return lane.has_later and not self._loop.paused
 
     def hurry(self, name: str) -> None:
-        """A lane is to be settled at the next turn."""
+        """Settle a lane at the next turn."""
         self._settling[name] = None
 
     def settle(self, now: float) -> None:
-        """Settle lanes in turns, limited per second: all at once would hold the others up."""
+        """Settle waiting lanes, at a limited rate per second: settling all at once would delay the other lanes."""
         self._settles = min(AT_ONCE, self._settles + (now - self._settled_at) * SETTLED_A_SECOND)
         self._settled_at = now
         while self._settling and self._settles >= 1:
@@ -227,7 +227,7 @@ class IdleLanes:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The result of reading one lane: a status and whether rows wait (None: not asked), or an error."""
+    """The result of polling one lane: its status and whether rows wait (None: not queried), or an error."""
 
     shard: Shard
     status: SlotStatus | None = None
@@ -238,9 +238,10 @@ class Seen:
 def see_all(
     source: Source, lanes: Iterable[Lane], ours: set[Shard], fingerprint: str, asks: bool = True
 ) -> tuple[list[Seen], set[Shard]]:
-    """Return the status of all DNs, with `asks` also the answer of a cheap query per idle lane, and the set of DNs.
+    """Return the status of each idle lane's DN, and the set of DNs; with `asks`, also query whether rows wait.
 
-    A server that does not create a slot on a query returns no row for a DN that lost its points: SLOT LOST.
+    Raises SLOT LOST for a DN without a status: a server that does not create a slot on a query returns no row for a DN
+    that lost its points.
     """
     statuses = {status.shard: status for status in source.read_status(None)}
     there = set(statuses)
@@ -254,7 +255,7 @@ def see_all(
 
 
 def see_one(source: Source, lane: Lane, asks: bool = True) -> Seen:
-    """Return the status of one DN, after the query for all of them failed."""
+    """Return the status of one DN, after the query for all DNs failed."""
     try:
         status = next(status for status in source.read_status(lane.shard) if status.shard == lane.shard)
         return _ask(source, lane, status, asks)
@@ -274,7 +275,7 @@ def _ask(source: Source, lane: Lane, status: SlotStatus, asks: bool) -> Seen:
 
 
 def _named_by_status(source: Source | SlotAdmin, lane: Lane) -> Trouble | None:
-    """DDL can make a query fail: then the problem that a status shows is more specific than the error."""
+    """Return the problem that a status shows, if any: if DDL made a query fail, it is more specific than the error."""
     try:
         statuses = source.read_status(lane.shard)
     except Trouble as named:
@@ -296,9 +297,9 @@ def settle(
     proven: Proven | None = None,
     keeps: bool = True,
 ) -> Settled:
-    """Take the empty step of an idle lane if `move`, then register its proven position.
+    """Move an idle lane over an empty range if `move`, then register its proven position.
 
-    Does not repeat the last registration, unless it `keeps` the slot alive.
+    Without `keeps`, does not repeat an unchanged registration; with it, repeats it to keep the slot alive.
     """
     position = lane.position
     if move:
@@ -312,7 +313,7 @@ def settle(
 
 
 def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Position | None:
-    """Return the lane's new position, or None if rows wait (then nothing was moved)."""
+    """Return the lane's new position; None if rows wait, in which case the position was not moved."""
     first = _judged(admin, lane)
     back = ahead_of_row(first, lane.position)
     if back:
@@ -330,7 +331,7 @@ def _empty_step(admin: SlotAdmin, rows: Rows, lane: Lane, epoch: int) -> Positio
         row = rows.read_row(lane.key)
         reason = explain_miss(row, epoch, lane.position)
         if isinstance(reason, Position) or stands_free(row, epoch, lane.position):
-            return None  # another task of this job moved on, or withdrew a plan: a task reads the row itself
+            return None  # another task of this job moved the position or withdrew a plan: a task rereads the row
         raise reason
     return new
 

@@ -1,6 +1,6 @@
-"""Tables that stream together, from their start to their end, phase by phase; a failure between phases is retried.
+"""Runs one group of tables that stream together: start, copy, streaming. A failure between phases is retried.
 
-A job of one table is one such group; `tables.py` has those of a job of several.
+A job with one table is one group; `tables.py` manages the groups of a job with several tables.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _OF_ALL = (
     *(ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, ErrorKind.LOGIN),
     *(ErrorKind.CONFIG, ErrorKind.SUPERSEDED),
 )
-"""Kinds of a start's error that concern the server, the configuration or another start, and so every table."""
+"""Kinds of start errors caused by the server, the configuration or another start, which affect every table."""
 
 
 class JobEnd(Enum):
-    """How a job ended without trouble."""
+    """The reason why a job ended without a problem."""
 
     STOPPED = "stopped"
     EMPTY = "no table is left"
@@ -55,7 +55,7 @@ _ENDS = {End.STOPPED: JobEnd.STOPPED, End.EMPTY: JobEnd.EMPTY, End.CAUGHT_UP: Jo
 
 
 def run_group(ctx: JobContext) -> JobEnd:
-    """Run the tables until they have to stop, reach their own end, or raise an error that needs a user.
+    """Run the tables until they have to stop or are finished; raises an error that a user must resolve.
 
     A table that cannot start or be copied leaves the group, and the others continue.
     """
@@ -72,7 +72,7 @@ def run_group(ctx: JobContext) -> JobEnd:
         if ctx.desk is not None:
             still = ctx.desk.still([channel.source_table for channel in ctx.job.channels])
             channels = tuple(channel for channel in ctx.job.channels if channel.source_table in still)
-            ctx = replace(ctx, job=replace(ctx.job, channels=channels))  # without the tables that have left
+            ctx = replace(ctx, job=replace(ctx.job, channels=channels))  # without the tables that left
         if ended is not None:
             return ended
         if ctx.wanted() is WantedState.STOP:
@@ -83,7 +83,7 @@ def run_group(ctx: JobContext) -> JobEnd:
 
 
 def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether to start again after an error: the same once its table is in line, or the others without it."""
+    """Whether to start again after an error: with all tables once it is resolved, or without the error's table."""
     of_one = ctx.of(error.table) if error.table and len(ctx.job.channels) > 1 else ctx
     name_the_command(of_one, error)
     if of_one is ctx or ctx.desk is None:
@@ -91,14 +91,14 @@ def _overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
     of_all = error.kind in _OF_ALL and error.code != NO_RIGHT
     if error.where == "spark" or of_all:
         return False
-    again = concerns(of_one, error)  # its target may be locked, or large: no other table waits for that
+    again = concerns(of_one, error)  # no other table waits: the target may be locked, or large
     lease.give_back(of_one)
     ctx.desk.left(error.table, error, {}, again)
     return True
 
 
 def _once(ctx: JobContext) -> JobEnd | None:
-    """Start, copy if due, stream; return None if the job has to start again (a pause, another DN set)."""
+    """Start, copy if due, and stream; return None if the job has to start again (a pause, another DN set)."""
     if not ctx.job.channels:
         return JobEnd.EMPTY
     ctx.narrator.event(JobEvent.BEGAN)
@@ -109,8 +109,8 @@ def _once(ctx: JobContext) -> JobEnd | None:
 
 
 def _begun(ctx: JobContext) -> Streaming | None:
-    """Start and copy, tried again as `slotkeeper.core.retry` decides: each try is a whole start under an epoch of its
-    own."""
+    """Start and copy, with retries as `slotkeeper.core.retry` decides: each retry is a complete start under a new
+    epoch."""
     history, since = NO_HISTORY, ctx.clock.monotonic()
     rules = replace(RetryRules.of(ctx.job), awaits_secret=ctx.established)
     while True:
@@ -138,7 +138,7 @@ def _start_and_copy(ctx: JobContext) -> tuple[Begun, ...]:
     begun = begin(ctx)
     ctx.narrator.retrying("")
     copied = [_table(one) for one in begun if one.state in (LaneState.CREATING, LaneState.COPYING)]
-    # what only streams is RUNNING once it does
+    # a table that only streams is reported as RUNNING once it streams
     apply = ctx.job.binlog.binlog
     ctx.narrator.stored({_table(one): one.state for one in begun if not (apply and one.state is LaneState.RUNNING)})
     if copied:
@@ -158,7 +158,7 @@ def _table(begun: Begun) -> str:
 
 
 def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
-    """Return the lane of a progress row at a start; `label`: its name if it is not the DN's."""
+    """Return the lane of a progress row at a start; `label`: the lane's name if it differs from the DN's."""
     assert row.position is not None
     known, shard = row.registered, Shard(row.key.shard, row.node_id)
     assert known is not None
@@ -173,7 +173,7 @@ def lane_of(row: ProgressRow, width: int, now: float, label: str = "") -> Lane:
 
 
 class Streaming:
-    """The loop of one start, and the turn of each channel from CATCHING UP to RUNNING."""
+    """Runs the loop of one start, and moves each channel from CATCHING UP to RUNNING."""
 
     def __init__(self, ctx: JobContext, begun: tuple[Begun, ...]) -> None:
         self._ctx, self._begun = ctx, begun
@@ -188,10 +188,10 @@ class Streaming:
         self._watched: dict[str, Watched] = {}
         self._lanes: dict[str, Lane] = {}
         self._first: FirstAnswers | None = None
-        """The evidence that a previously FAILED job has to show first; None once it has."""
+        """The first answers that a previously FAILED job awaits before RUNNING; None once all have arrived."""
 
     def polled(self) -> Streaming:
-        """Read the first status of every channel; a failure here is one of the start, which is tried again."""
+        """Read the first status of every channel; a failure here counts as a failure of the start, which is retried."""
         for one in self._begun:
             with about(self._ctx, one.part):
                 self._read_status(one)
@@ -211,14 +211,14 @@ class Streaming:
             name = job.lane_name(row.key.source_table, row.key.shard)
             label = "" if len(job.channels) == 1 else name
             lane = lane_of(row, job.binlog.binlog_sync_point_size, now, label)
-            # the comparison has passed, so what the slot holds now is what statuses must show from here on
+            # the comparison has passed, so later statuses must show the slot's current points
             known = lane.registered.found(status.kept)
             lane = replace(lane, expected=exactly(known, lane.expected.fingerprint), registered=known)
             self._lanes[name] = replace(lane, latest=status.latest, polled_at=now)
             self._noted[name] = row.noted_end
 
     def run(self) -> End:
-        """Stream until something else is wanted; raises what needs a person."""
+        """Stream until the desired state changes; raises an error that a user must resolve."""
         ctx = self._ctx
         given = (ctx.sessions, ctx.runner, ctx.work.stream, ctx.clock, ctx.wanted)
         loop = Loop(self._plan(), self._lanes, *given, self._tick, ctx.probe)
@@ -230,14 +230,14 @@ class Streaming:
         goes_on = False
         try:
             ended = loop.run()
-            if loop.lanes:  # what was committed while it came to its end
+            if loop.lanes:  # report commits made while the loop ended
                 ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
             goes_on = ended in (End.RESUMED, End.OTHER_NODES)
         except (Trouble, *REFUSALS):
-            goes_on = True  # what a changed table needs is asked over their session
+            goes_on = True  # the handling of a changed table uses the leases' session
             raise
         finally:
-            self._leases.end(waits=goes_on or self._leases.leaving)  # the next start uses their session
+            self._leases.end(waits=goes_on or self._leases.leaving)  # the next start uses the leases' session
             if self._leases.leaving:
                 self._leases.hand_in()
         return ended
@@ -265,7 +265,7 @@ class Streaming:
         )
 
     def _begins(self, loop: Loop) -> None:
-        """Report RUNNING if there is nothing to catch up; after FAILED only once its first steps succeed."""
+        """Report RUNNING if no lane is catching up; after FAILED, only once the lanes' first steps succeed."""
         if _least(loop.lanes) is not LaneState.RUNNING:
             states = (LaneState.RUNNING, LaneState.CATCHING_UP)
             self._ctx.narrator.stored({table: states[table in self._behind] for table in self._names})
@@ -276,7 +276,7 @@ class Streaming:
             self._follow()
 
     def _follow(self) -> None:
-        """Report every table, and with them the job, as RUNNING: their rows say so."""
+        """Report every table and the job as RUNNING, which is the state of their progress rows."""
         self._ctx.narrator.stored(dict.fromkeys(self._names, LaneState.RUNNING))
         self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
@@ -300,7 +300,7 @@ class Streaming:
         self._ctx.narrator.lanes(loop.lanes, _least(loop.lanes), self._epoch, loop.registrations)
 
     def _catch_up(self, loop: Loop) -> None:
-        """Turn each channel whose lanes have all passed their noted points to RUNNING, and with the last the job."""
+        """Set each channel whose lanes have all reached their recorded ends to RUNNING; after the last, the job."""
         for table in list(self._behind):
             names = self._names[table]
             if not loop.lanes.keys() >= set(names):
@@ -312,16 +312,16 @@ class Streaming:
             self._ctx.narrator.event(JobEvent.CAUGHT_UP)
 
     def _turn_to_running(self, table: str, loop: Loop) -> None:
-        # also from running: the answer of an earlier try may have been lost
+        # also allowed from RUNNING: the answer to an earlier try may have been lost
         came_from, names = (LaneState.CATCHING_UP, LaneState.RUNNING), self._names[table]
         if not self._leases.lock.acquire(blocking=False):
-            return  # their session is in use; the next turn of the loop tries again
+            return  # the session is in use; the next turn of the loop retries
         part = self._behind[table].part
         try:
             with about(self._ctx, part):
                 part.sessions.store().set_state(Turn(self._epoch, len(names), came_from, LaneState.RUNNING))
         except (Unreachable, Busy):
-            return  # the sink is restarting: the same
+            return  # the sink may be restarting: the next turn retries
         finally:
             self._leases.lock.release()
         del self._behind[table]
@@ -331,20 +331,20 @@ class Streaming:
 
 
 def _least(lanes: dict[str, Lane]) -> LaneState:
-    """The state of the lanes that are least advanced."""
+    """Return the state of the least advanced lanes."""
     running = all(lane.state is LaneState.RUNNING for lane in lanes.values())
     return LaneState.RUNNING if running else LaneState.CATCHING_UP
 
 
 WITHIN = 20.0
-"""Seconds after which the job is RUNNING anyway: a long first step is not a failure."""
+"""Seconds after which the job is RUNNING even without all answers: a long first step is not a failure."""
 
 
 class FirstAnswers:
-    """The lanes without a first answer; `began`: their start in monotonic seconds.
+    """Tracks the lanes without a first answer; `began`: the start of the lanes in monotonic seconds.
 
-    A job that FAILED before is RUNNING again once each lane has had an answer to its first step: the same error can end
-    it again with that step, and RUNNING would be reported a moment before FAILED.
+    A job that FAILED before is RUNNING again once each lane's first step has had an answer: that step can fail with the
+    same error, and RUNNING would be reported shortly before FAILED.
     """
 
     def __init__(self, lanes: Mapping[str, Lane], began: float) -> None:
@@ -352,7 +352,7 @@ class FirstAnswers:
         self._waiting: dict[str, Position] = {name: lane.position for name, lane in lanes.items()}
 
     def all_in(self, lanes: Mapping[str, Lane], now: float) -> bool:
-        """Whether every lane that is still here has answered, or the time for that is over; true from then on."""
+        """Whether every remaining lane has answered, or `WITHIN` seconds have passed; stays true from then on."""
         if self._waiting and now - self._began >= WITHIN:
             self._waiting.clear()
         for name in [name for name, first in self._waiting.items() if _answered(lanes.get(name), first)]:
@@ -361,5 +361,5 @@ class FirstAnswers:
 
 
 def _answered(lane: Lane | None, first: Position) -> bool:
-    """Whether a lane has left, has moved, has nothing to read, or fails by something that is tried again."""
+    """Whether a lane has left, has moved, has nothing to read, or has an error that is retried."""
     return lane is None or bool(lane.error) or lane.nothing_waits or lane.position > first

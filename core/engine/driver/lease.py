@@ -1,7 +1,7 @@
-"""The lock on each target, shared with jobs of other progress schemas, and whether a running job still holds it.
+"""Takes and checks the lease of each channel and the lock on each target, which all progress schemas share.
 
-A progress schema's rows fence the steps of its own jobs; schemas share no fence, so this lock is all that
-keeps two jobs from one target (docs/adr/0019-one-writer-per-target.md). The lease's session holds it.
+A progress schema's rows fence the steps of its own jobs. Schemas share no fence, so only this lock prevents two jobs
+from writing to one target (docs/adr/0019-one-writer-per-target.md). The lease's session holds the lock.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from slotkeeper.core.errors import Busy, Refused, SlotkeeperError, Superseded, U
 from slotkeeper.core.ports.driver import Store
 
 TARGET_WAIT = 5.0
-"""Seconds in which a session that was just ended can still hold its locks."""
+"""Maximum seconds for which a session that was just ended can still hold its locks."""
 SAID_AFTER = 2.0
-"""Seconds that a start waits for a lease without a log line: an ended start's session releases it faster."""
+"""Seconds that a start waits for a lease before it reports the wait: an ended start's session releases it sooner."""
 END_WAIT = 2.0
-"""Seconds that the end of a lease query waits for an answer before it cuts the session off."""
+"""Seconds that `Leases.end` waits for the answer to a lease query before it closes the session."""
 LOST_WAIT = 30.0
-"""Seconds in which a server can still hold a session with a lost connection (keepalives: 10 s and three times 5 s)."""
+"""Seconds for which a server can keep a session whose connection is lost (keepalives: 10 s and three times 5 s)."""
 
 
 def take_target(ctx: JobContext, part: JobContext) -> None:
-    """Take the lock on the channel's target; raises Refused, which names the other job that holds it.
+    """Take the lock on the channel's target; raises Refused, which names the other job that holds the lock.
 
-    After a passed lease, starts of one job take turns by this lock: its holder is ended, as the lease's session
-    otherwise.
+    If the start continues without the lease, this lock decides between starts of one job: the start ends the session
+    that holds the lock, as it otherwise ends the session that holds the lease.
     """
     store, end = part.sessions.store(), ctx.clock.monotonic() + TARGET_WAIT
     while not store.take_target(part.job.locked_target):
@@ -41,17 +41,17 @@ def take_target(ctx: JobContext, part: JobContext) -> None:
             raise _taken(part, store.writer(part.job.locked_target))
         if store.passes and not is_taken(part):
             store.end_others()
-        pause(ctx, 0.1 if store.passes else 0.5)  # a driver that lost the lock asks for it again every second
+        pause(ctx, 0.1 if store.passes else 0.5)  # a driver that lost the lock retries every second
 
 
 def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
-    """Take the channel's lease until `end` by the monotonic clock; raises Refused, which names the holder.
+    """Take the channel's lease, with retries until `end` (monotonic); raises Refused, which names the holder.
 
-    While it waits, it reports the holder, so that the start is never silent.
+    While the start waits, it reports the holder, so that it is never silent.
 
-    `--take-over` ends sessions of earlier starts of this job, and continues without the lock if another session has it:
-    the progress rows' epoch is the fence (ADR 31). A session that also has the lock of these rows belongs to a job that
-    could not be ended: the start does not pass it.
+    `--take-over` ends the sessions of this job's earlier starts, and continues without the lock if another session
+    holds it: the progress rows' epoch is the fence (ADR 31). A session that also holds the lock on these rows belongs
+    to a job that could not be ended: the start then fails.
     """
     store, says_at, said = part.sessions.store(), ctx.clock.monotonic() + SAID_AFTER, False
     while not store.take_lease():
@@ -76,13 +76,13 @@ def take_lease(ctx: JobContext, part: JobContext, end: float) -> None:
 
 
 def _who_has_it(part: JobContext, store: Store) -> tuple[list[LockOwner], str]:
-    """Return the lease's holders, and a text that names them."""
+    """Return the holders of the lease, and a text that names them."""
     found, place = store.lease_owners(), f"{part.job.channel.source_table} slot {part.job.slot}"
     return found, explain_lease(place, found, store.holder())
 
 
 def is_taken(part: JobContext) -> bool:
-    """Whether a job of other progress rows writes to the channel's target: this job must not end its sessions."""
+    """Whether a job with other progress rows writes to the channel's target: its sessions must not be ended."""
     return bool(part.sessions.store().writer(part.job.locked_target))
 
 
@@ -94,10 +94,10 @@ def _taken(part: JobContext, holder: str) -> Refused:
 
 
 class Leases:
-    """The leases and target locks of a running job: they end with their session, and a new one has to take them again.
+    """The leases and target locks of a running job: their session holds them, and a new session must take them again.
 
-    `epoch` is what the job's rows have as long as no later start has taken over. `lock` is held while their session is
-    used, which the driver's loop uses as well.
+    `epoch`: the epoch of the job's rows while no later start has taken over. `lock` is held while the session is in
+    use, because the driver's loop uses the same session.
     """
 
     def __init__(self, ctx: JobContext, epoch: int) -> None:
@@ -109,29 +109,29 @@ class Leases:
         self.lock = threading.Lock()
 
     def keep(self) -> None:
-        """Return if all locks are held; else raise.
+        """Return if all locks are held; raise otherwise.
 
-        Busy, Unreachable: they can be taken again. Refused: another job has a target. Superseded: another start has
-        them.
+        Raises Busy or Unreachable if the locks can be taken again, Refused if another job holds the lock on a target,
+        and Superseded if another start holds the locks.
         """
         with self.lock:
             self._give_back()
             parts = () if self._ended else self._ctx.parts
             for number, part in enumerate(one for one in parts if one.job.channel.source_table not in self._gone):
-                if not _leased(part.sessions.store(), asks=number == 0):  # one session holds them all
+                if not _leased(part.sessions.store(), asks=number == 0):  # one session holds all locks
                     if self._ended:
-                        return  # a session opened by now would have no owner
+                        return  # `end` was called: no caller owns a session opened now
                     with about(self._ctx, part):
                         self._again(part)
             self._lost = None
 
     def let_go(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane]) -> None:
-        """A table has ended alone: its lease is given back with the next `keep`, and then it is handed in."""
+        """Record a table that ended separately: the next `keep` releases its lease and reports it (`Desk.left`)."""
         self._leaving.append((table, error, lanes))
 
     @property
     def leaving(self) -> bool:
-        """Whether a table has ended alone and is not handed in yet."""
+        """Whether a table has ended separately and was not reported yet."""
         return bool(self._leaving)
 
     def _give_back(self) -> None:
@@ -142,19 +142,20 @@ class Leases:
                 name_the_command(self._ctx.of(table), error)
             try:
                 give_back(self._ctx.of(table))
-            finally:  # whatever the sink answers, the table stops here
+            finally:  # also after an error at the sink, the table stops here
                 if self._ctx.desk is not None:
                     self._ctx.desk.left(table, error, lanes)
 
     def hand_in(self) -> None:
-        """Pass on the tables that waited for the next `keep`, which no longer comes."""
+        """Release and report the tables that have ended separately, without a further `keep`."""
         with self.lock:
             self._give_back()
 
     def end(self, waits: bool) -> None:
-        """Stop asking; with `waits` the caller uses the session next, and two threads must not share its transaction.
+        """Stop the lease queries; `waits`: wait for a running query, because the caller uses the session next.
 
-        A silent session is cut off: each wait ends, as a login has its own limit.
+        Two threads must not share the session's transaction. A session that does not answer is closed, which
+        limits the wait: a login has its own time limit.
         """
         self._ended = True
         while waits and not self.lock.acquire(timeout=END_WAIT):
@@ -163,7 +164,7 @@ class Leases:
             self.lock.release()
 
     def sever(self) -> None:
-        """Cut off the locks' session without waiting: the thread that waits for its answer takes them again."""
+        """Close the locks' session without waiting: the thread that waits for its answer takes the locks again."""
         self._ctx.parts[0].sessions.store().sever()
 
     def _again(self, part: JobContext) -> None:
@@ -172,13 +173,13 @@ class Leases:
         if (store.take_lease() or store.passes) and store.take_target(part.job.locked_target):
             return
         found = max((row.epoch for row in store.rows()), default=self._epoch)
-        if found > self._epoch:  # a start that has raised the epoch of these rows does not release the lease
+        if found > self._epoch:  # a start that has raised the epoch of these rows keeps the lease
             by = f": {holder}" if (holder := store.holder()) else ""
             raise Superseded(
                 f"a later start has taken over (epoch {found}; this run has epoch {self._epoch}){by}", where="sink"
             )
         holder = store.writer(part.job.locked_target)
-        # an ending session of this job releases its locks one by one: between two of them it looks foreign
+        # a session of this job that is ending releases its locks one by one: in between, it looks like another job's
         if holder and store.writer(part.job.locked_target) == holder:
             raise _taken(part, holder)
         if now - self._lost >= LOST_WAIT:
@@ -187,7 +188,7 @@ class Leases:
 
 
 def give_back(part: JobContext) -> None:
-    """Give a channel's lease back, so that a reset can have it; a session that is gone holds nothing."""
+    """Release a channel's lease, so that a reset can take it; a session that has ended holds no lease."""
     with suppress(Unreachable, Busy):
         part.sessions.store().give_back(part.job.locked_target)
 

@@ -1,7 +1,7 @@
 """The streaming loop of a job's driver: assigns due lanes to tasks, registers lanes, schedules retries.
 
-All decisions are taken on one thread; I/O runs in threads or on workers and comes back as events. A lane is a frozen
-record that only this thread replaces.
+One thread makes all decisions. I/O runs in other threads or on workers, and its results arrive as events. A lane is a
+frozen record that only the loop's thread replaces.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from slotkeeper.core.ports.source import LOST_ANSWER_WAIT, SlotAdmin
 from slotkeeper.core.retry import Failure, RetryRules
 
 OVERRUN = 2.0
-"""Seconds past its deadline after which a task is overrun; more if tasks have been ending later."""
+"""Seconds past its deadline after which a task counts as overrun; more if recent tasks ended later."""
 MOST_SLACK = 20.0
 CANCEL_AFTER = 10.0
-"""Seconds that such a task gets to end itself: ending it costs its worker; longer at each try."""
+"""Seconds from the overrun to the task's cancellation, which costs its worker; longer at each try."""
 STOP_WITHIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A table that has left: its last lanes, the tasks that still have some of them, and their time limit."""
+    """A table that has left the loop: its last lanes, the tasks that still have some of them, and their time limit."""
 
     error: SlotkeeperError | None
     lanes: Mapping[str, Lane]
@@ -57,7 +57,7 @@ class _Leaving:
 
 
 class End(Enum):
-    """Why a loop ended without trouble."""
+    """The reason why a loop ended without a problem."""
 
     STOPPED = "stopped"
     RESUMED = "resumed"
@@ -67,7 +67,7 @@ class End(Enum):
 
 
 class Loop:
-    """Streams until stopped; reports come from `lanes`, by name. It is the `LaneOwner`."""
+    """Streams until stopped; implements `LaneOwner`. `lanes`: the lanes by name, from which reports are made."""
 
     def __init__(
         self,
@@ -96,22 +96,22 @@ class Loop:
         self._upkeep = Upkeep(self, plan, sessions, self._executor, clock)
         self._tasks: dict[int, Assignment] = {}
         self._shares: dict[int, int] = {}
-        """Source sessions by running task."""
+        """Number of source sessions by running task."""
         self._leaving: dict[str, _Leaving] = {}
-        """Tables that have left and are not passed on yet."""
+        """Tables that have left and were not passed to `let_go` yet."""
         self._next_task = 1
         self._registrars: dict[tuple[str, str], tuple[SlotAdmin, Rows]] = {}
         self._slack = OVERRUN
         self._most = len(lanes)
-        """Most lanes of a task: twice as many as it is known to reach."""
+        """Maximum lanes per task: twice the number of lanes that a task has processed within its time."""
 
     @property
     def quarantined(self) -> tuple[int, str] | None:
-        """The number of quarantined rows, and a text about the newest; None before the first count."""
+        """The number of quarantined rows and a description of the newest; None before the first count."""
         return self._upkeep.quarantined
 
     def run(self) -> End:
-        """Stream until something else is wanted; raises the trouble that needs a person, or Superseded."""
+        """Stream until the desired state changes; raises a problem that a user must resolve, or Superseded."""
         try:
             return self._run()
         except SlotkeeperError as error:
@@ -152,9 +152,9 @@ class Loop:
             self._turn()
 
     def _let_go(self, table: str, error: SlotkeeperError | None, waits: bool = True) -> None:
-        """Stop a table; pass it on once no task has a lane of it, or after a few seconds.
+        """Stop a table; pass it to the plan's `let_go` once no task has any of its lanes, or after a few seconds.
 
-        The fence stops a task's late commit for this job, but a target with a released lock can have another job.
+        The fence rejects a task's late commit, but another job can write to the target once its lock is released.
         """
         gone = {name: self.lanes.pop(name) for name in self._names.pop(table)}
         self._idle.forget(table)
@@ -173,7 +173,7 @@ class Loop:
             self.plan.let_go(table, leaving.error, leaving.lanes)
 
     def _other_nodes_behind(self, error: SlotkeeperError) -> bool:
-        """Whether the DNs changed beside a failure at the source: a DN that is gone makes any call of it fail."""
+        """Whether the DN set changed when a call at the source failed: every call to a removed DN fails."""
         if error.where != "source" or isinstance(error, Superseded) or not self.plan.job.binlog.need_redistribution:
             return False
         table = next(iter(self._names), self.plan.job.channels[0].source_table)
@@ -223,7 +223,7 @@ class Loop:
             raise self._failure
 
     def _drain(self) -> None:
-        """Assign nothing more; give tasks, a last check and registrations a few seconds, then abandon them."""
+        """Assign no more lanes; abandon tasks, a last target check and registrations after `STOP_WITHIN` seconds."""
         end, cancelled = self._clock.monotonic() + STOP_WITHIN, False
         halfway = end - STOP_WITHIN / 3
         while self._clock.monotonic() < end and (
@@ -238,8 +238,8 @@ class Loop:
                 for task in self._tasks.values():
                     self._runner.cancel(task.group)
         for name, lane in self.lanes.items():
-            # one that is still being registered stays so: a status read before its answer would look like somebody
-            # else's; and one that waits: a lost answer can mean a call that still takes effect
+            # a lane in registration keeps its state: a status read before the answer would show an unexpected state;
+            # a waiting lane too: after a lost answer, the call can still take effect
             stays = lane.activity in (Activity.REGISTERING, Activity.WAITING)
             left = lane.activity if stays else Activity.IDLE
             self.lanes[name] = replace(lane, activity=left, task=0)
@@ -248,7 +248,7 @@ class Loop:
         for name, lane in self.lanes.items():
             ready = lane.activity is Activity.WAITING and lane.ready_at <= now
             if self.paused and (ready or lane.activity is Activity.DUE):
-                self.lanes[name] = replace(lane, activity=Activity.IDLE)  # its slot has to be kept alive all the same
+                self.lanes[name] = replace(lane, activity=Activity.IDLE)  # an idle lane keeps its slot alive
             elif ready:
                 self.lanes[name] = due(lane, now)
 
@@ -263,11 +263,11 @@ class Loop:
                 self._runner.cancel(task.group)
 
     def _times(self, task: Assignment) -> int:
-        """How many times as long a task is given as any other: by the lane that it has alone."""
+        """Return the factor for a task's time limit: above 1 only for one lane that was cancelled before."""
         return times(self.lanes[task.lanes[0]].cancelled) if len(task.lanes) == len(self._still(task)) == 1 else 1
 
     def _assign_anew(self, task: Assignment) -> None:
-        """Each lane of an overrun task alone; one that was alone waits for its end: a second task would hang too."""
+        """Make each lane of an overrun task due for a separate task; a single lane waits: a new task would hang too."""
         for name in self._still(task) if len(task.lanes) > 1 else ():
             if self.lanes[name].task == task.number:
                 self.lanes[name] = replace(self.lanes[name], activity=Activity.DUE, alone=True, task=0)
@@ -276,9 +276,9 @@ class Loop:
         return [name for name in task.lanes if name in self.lanes]
 
     def _learn(self, task: Assignment) -> None:
-        """Raise the overrun limit on a busy host: reassigning lanes at once would only add load.
+        """Adapt the overrun limit to late tasks: on a busy host, reassigning lanes at once would only add load.
 
-        A cancelled task has cost its worker, and a new one can take as long to start as the task's time.
+        A cancelled task has cost its worker, and a new worker can take as long to start as a task may run.
         """
         if task.cancelled:
             self._slack = min(MOST_SLACK, 2 * self._slack)
@@ -298,7 +298,7 @@ class Loop:
         return self._failure is not None
 
     def _lease_lost(self) -> bool:
-        """Whether the lease is not held: what is due fails as it would with the sink that does not give it."""
+        """Whether the lease is not held; if so, due lanes fail with the error of the lease check."""
         if self._upkeep.not_ours is not None:
             for lane in [lane for lane in self.lanes.values() if lane.activity is Activity.DUE]:
                 self.lane_failed(lane, self._upkeep.not_ours)
@@ -313,7 +313,7 @@ class Loop:
             self._runner.capacity,
             self._next_task,
             now,
-            # shorter where there are more lanes than tasks at a time, so that a lane waits less
+            # shorter if there are more lanes than parallel tasks, so that a lane waits less
             self.plan.task_seconds / (1 if len(self.lanes) <= self._runner.capacity else 3),
             self._most,
         )
@@ -332,8 +332,10 @@ class Loop:
             future.add_done_callback(partial(self.post, self._task_ended, task.number))
 
     def _parallel(self) -> int:
-        """DWS: `binlog_parallel_num` counts only with fewer parallel tasks than DNs; all tasks share the
-        pool."""
+        """Return the number of source sessions for the next task; all tasks share the pool.
+
+        DWS: `binlog_parallel_num` applies only if there are fewer parallel tasks than DNs.
+        """
         if len(self.lanes) <= self._runner.capacity:
             return 1
         options, capacity = self.plan.job.binlog, max(1, self._runner.capacity - len(self._shares))
@@ -348,19 +350,19 @@ class Loop:
         try:
             outcome: StreamOutcome = future.result()
         except CancelledError:
-            # ends the sink's work for an abandoned task, or one with a lost worker; does not wait
+            # end the sink's work for an abandoned task, or for a task whose worker was lost; does not wait
             self.plan.end_task(task.session(self.plan.task_prefix), partial(self.post, self._outlasted, mine))
             outcome = StreamOutcome(())
             if task.cancelled and len(task.lanes) == len(mine) == 1:
-                # a lane whose own task was cancelled waits before its next try: assigned at once, it would take the
-                # capacity again; that try may take longer: the step may be one that does
+                # a lane whose separate task was cancelled waits before its next try: if assigned at once, it would
+                # occupy the capacity again; the next try gets more time, because the step may need more
                 lane = replace(self.lanes[mine[0]], cancelled=self.lanes[mine[0]].cancelled + 1)
-                side = lane.side if GIVEN_UP in lane.error else ""  # as before, until the sink says what it did
+                side = lane.side if GIVEN_UP in lane.error else ""  # kept until the sink reports its work
                 self.lane_failed(lane, Busy(f"{lane.name}: {GIVEN_UP}", where=side))
                 self._clear_others(lane)
                 return
         except SlotkeeperError as error:
-            if error.where == "spark":  # its worker may be dead
+            if error.where == "spark":  # its worker may have exited
                 self.plan.end_task(task.session(self.plan.task_prefix))
                 if not isinstance(error, Unclassified):
                     self._failure = error
@@ -371,20 +373,20 @@ class Loop:
             return
         whole = self.plan.whole or self.plan.job
         by_name = {whole.lane_name(one.table, one.shard.name): one for one in outcome.lanes}
-        # lanes of a task may have had no turn: how many a task reaches is learned
+        # some lanes of a task may have had no turn: learn how many lanes a task can process
         reached = sum(one.waited is not None for one in outcome.lanes)
         many_lanes = reached < len(outcome.lanes)
         self._most = 2 * reached if many_lanes else max(self._most, 2 * reached)
-        # what failed in an overrun task has held it; it is in the outcome also where its lanes were assigned again
+        # a failed lane has delayed an overrun task; the outcome includes it even if the lanes were reassigned
         for name, ended in by_name.items():
             if ended.error is not None and name in self.lanes:
                 self._clear_others(self.lanes[name])
         on_its_way = max(0.0, self._clock.monotonic() - task.assigned - outcome.seconds)
         for name in mine:
-            if name not in self.lanes:  # its table has ended by another of its lanes
+            if name not in self.lanes:  # its table ended because of another lane
                 continue
             lane, found = self.lanes[name], by_name.get(name)
-            if found is None or found.waited is None:  # its turn did not come: due as long as it has been
+            if found is None or found.waited is None:  # the lane had no turn: it stays due and keeps its waiting time
                 self.lanes[name] = replace(lane, activity=Activity.DUE, task=0)
                 continue
             if self._clock.monotonic() < task.deadline + CANCEL_AFTER:
@@ -394,16 +396,16 @@ class Loop:
             self._lane_ended(replace(lane, has_more=has_more, waited=max(lane.waited, waited)), found, many_lanes)
 
     def _outlasted(self, names: Iterable[str], at_work: bool) -> None:
-        """Handle cancelled steps of these lanes: the sink is the cause if it was at work for them.
+        """Record the cause of these lanes' cancelled steps: the sink, if it was executing a statement for them.
 
-        Else the source, the worker or this host can be the cause; a separate query finds a silent DN.
+        Otherwise the source, the worker or this host can be the cause; a separate query detects a silent DN.
         """
         for lane in [self.lanes[name] for name in names if name in self.lanes]:
             if GIVEN_UP in lane.error:
                 self.lanes[lane.name] = replace(lane, side="sink" if at_work else "")
 
     def _clear_others(self, culprit: Lane) -> None:
-        """Of lanes that are alone on suspicion, those that share neither table nor DN with what failed are sound."""
+        """Clear the suspicion from due lanes that share neither table nor DN with the lane that failed."""
         for name, lane in self.lanes.items():
             apart = lane.key.source_table != culprit.key.source_table and lane.shard != culprit.shard
             suspected = lane.alone and not lane.cancelled and not lane.history.failures
@@ -427,7 +429,8 @@ class Loop:
         if outcome.latest is not None:
             lane = replace(lane, latest=outcome.latest, polled_at=now)
             self.plan.record_ttls.see(lane.key.source_table, lane.shard.name, outcome.latest, now)
-        later = many_lanes and now - lane.kept_at < self._idle.many_lanes  # others wait: it registers as idle ones do
+        # if other lanes wait, register at the rate of idle lanes
+        later = many_lanes and now - lane.kept_at < self._idle.many_lanes
         self._targets.note(lane)
         if not later and self._targets.register(lane):
             return
@@ -444,9 +447,9 @@ class Loop:
         self._events.put(lambda: handle(*arguments))
 
     def fail(self, table: str, error: SlotkeeperError, waits: bool = True) -> None:
-        """End with an error about a source table: only that table if there are others.
+        """End with an error about a source table; end only that table if the job has others.
 
-        `waits` for tasks that still have lanes of it.
+        `waits`: wait for tasks that still have lanes of this table.
         """
         placed(self.plan.whole or self.plan.job, table, error)
         if self.plan.let_go is None or (not self._names.keys() - {table} and table not in self._leaving):
@@ -455,7 +458,7 @@ class Loop:
             self._let_go(table, error, waits)
 
     def nodes_changed(self, names: set[Shard]) -> None:
-        """A start decides about another set of DNs once no call is in progress; a pause keeps slots alive."""
+        """Handle a changed DN set: a new start decides once no call is in progress; a pause keeps the slots alive."""
         sentence = f"the DN set changed: {', '.join(sorted({shard.name for shard in names}))}"
         if self.plan.job.binlog.need_redistribution:
             self.other_nodes = sentence
@@ -487,7 +490,7 @@ class Loop:
             self.lanes[lane.name] = lane
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
-        """The sessions through which a lane is registered; its line uses them alone."""
+        """Return the sessions that register a lane; no other connection name of the executor uses them."""
         line, table = self.line(lane), lane.key.source_table
         found = self._registrars.get((table, line))
         if found is None:
@@ -496,13 +499,13 @@ class Loop:
         return found
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
-        """Return the lanes of other channels with the same stored position; one connection has them all."""
+        """Return the lanes of other channels with the same stored position; one connection registers all of them."""
         if not lane.registered.shared:
             return ()
         return tuple(one.key for one in self.lanes.values() if one.shard == lane.shard and one.key != lane.key)
 
     def settle_now(self, name: str) -> None:
-        """Let an idle lane find out now what has become of its row."""
+        """Settle an idle lane at the next turn, which shows the current state of its row."""
         lane = self.lanes[name]
         if lane.activity is Activity.IDLE:
             self.lanes[name] = replace(lane, kept_at=-math.inf)
@@ -540,7 +543,7 @@ class Loop:
             lane = replace(lane, registered=settled.registered, expected=expected, kept_at=now, checked=None)
         lane = lane.answered
         again = settled.waiting or lane.has_later
-        now_due = settled.waiting or (lane.has_more and not self.paused)  # a status read first would only cost time
+        now_due = settled.waiting or (lane.has_more and not self.paused)  # reading a status first would only cost time
         lane = due(lane, now) if now_due else replace(lane, activity=Activity.IDLE)
         self.lanes[name] = replace(lane, has_more=False, poll_by=now + SETTLE_EVERY / 10 if again else None)
 

@@ -1,4 +1,4 @@
-"""A job's reports: those of its groups of tables, and the conditions of its lanes, combined."""
+"""Combines the reports of a job's table groups into the job's reports, and its lanes' errors into conditions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATES = {
     JobEvent.RESUMED: JobState.PENDING,
     JobEvent.FINISHED: JobState.FINISHED,
 }
-"""Events that concern every table of a group; a table's progress rows show how far it is."""
+"""Table states by event, for events that concern every table of a group; other states come from the progress rows."""
 _BY_ROWS = {
     LaneState.CREATING: JobState.SNAPSHOT,
     LaneState.COPYING: JobState.SNAPSHOT,
@@ -33,7 +33,7 @@ _BY_ROWS = {
 
 
 class Telling:
-    """Combines the reports of the groups; callable from any thread."""
+    """Combines the reports of the groups; can be called from any thread."""
 
     def __init__(self, narrator: Narrator, job: JobSpec) -> None:
         self._narrator = narrator
@@ -48,16 +48,16 @@ class Telling:
         self._retrying: dict[GroupNarrator, tuple[str, SlotkeeperError | Party | None]] = {}
         self._resting: dict[str, dict[str, Lane]] = {}
         self._last: dict[str, Mapping[str, Lane]] = {}
-        """The lanes of each table when it left, for a start that ends before it has lanes."""
+        """The lanes of each table when it left, used if its next start ends before it has lanes."""
         self._epoch, self._leads = 0, True
 
     def resting(self) -> list[str]:
-        """The tables without a running part."""
+        """Return the tables that are not running."""
         with self._lock:
             return [table for table, one in self._tables.items() if one.rests]
 
     def starts(self, table: str, lanes: Mapping[str, Lane] | None = None) -> None:
-        """Record a separate start of a table; `lanes`: its last ones if it has just left the others."""
+        """Record a separate start of a table; `lanes`: its last lanes if it has just left the joint tables."""
         with self._lock:
             if lanes or table in self._resting:
                 self._last[table] = lanes or self._resting[table]
@@ -71,7 +71,7 @@ class Telling:
             self._say(table, state)
 
     def failed(self, table: str, error: SlotkeeperError, lanes: Mapping[str, Lane]) -> None:
-        """The same, by an error that a person has to see."""
+        """Record that a table has stopped because of an error that a user must see."""
         name = error.name.value if isinstance(error, Trouble) else ""
         with self._lock:
             self._keep(table, lanes, error.message)
@@ -107,10 +107,10 @@ class Telling:
         if said != before or state is JobState.PENDING:
             self._narrator.table(said)
 
-    # -- what groups tell -------------------------------------------------------------------------------------------
+    # -- reports of the groups ---------------------------------------------------------------------------------------
 
     def event(self, group: GroupNarrator, event: JobEvent, reason: str) -> None:
-        """Record an event of a group's tables; of the job for the joint tables."""
+        """Record an event of a group's tables; for the joint tables, it is also the job's event."""
         with self._lock:
             for table in group.tables:
                 if event in _STATES and not self._tables[table].rests:
@@ -119,7 +119,7 @@ class Telling:
                 self._narrator.event(event, reason)
 
     def stored(self, group: GroupNarrator, states: Mapping[str, LaneState]) -> None:
-        """Report how far tables of a group are: what their progress rows say by now."""
+        """Report the states of a group's tables according to their progress rows."""
         with self._lock:
             for table, stored in states.items():
                 if table in group.tables and not self._tables[table].rests:
@@ -129,8 +129,8 @@ class Telling:
     def lanes(
         self, group: GroupNarrator, lanes: dict[str, Lane], state: LaneState, epoch: int, registrations: int
     ) -> None:
-        """Update the lanes of a group, and report all."""
-        lanes = dict(lanes)  # its thread changes its own lanes while other groups' threads read these
+        """Update the lanes of a group, and report the lanes of all groups."""
+        lanes = dict(lanes)  # the group's thread changes its lanes while other groups' threads read this copy
         with self._lock:
             self._lanes[group], self._registrations[group] = lanes, registrations
             self._epoch = max(self._epoch, epoch)
@@ -148,7 +148,7 @@ class Telling:
             self._narrator.copy(counts, epoch)
 
     def quarantined(self, group: GroupNarrator, rows: int, newest: str) -> None:
-        """How many rows a group's tables hold in quarantine; those that are together are asked of all tables."""
+        """Record a group's quarantined rows, and report the job's; the count of the joint tables covers all tables."""
         with self._lock:
             self._quarantined[group] = rows, newest
             of_all = next((counted for one, counted in self._quarantined.items() if one.leads), None)
@@ -156,7 +156,7 @@ class Telling:
             self._narrator.quarantined(*(of_all or (every, newest)))
 
     def retrying(self, group: GroupNarrator, text: str, by: SlotkeeperError | Party | None = None) -> None:
-        """A passing trouble of a group outside its lanes, or its end; that of another one lasts as long as it does."""
+        """Report a group's temporary failure outside its lanes; with "", report its end, or another group's failure."""
         with self._lock:
             had = self._retrying.pop(group, None)
             if text:
@@ -165,7 +165,7 @@ class Telling:
                 self._narrator.retrying(*next(reversed(self._retrying.values()), ("", None)))
 
     def waits(self, table: str, text: str) -> None:
-        """Report a separate table's wait: the next report of the others replaces it in the job's own reason."""
+        """Report why a separate table waits: in the job's reason, the next report of the other tables replaces it."""
         with self._lock:
             before = self._tables[table]
             if not before.rests and before.reason != text:
@@ -175,7 +175,7 @@ class Telling:
 class GroupNarrator:
     """The narrator of one group; implements `slotkeeper.core.engine.driver.context.Narrator`.
 
-    `leads`: its events are the job's. `begun` is called once its lanes are known, or its copy has started.
+    `leads`: the group's events are the job's events. `begun` is called once the group's lanes exist or its copy starts.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class GroupNarrator:
         self.tables = tuple(tables)
         self.leads = leads
         self.streams = False
-        """Whether its loop has started."""
+        """Whether the group's loop has started."""
 
     def event(self, event: JobEvent, reason: str = "") -> None:
         self._telling.event(self, event, reason)
@@ -215,7 +215,7 @@ class GroupNarrator:
             self._telling.waits(table, text)
 
     def table(self, report: TableReport) -> None:
-        """Do nothing: the starter of groups reports tables."""
+        """Do nothing: `Telling` reports tables itself."""
 
     def retrying(self, text: str, by: SlotkeeperError | Party | None = None) -> None:
         if self.leads:
@@ -227,16 +227,16 @@ class GroupNarrator:
 
 
 _LINE = ("08", "57P", "28")
-"""SQLSTATE classes of a connection and a login: connection exceptions, operator intervention, authorization."""
+"""SQLSTATE classes of connection and login errors: connection exception, operator intervention, authorization."""
 
 
 def of_lanes(lanes: Iterable[Lane], now: float, utc: float, names: Mapping[str, str]) -> tuple[Condition, ...]:
-    """Return the conditions of a job's lanes: which server or DN, and since when; pure.
+    """Return the conditions of a job's lanes: the server or DN that causes an error, and the time of its start; pure.
 
-    A source session goes to its coordinator, so a broken session is the source's fault; an error that names one DN, or
-    concerns some of them, is that DN's, and so is a session that was cut while only that DN did not answer. `now` is
-    monotonic, `utc` the same time in seconds since 1970. `names`: a job's source and sink as text, by "source" and
-    "sink", for errors that do not name their server.
+    Source sessions connect to a coordinator, so a broken session is attributed to the source. An error that names one
+    DN or concerns some DNs is attributed to the DN, and so is a session that broke while only that DN did not answer.
+    `now` is monotonic, `utc` the same time in seconds since 1970. `names`: the names of the job's source and sink, by
+    "source" and "sink", for errors that do not name their server.
     """
     living = [lane for lane in lanes if lane.activity is not Activity.STOPPED]
     troubled = [lane for lane in living if lane.error or lane.silent_since is not None]
@@ -255,13 +255,13 @@ def _condition(lane: Lane, of: int, several: bool, apart: float, names: Mapping[
 
 
 def _blamed(lane: Lane, several: bool, names: Mapping[str, str]) -> tuple[Party, str, str]:
-    """Return the party, its name and its error; `several`: the lanes are on more than one DN."""
+    """Return the party at fault, its name and its error; `several`: the lanes are on more than one DN."""
     said, called, cause = server_of(lane.error) if lane.error else ("source", "", lane.silent)
     side = said or lane.side
-    if lane.silent_since is not None and not side:  # a step of it was abandoned: it is not the cause
+    if lane.silent_since is not None and not side:  # a step was abandoned: the lane's error does not name the cause
         side, cause = "source", lane.silent
     named = lane.shard.name in lane.error.removeprefix(f"{lane.name}: ")
-    # the line to the server fails then, and no DN behind it
+    # then the connection to the server has failed, not a DN
     of_line = bool(lane.error) and not named and lane.code.startswith(_LINE)
     if side == "source" and several and (lane.silent_since is not None or not of_line):
         return Party.DN, lane.shard.name, cause

@@ -1,8 +1,8 @@
-"""When to poll which idle lane, and over which connection: a job has few polling connections for any number of tables.
+"""Schedules polls of idle lanes over a few connections, regardless of the number of tables.
 
-A poll is one query at all DNs of a table. If it fails for one table, its DNs are polled one by one; if it fails for a
-second table before it succeeds for any, so are those of all tables: then a DN does not answer. A DN that hangs must not
-hold back a poll of another. Pure.
+A poll is one query at all DNs of a table. If the poll of one table fails, the table's DNs are polled one by one. If the
+poll of a second table fails before any poll succeeds, a DN does not answer, and the DNs of all tables are polled one by
+one. A DN that hangs must not delay polls of other DNs. Pure.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LINES = 4
-"""Most parallel polls of all DNs of a table, each through its own source session."""
+"""Maximum parallel polls at all DNs, each for one table and through its own source session."""
 ALL_AGAIN = 30.0
-"""Seconds between polls at all DNs, beside those at each, while one of them does not answer."""
+"""Seconds between polls at all DNs while one DN does not answer, in addition to the polls at single DNs."""
 DN_AGAIN = 5.0
-"""Seconds before a silent DN is polled for another lane: it can share its connection with other DNs."""
+"""Seconds before a silent DN is polled again for any lane: it can share its connection with other DNs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A poll to make now: at all DNs of a table for these lanes through a line, or at one lane's DN (no line)."""
+    """A poll that is due: at all DNs of a table through connection `line`, or at one lane's DN if `line` is None."""
 
     table: str
     lanes: tuple[str, ...]
@@ -31,7 +31,7 @@ class Due:
 
 @dataclass(slots=True)
 class _Table:
-    """`nodes` are the node ids by lane; `alone` the lanes whose own poll is under way, or waits for its DN."""
+    """A table's polls. `nodes`: node ids by lane; `alone`: lanes whose separate poll is running or waits for its DN."""
 
     nodes: Mapping[str, int]
     line: int
@@ -43,21 +43,23 @@ class _Table:
 
 
 class PollSchedule:
-    """Which polls are under way, and when the next ones are due; times are monotonic seconds.
+    """Tracks running polls and the times of the next polls, in monotonic seconds.
 
-    `nodes` are the node ids of the lanes, by source table and lane.
+    `nodes`: the node ids of the lanes, by source table and lane.
     """
 
     def __init__(self, nodes: Mapping[str, Mapping[str, int]]) -> None:
         self._tables = {table: _Table(lanes, place % LINES) for place, (table, lanes) in enumerate(nodes.items())}
         self._gone: dict[str, int] = {}
-        """Connections of dropped tables."""
+        """The connection of each dropped table."""
         self._taken: set[int] = set()
         self._failed: set[str] = set()
-        """Tables whose polls failed at all DNs since the last success."""
+        """Tables whose poll at all DNs has failed since the last success of any."""
         self._all_apart = False
         self._next = deque(self._tables)
-        """While all are apart: the table polled for all, and the next ones; it can have its own failure."""
+        """The order in which tables are polled at all DNs while DNs are polled one by one.
+
+        It rotates, because a poll can fail only for its table."""
         self._again_at = 0.0
         self._waiting: dict[int, deque[tuple[str, str]]] = {}
         self._asked: set[int] = set()
@@ -67,7 +69,7 @@ class PollSchedule:
         return name in self._tables
 
     def drop(self, name: str) -> None:
-        """Ask for a table no more."""
+        """Stop polling a table."""
         self._gone[name] = self._tables.pop(name).line
         self._failed.discard(name)
         self._next = deque(one for one in self._next if one != name)
@@ -80,11 +82,11 @@ class PollSchedule:
         self._taken.discard(self._gone[name])
 
     def answered(self, node: int) -> None:
-        """So has one at one DN."""
+        """Allow the next poll at a DN after a dropped table's poll there has ended."""
         self._asked.discard(node)
 
     def due(self, idle: AbstractSet[str], now: float) -> list[Due]:
-        """The polls to make now, which are under way from here on; `idle` are names of lanes."""
+        """Return the due polls, and record them as running; `idle`: the names of idle lanes."""
         wanted: list[tuple[float, str, tuple[str, ...]]] = []
         for name, table in self._tables.items():
             if table.apart and now >= table.next_at:
@@ -103,7 +105,7 @@ class PollSchedule:
 
     def _together(self, wanted: list[tuple[float, str, tuple[str, ...]]]) -> list[Due]:
         found = []
-        for _, name, lanes in wanted:  # a line has one poll at a time, the longest due first
+        for _, name, lanes in wanted:  # a connection runs one poll at a time, the longest due first
             line = self._tables[name].line
             if line not in self._taken:
                 self._taken.add(line)
@@ -129,7 +131,7 @@ class PollSchedule:
         return found
 
     def together_failed(self, name: str, now: float) -> None:
-        """The query at all DNs failed: each is polled by itself from now on."""
+        """Record that the query at all DNs failed: from now on, poll each DN separately."""
         table = self._tables[name]
         self._taken.discard(table.line)
         table.next_at = table.next_at if table.apart else 0.0
@@ -142,7 +144,7 @@ class PollSchedule:
                 one.apart = True
 
     def together_ended(self, name: str) -> None:
-        """All DNs answered."""
+        """Record that all DNs answered: poll them together again."""
         self._taken.discard(self._tables[name].line)
         for one in self._tables.values() if self._all_apart else (self._tables[name],):
             one.apart = False
@@ -156,34 +158,34 @@ class PollSchedule:
             self._waiting[node] = kept
 
     def alone_ended(self, name: str, lane: str, answered: bool, now: float) -> None:
-        """This DN answered, or its poll failed."""
+        """Record that a lane's DN answered, or that its poll failed."""
         table = self._tables[name]
         table.alone.discard(lane)
         self._asked.discard(table.nodes[lane])
         self._rests[table.nodes[lane]] = 0.0 if answered else now + DN_AGAIN
 
     def paced(self, name: str, found: bool, now: float, sleep_ms: int, max_sleep_ms: int) -> None:
-        """Set the time of a table's next round; `found`: a lane is due, so the next pause is the shortest."""
+        """Set the time of a table's next poll; `found`: a lane is due, so the next pause is the shortest."""
         table = self._tables[name]
         table.empty_rounds = 0 if found else table.empty_rounds + (not table.alone)
         table.next_at = now + poll_pause(table.empty_rounds, sleep_ms, max_sleep_ms)
 
     def soon(self, name: str, at: float) -> None:
-        """A table's next round no later than that."""
+        """Make a table's next poll due at `at` or earlier."""
         self._tables[name].next_at = min(self._tables[name].next_at, at)
 
     def now(self, name: str, now: float) -> None:
-        """Start a table's next round at once, also if its DNs are polled one by one."""
+        """Make a table's next poll due now, also if its DNs are polled one by one."""
         table = self._tables[name]
         table.next_at, table.again_at = min(table.next_at, now), min(table.again_at, now)
 
     def busy(self, name: str) -> None:
-        """Restart a table's pauses after applied rows."""
+        """Reset a table's poll pause to the shortest after rows were applied."""
         self._tables[name].empty_rounds = 0
 
 
 def poll_pause(empty_rounds: int, sleep_ms: int, max_sleep_ms: int) -> float:
-    """Seconds between polls: `binlog_sleep_time` x consecutive empty rounds, at most `binlog_max_sleep_time`.
+    """Return the seconds between polls: `binlog_sleep_time` x consecutive empty polls, at most `binlog_max_sleep_time`.
 
     >>> poll_pause(1, 500, 10_000), poll_pause(3, 500, 10_000), poll_pause(99, 500, 10_000)
     (0.5, 1.5, 10.0)

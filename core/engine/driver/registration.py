@@ -1,8 +1,8 @@
-"""Registers positions at the source, under the progress row's lock (design 4.2 step 6): when, up to where, and how.
+"""Decides when, how and up to which position to register at the source, under the row's lock (design 4.2 step 6).
 
 The dialect decides what a server retains and how to confirm it (`SlotAdmin.confirm`). A position is registered only
-after a target check that started after its commit: changes written to a target that was emptied, exchanged or altered
-can then be replayed (ADR 63). Only the registration waits, never a step.
+after a target check that started after the position's commit. Changes written to a target that was emptied, exchanged
+or altered can then be replayed (ADR 63). Only the registration waits for the check, never a step.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from slotkeeper.core.ports.source import Confirmation, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A lane's next registration; `before`: the last one, `expected`: the states that a status can show now.
+    """A lane's next registration; `before`: the last registration, `expected`: the states that a status can show now.
 
-    `others`: the lanes of other channels with the same stored position. `committed`: the known committed position if it
-    is further. `seen`: the record of the target check that covers `position`.
+    `others`: the lanes of other channels with the same stored position. `committed`: the job's last committed position,
+    if it is after `position`. `seen`: the record of the target check that covers `position`.
     """
 
     key: LaneKey
@@ -53,14 +53,14 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The position that a lane can register: the one at the start of the last passed check, and its record."""
+    """The position that a lane can register: its position when the last passed check began, and the check's record."""
 
     place: Position
     seen: str = ""
 
 
 LOCKED_SECONDS = 10.0
-"""Seconds from the row's lock to the last call: a driver that stalls longer can have lost the lock."""
+"""Maximum seconds from the row's lock to the last call: a driver that stalls longer may have lost the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +69,16 @@ class _Limit:
     end: float
 
     def check(self) -> None:
-        """Raise Busy once the time from the lock to a send is over (model: a stalled registrar hides a wipe)."""
+        """Raise Busy if too much time has passed since the lock (model: a stalled registrar hides a wipe)."""
         if self.clock.monotonic() > self.end:
             raise Busy("a registration took too long after taking its lock: stopped before its next call")
 
 
 def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, probe: Probe = nothing) -> Registered:
-    """Register the position, and write the slot's new state into the row.
+    """Register the position, store the slot's new state in the progress row, and return the state.
 
-    After any error except Trouble and Superseded the outcome is unknown: the caller has to expect the old and the new
-    state, and to wait until no call of this job can still take effect before it reads the status again.
+    After any error except Trouble and Superseded the outcome is unknown. The caller must then accept the old and the
+    new state, and must not read the status again while a call of this job can still take effect.
     """
     with admin.pinned(), rows.registration(wanted.key, wanted.epoch, wanted.others) as lock:
         limit = _Limit(clock, clock.monotonic() + LOCKED_SECONDS)
@@ -92,7 +92,7 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
             if back:
                 raise back
         committed = wanted.committed or wanted.position
-        if committed > position:  # the row lacks what the job knows to be committed
+        if committed > position:  # the row is before a position that the job has committed
             had = committed.text
             sentence = f"{wanted.shard.name}: the sink's row is at {position.text}, but the job had committed {had}"
             raise named(TroubleName.SINK_OLDER, sentence)
@@ -106,10 +106,10 @@ def register(admin: SlotAdmin, rows: Rows, wanted: Registration, clock: Clock, p
 
 
 def _clear_the_way(admin: SlotAdmin, rows: Rows) -> None:
-    """After a new sink session the sink can be an older one, with an older driver whose row is valid again.
+    """End other registrars of the lane after the sink was reconnected; raises Busy if their end is not certain.
 
-    Its registrars are ended here, or the caller waits for their time limit (model: without this a wipe stayed hidden
-    after 12 moves).
+    The sink can show an older state, in which the row of an older driver is valid again. After Busy, the caller waits
+    for the registrars' time limit (model: without this check, a wipe stayed hidden after 12 moves).
     """
     if rows.generation <= admin.cleared_for:
         return
@@ -131,10 +131,10 @@ def _read_status(admin: SlotAdmin, wanted: Registration) -> SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The result of settling a lane: its position, its registration, or that rows arrived in between.
+    """The result of settling a lane: its position, its registration, and whether rows arrived meanwhile (`waiting`).
 
-    `error` came after the position was moved, so both count. `sent`: part of the registration `asked` may have taken
-    effect. `certain`: False if a call can still take effect.
+    `error` occurred after the position was moved, so both are valid. `sent`: part of the registration of `asked` may
+    have taken effect. `certain`: False if a call can still take effect.
     """
 
     position: Position
@@ -163,25 +163,25 @@ def register_at(
     wanted = Registration(lane.key, lane.shard, epoch, expected, place, before, others, position, seen)
     try:
         return Settled(position, register(admin, rows, wanted, clock, probe))
-    except Exception as error:  # whatever it was: it is not known what landed
+    except Exception as error:  # any error: it is unknown which calls took effect
         named = isinstance(error, Trouble | Superseded)
         return Settled(position, error=classed(error), sent=True, certain=named or admin.end_rivals(), asked=place)
 
 
 class LaneOwner(Protocol):
-    """The owner of the lanes: the loop, which alone replaces them and decides on failures and registrations."""
+    """The owner of the lanes: the loop. Only the loop replaces lanes and decides on failures and registrations."""
 
     lanes: dict[str, Lane]
     paused: bool
 
     def lanes_of(self, table: str) -> Iterable[Lane]:
-        """The lanes of a source table."""
+        """Return the lanes of a source table."""
 
     def line(self, lane: Lane) -> str:
-        """The line of the executor, and of sessions, that a lane's DN has."""
+        """Return the connection name of a lane's DN, for the executor and for sessions."""
 
     def registrar(self, lane: Lane) -> tuple[SlotAdmin, Rows]:
-        """The sessions through which a lane is registered."""
+        """Return the sessions that register a lane."""
 
     def sharing(self, lane: Lane) -> tuple[LaneKey, ...]:
         """Return the lanes of other channels with the same stored position."""
@@ -193,16 +193,16 @@ class LaneOwner(Protocol):
         """End the loop with an error about a source table."""
 
     def lane_failed(self, lane: Lane, error: SlotkeeperError) -> None:
-        """Try a lane again later, or end the loop, as `slotkeeper.core.retry` decides."""
+        """Retry a lane later or end the loop, as `slotkeeper.core.retry` decides."""
 
     def sink_answers(self) -> None:
-        """The sink answers again, after it did not: what waits by it is tried at once."""
+        """Retry at once the lanes that wait because of the sink: the sink answers again."""
 
     def settle_now(self, name: str) -> None:
-        """Register an idle lane at its next turn, however lately it was: its row is not what it was left as."""
+        """Settle an idle lane at the next turn, regardless of its last registration: its row was set back."""
 
     def start_registration(self, lane: Lane, work: Callable[[], Settled]) -> None:
-        """Register a lane by `work`, in a thread."""
+        """Call `work` in a thread to register a lane."""
 
     def end_with(self, error: SlotkeeperError) -> None:
         """End the loop with an error about the whole job."""
@@ -213,19 +213,19 @@ class LaneOwner(Protocol):
 
 EVERY = 1.0
 SHARE = 10
-"""After two slow checks in a row, checks become rarer: at most a tenth of the time. A single slow check can be a brief
-stall. A check that waited for a lock is not load, and must not delay the report on other targets."""
+"""After two consecutive slow checks, checks use at most a tenth of the time. A single slow check can be a brief stall.
+A check that waited for a lock causes no load, and must not delay the reports on other targets."""
 SAID_AFTER = 3.0
-"""Seconds of failing checks before a report: RUNNING alone would hide that the job confirms no position."""
+"""Seconds of failed checks before they are reported: RUNNING alone would hide that the job confirms no position."""
 SILENT_AFTER = 8.0
-"""Seconds without an answer to a check before a report, earlier than its session's limit."""
+"""Seconds without an answer to a check before this is reported; shorter than the session's time limit."""
 
 
 class TargetWatch:
-    """Checks the targets of streaming lanes once a second; a failed check fails its table.
+    """Checks the targets of streaming lanes once per second; a changed target makes its table fail.
 
-    `provable` returns how far a lane can register. `loop.py` calls this in every turn;
-    `slotkeeper.core.domain.target_seen` decides.
+    `provable` returns the position up to which a lane can register. `loop.py` calls `check` in every turn;
+    `slotkeeper.core.domain.target_seen` decides whether a check passes.
     """
 
     def __init__(self, loop: LaneOwner, plan: StreamPlan, executor: SerialExecutor, clock: Clock, probe: Probe) -> None:
@@ -236,18 +236,18 @@ class TargetWatch:
         self._proven = {name: lane.position for name, lane in loop.lanes.items()}
         self._asked: float | None = None
         self._last = False
-        """Whether the loop is ending: lanes that are due get no further step."""
+        """Whether the loop is ending, so that due lanes get no further step."""
         self._next, self._took = 0.0, 0.0
         self._retrying = plan.retrying
         self._failing_since: float | None = None
         self._said = False
         self.waiting: set[str] = set()
-        """Lanes whose registration waits for the next check."""
+        """Names of lanes whose registration waits for the next check."""
         self.failing = False
-        """Whether the last check had no answer for a target."""
+        """Whether the last check returned an error for a target."""
 
     def provable(self, lane: Lane) -> Proven | None:
-        """Return how far a lane can register now, with the record of the check; None if nothing is checked."""
+        """Return the position up to which a lane can register, and the check's record; None without target checks."""
         if self._targets.reader is None:
             return None
         shared = self._loop.sharing(lane)
@@ -257,12 +257,12 @@ class TargetWatch:
         return Proven(min(places), record.text if record else "")
 
     def note(self, lane: Lane) -> None:
-        """Remember a lane that can register more after the next check."""
+        """Record that a lane can register a later position after the next check."""
         if self._targets.reader is not None and self._proven.get(lane.name, lane.position) < lane.position:
             self.waiting.add(lane.name)
 
     def register(self, lane: Lane) -> bool:
-        """Register a lane's proven position; return False if it is not new."""
+        """Start the registration of a lane's proven position; return False if it is registered already."""
         place, others, proven = lane.position, self._loop.sharing(lane), self.provable(lane)
         if lane.registered.at(proven.place if proven else place) == lane.registered:
             return False
@@ -274,11 +274,11 @@ class TargetWatch:
 
     @property
     def owes(self) -> bool:
-        """Whether a check would let more be registered, as far as the last one was answered."""
+        """Whether lanes wait for a check, and the last check returned no error."""
         return bool(self.waiting) and not self.failing
 
     def _register_waiting(self) -> None:
-        """Register the idle lanes that waited for a check; a task's lanes register after the task."""
+        """Register idle lanes that waited for a check; lanes in a task register after the task."""
         for name in list(self.waiting):
             lane = self._loop.lanes.get(name)
             if lane is not None and lane.activity is Activity.REGISTERING:
@@ -288,7 +288,7 @@ class TargetWatch:
                 self.register(lane)
 
     def check(self, now: float, at_once: bool = False) -> None:
-        """Start a check if one is due, or with `at_once`, at the loop's end, if none is running."""
+        """Start a target check if one is due and none is running; `at_once`: even if none is due, at the loop's end."""
         self._report_silence(now)
         reader, self._last = self._targets.reader, at_once
         if reader is None or self._asked is not None or (now < self._next and not at_once):
@@ -314,7 +314,7 @@ class TargetWatch:
     def _judged(
         self, reader: TargetReader, watched: Sequence[Watched], records: Mapping[str, TargetSeen | None]
     ) -> dict[str, TargetSeen | SlotkeeperError]:
-        """Return each table's new record, or why it has none: TARGET CHANGED is recorded before it is reported."""
+        """Return each table's new record or its error: TARGET CHANGED is recorded before it is reported."""
         tables = {one.job.channel.source_table: one for one in watched}
         asked = [Asked(one.job, one.columns, records[table], self._most[table]) for table, one in tables.items()]
         found: dict[str, TargetSeen | SlotkeeperError] = {}
@@ -368,7 +368,7 @@ class TargetWatch:
             self._register_waiting()
 
     def _report(self, errors: Sequence[SlotkeeperError], now: float) -> None:
-        """Report checks that fail for a while, and their end. Locks and what ends a table are reported elsewhere."""
+        """Report checks that keep failing, and their recovery. Locks and errors that end a table have other reports."""
         passing = [one for one in errors if not isinstance(one, (Busy, Trouble, Superseded))]
         if not passing:
             if self._said:
@@ -389,12 +389,12 @@ class TargetWatch:
 
 
 KEPT_AT_ONCE = 0.25
-"""Seconds of a running registration between two queries for what it waits for."""
+"""Maximum seconds of registrations in one call, and seconds between two checks of a running exchange."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One channel's slot: its surroundings, narrowed to it, the epoch, and its rows."""
+    """One channel's slot: the context narrowed to the channel, the epoch, and the progress rows."""
 
     part: JobContext
     epoch: int
@@ -404,7 +404,7 @@ class Kept:
 class KeepAlive:
     """Keeps the slots of a start's channels alive during a copy or wait: registers the same points again.
 
-    No lane streams meanwhile, so no other thread registers them. `kept`: all channels of the job, copied or not.
+    No lane streams meanwhile, so no other thread registers these slots. `kept`: all channels of the job, copied or not.
     """
 
     def __init__(self, ctx: JobContext, kept: Iterable[Kept]) -> None:
@@ -417,7 +417,7 @@ class KeepAlive:
         self._at = {row.key: now for one in self._kept for row in one.rows}
 
     def again(self) -> None:
-        """Register the points of due rows, in batches that do not delay others too long."""
+        """Register the points of due rows, in batches that do not delay the caller for long."""
         began = self._ctx.clock.monotonic()
         for one in self._kept:
             for row in one.rows:
@@ -429,12 +429,12 @@ class KeepAlive:
                     self._register(one, row)
 
     def wait_out_pause(self) -> None:
-        """Stay in a pause with all slots kept alive; raises Interrupted after it, and on a stop."""
+        """Wait until a pause ends, with all slots kept alive; raises Interrupted after the pause, and on a stop."""
         if stay_paused(self._ctx, self.again) or self._ctx.wanted() is not WantedState.RUN:
             raise Interrupted
 
     def between(self) -> None:
-        """Do a wait's work between two queries."""
+        """Wait out a pause and keep the slots alive: the work between two queries of a wait."""
         self.wait_out_pause()
         self.again()
 
@@ -443,10 +443,10 @@ class KeepAlive:
         if points is None or row.position is None:
             return
         sessions, shard = one.part.sessions, Shard(row.key.shard, row.node_id)
-        # both points are where the first is after one of these, also where that answer was lost
+        # expect also the state that a repeated registration leaves: its answer may have been lost
         expected = exactly(points, row.fingerprint).widened(points.at(points.again))
         others = (key for key in self._at if key.shard == row.key.shard and key != row.key)
-        sharing = tuple(others) if points.shared else ()  # rows of other channels: the source keeps one position
+        sharing = tuple(others) if points.shared else ()  # rows of other channels: the source stores one position
         wanted = Registration(row.key, shard, one.epoch, expected, points.again, points, sharing)
         try:
             with about(self._ctx, one.part):

@@ -1,12 +1,13 @@
-"""A channel whose source table has other columns: print the commands, or alter its target and copy it again.
+"""Handles a source table whose columns changed: prints the commands, or alters its target and copies it again.
 
-A changed table shows as SCHEMA CHANGED, or as SLOT LOST if the source clears its slots (DWS: ADD and DROP COLUMN, SET
-TYPE). In both cases the old position in the binlog is useless, so both fixes end with a new copy. If a copy is due
-already, as after a reset, the target's check raises the error.
+The change is detected as SCHEMA CHANGED, or as SLOT LOST if the source clears its slots (DWS: ADD and DROP COLUMN, SET
+TYPE). In both cases the old position in the binlog is useless, so both fixes end with a new copy. If a copy is already
+due, as after a reset, the check of the target raises the error.
 
-The steps of the second, each of which may be the last before a crash (ADR 33): the audit's intent, the epoch, the
-target's statements in one transaction (which a stop cancels), the progress rows back to creating, the audit's outcome.
-Until the rows are reset the next start meets the same problem and repeats the steps; from then on it copies.
+The driver can crash after any step of the automatic fix (ADR 33): write the audit's intent, raise the epoch, run the
+target's statements in one transaction (which a stop cancels), reset the progress rows to creating, and write the
+audit's outcome.
+Until the rows are reset, the next start finds the same problem and repeats the steps; after that, it copies.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ PASSING = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION)
 ASK_EVERY = 0.25
 """Seconds between two checks of the job's desired state while its target is altered."""
 WAIT = 5.0
-"""Seconds before the next start after a server's or lock's error: it finds the change again."""
+"""Seconds before the next start after a server or lock error: that start detects the change again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A channel whose source has other columns than its rows were made for.
+    """A channel whose source columns differ from those in its progress rows.
 
-    `due`: its copy is due already; `ours`: this job has its lease, and no reset of it is half done.
+    `due`: a copy is due already; `ours`: this job holds the channel's lease, and no reset of the slot is unfinished.
     """
 
     part: JobContext
@@ -57,23 +58,23 @@ class Changed:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the job may, and can, bring its target in line by itself."""
+        """Whether the job is allowed and able to alter its target automatically."""
         may = self.part.job.channel.on_schema_change == RESNAPSHOT and self.part.audit is not None
         return may and self.ours and self.shape.by_itself and (self.may_empty or not self.shape.empties)
 
     @property
     def may_empty(self) -> bool:
-        """Whether a copy writes every row of the target: rows retained by a merge would lose a column's values."""
+        """Whether a copy replaces all rows of the target: rows retained by a merge would lose a column's values."""
         return self.way == "replace"
 
     @property
     def way(self) -> str:
-        """The copy's mode for the target's rows: that of a reset, else the job's configured one."""
+        """The copy's mode for existing rows of the target: from a reset, else from the job's configuration."""
         return self.part.sessions.store().ordered().way or self.part.job.on_existing
 
 
 def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether `overcome` handles this error: the table has other columns, or its target needs them.
+    """Whether `overcome` handles this error: the table's columns changed, or its target must be altered.
 
     Can add a hint to the error.
     """
@@ -81,7 +82,7 @@ def concerns(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
-    """Whether the job has to start again after this error; otherwise its hint has the commands to type."""
+    """Resolve an error if possible; return whether to start again. If not, the error's hint has the commands."""
     if not _may_tell_of_it(error):
         return False
     found = _all_changed(ctx, error)
@@ -110,7 +111,7 @@ def overcome(ctx: JobContext, error: SlotkeeperError) -> bool:
 
 
 def _likely_emptied(one: Changed) -> str:
-    """Return that the source was likely emptied as well if a copy would replace the target's rows; else "".
+    """Return a text if a copy would replace the target's rows and the source was likely emptied; else "".
 
     No user is present to confirm the number of rows that the target would lose.
     """
@@ -122,20 +123,20 @@ def _likely_emptied(one: Changed) -> str:
 
 
 def _may_tell_of_it(error: SlotkeeperError) -> bool:
-    """The two names, or a sink that rejects the source's rows: a table can change during a copy."""
+    """Whether changed columns can be the cause: a problem in `NAMES`, or an error at the sink, e.g. in a copy."""
     if isinstance(error, Trouble):
         return error.name in NAMES
     return isinstance(error, REFUSALS) and error.where == "sink"
 
 
 def _all_changed(ctx: JobContext, error: SlotkeeperError) -> list[Changed]:
-    """Return the channels that the error can concern; none if the servers do not show it: then the error suffices."""
+    """Return the changed channels that may have caused the error; empty if none is found or a server call fails."""
     try:
         found = [one for part in ctx.parts if (one := changed(part) or copy_due(part)) is not None]
-        # what refuses a start may be a lease that is held, or a reset that is half done: then that says what to do
+        # a held lease or an unfinished reset can be what prevents a start: then that error has the action
         return [one for one in found if one.ours or isinstance(error, Trouble)]
     except SlotkeeperError as failed:
-        # columns = { ... } or where name a column that is gone
+        # `columns = { ... }` or `where` names a dropped column
         if failed.kind is ErrorKind.OPERATOR and isinstance(error, Trouble):
             error.hint = f"{failed.message} ({failed.hint}); then {again(ctx.parts[0])}"
         return []
@@ -151,7 +152,7 @@ def changed(part: JobContext) -> Changed | None:
 
 
 def copy_due(part: JobContext) -> Changed | None:
-    """Return a channel whose rows a reset has emptied, with its target's changes; None if there are none."""
+    """Return a channel whose progress rows a reset has emptied, with its target's changes; None without changes."""
     rows = part.sessions.store().rows()
     if not rows or not _emptied(rows):
         return None
@@ -161,9 +162,9 @@ def copy_due(part: JobContext) -> Changed | None:
 
 
 def refuse_outdated(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdentity) -> None:
-    """Raise SCHEMA CHANGED if a copy is due of a table that has changed since its target last matched.
+    """Raise SCHEMA CHANGED if a copy is due and the table has changed since its target last matched.
 
-    Only if the job can handle it: a dropped column does not prevent the copy.
+    Raise it only if the job can alter the target: a dropped column does not prevent the copy.
     """
     may = part.job.channel.on_schema_change == RESNAPSHOT and part.audit is not None
     if may and rows and _emptied(rows) and _other_columns(rows, identity):
@@ -175,7 +176,7 @@ def _emptied(rows: Sequence[ProgressRow]) -> bool:
 
 
 def _other_columns(rows: Sequence[ProgressRow], identity: TableIdentity) -> bool:
-    """Whether it is the same table with other columns."""
+    """Whether the rows' fingerprints are of the same table with other columns."""
     known = {row.fingerprint for row in rows}
     return known != {identity.text} and {_table(one) for one in known} == {_table(identity.text)}
 
@@ -187,7 +188,7 @@ def _changed(part: JobContext, rows: Sequence[ProgressRow], identity: TableIdent
 
 
 def _table(fingerprint: str) -> str:
-    """A fingerprint without its columns: the server and the table."""
+    """Return a fingerprint without its columns: the server and the table."""
     return fingerprint.rpartition(":")[0]
 
 
@@ -196,7 +197,7 @@ def _manual(found: Sequence[Changed]) -> str:
 
 
 def manual(one: Changed) -> str:
-    """Return the exact commands for a user: the statements at the sink, then the reset and the start."""
+    """Return the exact commands for a user: the statements at the sink, the reset, and the start."""
     said = "; ".join(change.text for change in one.shape.found)
     cures = "; ".join(f"`{each}`" for each in one.shape.typed) or "nothing, the target has the new columns"
     what = f"{one.part.job.channel.source_table}: {said}; " if said else ""
@@ -204,7 +205,7 @@ def manual(one: Changed) -> str:
 
 
 def again(part: JobContext, due: bool = False) -> str:
-    """Return the commands that copy a channel again, as its sink allows; if a copy is `due` anyway, the start."""
+    """Return the commands that copy a channel again, as its sink allows; only the start if a copy is `due` already."""
     job = part.job
     if due:
         return start(job.name)
@@ -215,13 +216,13 @@ def again(part: JobContext, due: bool = False) -> str:
     drop = f"`slotkeeper slots drop {place}` prints the command that drops the slot"
     key, rows = job.lane_key(), dotted(f"{job.progress_schema}.slotkeeper_progress")
     names = {"source": key.source, "source_table": key.source_table, "slot": key.slot}
-    # makes the next start one as for the first time
+    # makes the next start a first start
     forget = f"DELETE FROM {rows} WHERE {' AND '.join(f'{name} = {literal(its)}' for name, its in names.items())}"
     return f"{first}{drop}{THEN}at the sink `{forget}`{THEN}{start(job.name)}"
 
 
 def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
-    """Add the commands of a new copy to an error that needs one, as a user types them."""
+    """Add the commands for a new copy to the hint of an error that requires one."""
     if not isinstance(error, Trouble) or not error.hint.endswith(SNAPSHOT) or error.hint != SAFE[error.name]:
         return
     if len(ctx.job.channels) == 1 and ctx.job.binlog.binlog:
@@ -229,10 +230,10 @@ def name_the_command(ctx: JobContext, error: SlotkeeperError) -> None:
 
 
 def resnapshot(one: Changed, reason: str) -> None:
-    """Alter the target and reset the rows, so that the next start copies again; the audit has both lines."""
+    """Alter the target and reset the rows, so that the next start copies again; write both audit lines."""
     part, job = one.part, one.part.job
     assert part.audit is not None, "goes_on comes first"
-    part.sessions.target().alterable(one.shape)  # before anything is written: it is tried again every few seconds
+    part.sessions.target().alterable(one.shape)  # checked before any write, because retries follow every few seconds
     what = f"{job.source.name} {job.channel.source_table} slot {job.slot}"
     places = {row.key.shard: f"{row.position.text if row.position else 'none'} -> none" for row in one.rows}
     line = part.audit.intent(ACTION, what, reason, _numbered(one, one.shape.statements) | places)
@@ -251,7 +252,7 @@ def resnapshot(one: Changed, reason: str) -> None:
 
 
 def _done(one: Changed) -> Sequence[str]:
-    """The steps between the two lines; returns the statements that were run."""
+    """Do the steps between the two audit lines; return the executed statements."""
     part, store = one.part, one.part.sessions.store()
     epoch = store.raise_epoch([part.job.channel.source_table])
     part.probe("after_reshape_epoch")
@@ -264,7 +265,7 @@ def _done(one: Changed) -> Sequence[str]:
 
 
 def _altered(one: Changed) -> Sequence[str]:
-    """The statements that were run, in a thread: a stop or a pause ends them, however long they take or wait."""
+    """Alter the target in a thread, and return the executed statements; a stop or a pause cancels them at any time."""
     part, store, done = one.part, one.part.sessions.store(), list[str]()
     target, may_empty = part.sessions.target(), one.may_empty
 

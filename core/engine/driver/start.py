@@ -1,7 +1,7 @@
-"""The start of a job: leases, epoch, the three-way comparison, and the creation of slots (design 4.1, 4.4, 4.5).
+"""Starts a job: leases, epoch, the three-way comparison, and the creation of slots (design 4.1, 4.4, 4.5).
 
-Its channels go through it together, phase by phase, under one epoch. Nothing here decides by itself what a state means:
-`slotkeeper.core.domain.start` does.
+All channels of the job complete each phase together, under one epoch. `slotkeeper.core.domain.start` decides what a
+state means.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ OLDER_STATUSES, OLDER_PAUSE = 3, 5.0
 REPLACING = "shadow"
 """The mode of a copy that replaces the target's rows."""
 EVERYWHERE = Shard("*", 0)
-"""The only lane of a job that only copies: it has no slot and no DN."""
+"""The shard of the only lane of a job that only copies: such a job has no slot and no DN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A channel's completed start: table, epoch, rows; `copying`: it needs a copy.
+    """A channel's completed start: table, epoch, rows; `copying`: the mode of its copy, "" without a copy.
 
     `part`: the job's context, narrowed to the channel.
     """
@@ -59,14 +59,14 @@ class Begun:
 def begin(ctx: JobContext) -> tuple[Begun, ...]:
     """Take the leases, raise the epoch, compare, and create the slots of new channels.
 
-    It creates nothing for any channel before all of them are admitted, and no slot before all of them are compared.
+    Creates nothing before all channels are admitted, and no slot before all channels are compared.
     """
     parts = ctx.parts
     stores = [part.sessions.store() for part in parts]
     for store in stores:
         store.create_tables()
-    # one lease per channel, because another job may hold one of them; and the lock on its target: `--take-over` passes
-    # the lease of our own rows only, never a target that anybody else has
+    # one lease per channel, because another job may hold one of them, and the lock on each target: `--take-over` passes
+    # only the lease of this job's own rows, never the target of another job
     end = ctx.clock.monotonic() + LEASE_WAIT
     for part in parts:
         with about(ctx, part):
@@ -82,13 +82,13 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     _each(ctx, [one for one in openings if one.first], _Opening.note_first)
     epoch = stores[0].raise_epoch([part.job.channel.source_table for part in parts])
     for part, store in zip(parts, stores, strict=True):
-        if store.passes:  # without the lease a reset may have begun since, and its rows are of this epoch by now
+        if store.passes:  # without the lease, a reset may have started since, and its rows have this epoch now
             with about(ctx, part):
                 _refuse_open_reset(part, store)
     ctx.probe("after_first_rows")
     _silence_the_old(ctx, epoch)
     try:
-        # the comparison first: a lost slot outranks a target that lacks what DDL gave the source
+        # compare first: a lost slot takes precedence over a target without the columns that DDL added at the source
         begun_before = {one.store for one in openings if not one.unregistered}
         _each(ctx, openings, lambda one: one.compare(epoch, bool(begun_before - {one.store})))
     except Trouble:
@@ -101,7 +101,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
     _each(ctx, openings, _Opening.admit_again)
     copying = any(one.copying for one in openings)
     begun = _each(ctx, openings, lambda one: one.begun(epoch, copying))
-    # transactions that were open when recording began, once for all channels whose slots were made now
+    # wait once, for all new channels, for the transactions that were open when recording started
     new = [one for one in begun if one.state is LaneState.CREATING and ctx.job.binlog.binlog]
     if new:
         keep = KeepAlive(ctx, (Kept(one.part, one.epoch, one.rows) for one in begun))
@@ -110,7 +110,7 @@ def begin(ctx: JobContext) -> tuple[Begun, ...]:
 
 
 def _refuse_shared(ctx: JobContext, openings: list[_Opening]) -> None:
-    """Reject a start that moves the slot: it would move it for channels that do not exist yet as well."""
+    """Raise Refused for a start that moves the slot if all channels share its position: it would move for all."""
     at = ctx.job.start
     if len(openings) == 1 or not ctx.sessions.shares_position or start_at(at).copies:
         return
@@ -130,7 +130,7 @@ def _each(ctx: JobContext, openings: list[_Opening], act: Callable[[_Opening], T
 
 
 class _Opening:
-    """One channel on its way through a start."""
+    """The start of one channel, phase by phase."""
 
     def __init__(self, part: JobContext) -> None:
         self.part = part
@@ -144,13 +144,13 @@ class _Opening:
         self._change: NodeChange | None = None
 
     def admit(self) -> None:
-        """Raise Refused for a channel that the job cannot follow; creates nothing."""
+        """Raise Refused for a channel that the job cannot replicate; creates nothing."""
         source, target = self.part.sessions.source("start"), self.part.sessions.target()
         if self.first:
             source.admit()
         self.identity = source.identify()
         if not self.first:
-            # before the epoch is raised: an undo of the reset takes a later epoch for that of a start that has copied
+            # before the epoch is raised: a reset's undo assumes that a later epoch comes from a start that has copied
             unconsented = self._unconsented()
             if unconsented and not target.takes_copy(self.identity):
                 raise unconsented
@@ -162,7 +162,7 @@ class _Opening:
             target.copying()
 
     def _unconsented(self) -> AwaitsCopy | None:
-        """Return the error if a copy after a reset would replace rows without a stored consent for that reset."""
+        """Return an error if a copy after a reset would replace rows without a stored consent for that reset."""
         ordered, part = self.store.ordered(), self.part
         job, consents = part.job, part.consents
         replaces = (ordered.way or job.on_existing) == REPLACE
@@ -175,22 +175,22 @@ class _Opening:
         return asked.missing
 
     def make(self) -> None:
-        """Create the target of a new channel on request."""
+        """Create the target of a new channel if the configuration allows it."""
         if self.first:
             self.part.sessions.target().ready(self.identity, makes=True)
 
     def note_first(self) -> None:
-        """Insert the rows of a new channel, which are its place beside those of other jobs."""
+        """Insert the progress rows of a new channel, which claim its target among the jobs of the schema."""
         self.store.insert(_first_rows(self.part, self.identity))
 
     def compare(self, epoch: int, others_begun: bool) -> None:
-        """The three-way comparison; raises the trouble that a person has to resolve.
+        """Do the three-way comparison; raises a problem that a user must resolve.
 
-        `others_begun`: a start has registered for another channel of the job.
+        `others_begun`: a start has registered positions for another channel of the job.
         """
         rows = self.store.rows()
         binlog, now = self.part.job.binlog.binlog, self.identity
-        # of a table that changed its key's name the comparison says more
+        # after a rename of a key column, the comparison below has the more specific error
         known = [row for row in rows if not binlog or row.fingerprint == now.text]
         wanted = channel_hash(self.part, now)
         if any(row.channel != wanted and row.state is not LaneState.CREATING for row in known):
@@ -204,7 +204,7 @@ class _Opening:
         self._rows = rows
 
     def _refuse_without_copy(self, rows: list[ProgressRow]) -> None:
-        """A job whose rows were emptied for a copy cannot start otherwise: it would skip all changes in between."""
+        """Raise Refused if the rows require a copy but `start` makes none: the job would skip changes in between."""
         job, keeps = self.part.job, self.part.sessions.keeps_positions
         if self._action is StartAction.CREATE and not self._at.copies and any(owes_copy(row, keeps) for row in rows):
             what = f'{job.channel.source_table} needs a copy, but start = "{job.start}" makes none'
@@ -212,16 +212,16 @@ class _Opening:
 
     @property
     def unregistered(self) -> bool:
-        """Whether no start has registered anything for this channel yet, not even an earlier try of this one."""
+        """Whether no start has registered a position for this channel yet, not even an earlier try of this start."""
         return all(is_first(row) for row in self.store.rows())
 
     def refuse_unread(self) -> None:
-        """Raise TOPOLOGY CHANGED if another set of DNs cannot be adopted."""
+        """Raise TOPOLOGY CHANGED if the changed DN set cannot be adopted."""
         if self._change is not None:
             topology.refuse_unread(self.part.sessions.admin("start"), self._rows, self._schedule, self._change)
 
     def adopt(self, epoch: int) -> None:
-        """Write another set of DNs into the rows, or their number if the rows lack it."""
+        """Write a changed DN set to the progress rows, or the number of DNs if the rows lack it."""
         creating = all(row.state is LaneState.CREATING for row in self._rows)
         if self._change is not None:
             topology.adopt(self.part, self.store, self._rows, self._schedule, self._change, epoch)
@@ -230,22 +230,22 @@ class _Opening:
         self._rows = self.store.rows()
 
     def admit_again(self) -> None:
-        """Repeat a first start's admission; a missing target is created only for a whole copy."""
+        """Repeat the admission of the first start; a missing target is created only for a complete copy."""
         if self.first:
             return
         self.part.sessions.source("start").admit()
-        if self._action in (StartAction.COPY, StartAction.STREAM):  # a new slot needs nothing older
+        if self._action in (StartAction.COPY, StartAction.STREAM):  # a new slot needs no older records
             start_point.refuse_aged(self.part, self.store)
         whole = self._action is None or self._rows[0].state is LaneState.CREATING
         self._made = self.part.sessions.target().ready(self.identity, makes=whole)
 
     @property
     def copying(self) -> bool:
-        """Whether a copy without a stream has still to be done here."""
+        """Whether the channel still needs a copy, or its copy is not complete."""
         return self._rows[0].state in (LaneState.CREATING, LaneState.COPYING)
 
     def begun(self, epoch: int, copying: bool) -> Begun:
-        """The slot of a new channel exists, and the others continue; `copying`: a channel is copying."""
+        """Return the completed start; create the slot of a new channel. `copying`: a channel of the job is copying."""
         target, rows, state = self.part.sessions.target(), self._rows, self._rows[0].state
         self.store.note_columns(self.identity.text, self.identity.columns)
         begun = Begun(self.part, self.identity, epoch, tuple(_as_found(rows, self._schedule)), state)
@@ -270,7 +270,7 @@ class _Opening:
 
 
 def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[ProgressRow]:
-    """Return the rows with the slot's points: after a lost answer a row can be behind them."""
+    """Return the rows with the slot's current points: after a lost answer, a row can have older points."""
     kept = {status.shard.node_id: status.kept for status in statuses}
     found = []
     for row in rows:
@@ -283,18 +283,18 @@ def _as_found(rows: list[ProgressRow], statuses: list[SlotStatus]) -> list[Progr
 
 
 def channel_hash(ctx: JobContext, identity: TableIdentity) -> str:
-    """Return the hash of mapping, filter and key: a change of it invalidates the old rows."""
+    """Return the hash of tables, mapping, filter and key; if it changes, existing progress rows are invalid."""
     channel = ctx.job.channel
     mapping = "\x1e".join("\x1d".join(pair) for pair in channel.columns) or "by name"
     row_filter = channel.where or "no filter"
     spelled = "\x1f".join((channel.source_table, channel.target, mapping, row_filter, *identity.key))
-    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # a configured name holds none
+    if any(mark in name for name in identity.key for mark in "\x1d\x1e\x1f"):  # no configured name contains these
         spelled = json.dumps([channel.source_table, channel.target, channel.columns, row_filter, identity.key])
     return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
 
 def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
-    """A slot that is half moved is not followed: its rows and points are of two different plans."""
+    """Raise Refused if a reset of the slot is unfinished: its rows and points belong to two different plans."""
     reset = store.open_reset()
     if reset:
         place = typed(ctx.job.channel.source_table, ctx.job.slot)
@@ -303,8 +303,8 @@ def _refuse_open_reset(ctx: JobContext, store: Store) -> None:
 
 
 def _silence_the_old(ctx: JobContext, epoch: int) -> None:
-    """End earlier epochs' sessions or wait: none of their calls can take effect after the first status."""
-    # one of several tables can be under a reset, whose session this start must not end
+    """End the sessions of earlier epochs, or wait: none of their calls can take effect after the first status."""
+    # a reset of another table can be in progress, and this start must not end its session
     ours = [] if ctx.alone else [part.job.channel.source_table for part in ctx.parts]
     if ctx.sessions.begin(epoch, ours):
         return
@@ -319,7 +319,7 @@ def _first_rows(ctx: JobContext, identity: TableIdentity) -> list[ProgressRow]:
 
 
 def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int = 0) -> ProgressRow:
-    """The row of a lane of which nothing is known yet."""
+    """Return the progress row of a lane without a position or registration."""
     return ProgressRow(
         key=ctx.job.lane_key(shard.name),
         node_id=shard.node_id,
@@ -339,7 +339,7 @@ def blank_row(ctx: JobContext, identity: TableIdentity, shard: Shard, epoch: int
 def _compared(
     ctx: JobContext, rows: list[ProgressRow], fingerprint: str, others_begun: bool
 ) -> tuple[StartAction, list[SlotStatus], NodeChange | None]:
-    """Return the common action for all lanes of a channel, and another set of DNs to adopt; raises otherwise."""
+    """Return the common action for all lanes of a channel, the statuses, and a changed DN set; raises problems."""
     creating = all(row.state is LaneState.CREATING for row in rows)
     for attempt in range(OLDER_STATUSES):
         statuses = ctx.sessions.admin("start").read_status(None)
@@ -365,7 +365,7 @@ def _compared(
 def _decisions(
     ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus], creating: bool, others_begun: bool
 ) -> list[StartDecision]:
-    """Return one decision per DN with a row; a DN without one is new, and cannot have lost a row."""
+    """Return one decision per DN with a row; a DN without a row is new, and cannot have lost a row."""
     by_node = {row.node_id: row for row in rows}
     first = all(is_first(row) for row in rows)
     whole = not first and (creating or ctx.sessions.store().known_dns() == len(rows))
@@ -389,7 +389,7 @@ def _refuse_first(refused: list[StartDecision], names: tuple[TroubleName, ...]) 
 
 
 def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[ProgressRow], fingerprint: str) -> None:
-    """Raise SLOT LOST if a DN of the job answers but has no point of the slot."""
+    """Raise SLOT LOST if a DN of the job exists but has no point of the slot."""
     seen = {status.shard.node_id for status in statuses}
     silent = {row.node_id for row in rows} - seen
     lost = {shard for shard in ctx.sessions.source("start").nodes() if shard.node_id in silent} if silent else None
@@ -398,7 +398,7 @@ def _refuse_unanswered(ctx: JobContext, statuses: list[SlotStatus], rows: list[P
 
 
 def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) -> list[ProgressRow]:
-    """Register the slot everywhere, which starts recording. The caller waits for transactions open at that time."""
+    """Register the slot on every DN, which starts recording. The caller waits for transactions open at that time."""
     admin = ctx.sessions.admin("start")
     statuses = start_point.polls_everywhere(admin, ctx)
     changes = {row.node_id: row.changes for row in store.rows()}
@@ -428,7 +428,7 @@ def _create(ctx: JobContext, store: Store, identity: TableIdentity, epoch: int) 
 
 
 def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: SlotStatus, epoch: int) -> Registered:
-    """Register a lane's start; a shared position no further than any of its channels."""
+    """Register a lane's start; a shared position is registered no further than the position of any channel."""
     others = ctx.lanes_beside(status.shard) if status.kept.shared else ()
     with admin.pinned(), store.registration(ctx.job.lane_key(status.shard.name), epoch, others) as lock:
         place = status.latest
@@ -441,9 +441,10 @@ def _register_first(store: Store, admin: SlotAdmin, ctx: JobContext, status: Slo
 
 
 def _begin_copy_only(begun: Begun, store: Store, copying: bool, made: bool) -> Begun:
-    """`binlog = false`: one full copy; an unfinished one continues, a finished one restarts once all are finished.
+    """Start a channel with `binlog = false`: one full copy, which continues if it is unfinished.
 
-    One that cannot continue, or lost its target, restarts as well: no stream depends on it.
+    A finished copy restarts once the copies of all channels are finished. A copy that cannot continue, or whose target
+    was missing, restarts as well: no stream depends on it.
     """
     target, way = begun.part.sessions.target(), store.way_of_copy()
     if any(row.key.shard != EVERYWHERE.name for row in begun.rows):

@@ -1,7 +1,7 @@
-"""The slot of a new job that starts without a copy: at the newest point, at a time, or at a point per DN.
+"""Creates the slot of a new job that starts without a copy: at the newest point, at a time, or at a point per DN.
 
-Every start ends with progress rows in state running at the registered positions. An interrupted start is in state
-creating and starts over.
+After every start, the progress rows are in state running at the registered positions. After an interrupted start, they
+are in state creating, and the next run starts over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotkeeper.core.ports.source import Retention, SlotAdmin
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The start of one lane: it reads from `place` on, inclusive; `kept` is its registration."""
+    """The start of one lane: it reads from `place` on, inclusive; `kept`: its registration."""
 
     status: SlotStatus
     place: Position
@@ -32,7 +32,7 @@ class Begin:
 
 
 def check(ctx: JobContext, at: StartAt) -> None:
-    """Raise Refused for an impossible start, before creating anything; touches no slot."""
+    """Raise Refused for an impossible start, before anything is created; changes no slot."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.TIME:
         assert at.at is not None
@@ -61,11 +61,11 @@ def refuse_aged(ctx: JobContext, store: Store) -> None:
 
 
 def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch: int, at: StartAt) -> None:
-    """Move the slot to the job's start and write the rows; `rows`: one row of state creating by DN."""
+    """Move the slot to the job's start and write the progress rows; `rows`: a row in state creating by DN."""
     starter = ctx.sessions.starter()
     if at.kind is StartKind.LATEST:
         if ctx.sessions.keeps_positions:
-            # the server chooses the points: rows that mark them as this job's come first
+            # the server chooses the points: first write rows that mark the points as this job's
             blank = starter.kept_by(()).blank
             store.replace_creating([replace(row, epoch=epoch, registered=blank) for row in rows.values()], epoch)
         ctx.probe("before_first_registration")
@@ -74,7 +74,7 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
         assert at.at is not None
         begins = _at_time(ctx, starter, at.at)
     elif at.kind is StartKind.EARLIEST:
-        # every DN from the oldest record that it still has, and from its newest place where it has none
+        # each DN from its oldest remaining record, or from its newest position if it has no record
         statuses, records = polls_everywhere(starter, ctx), starter.records()
         begins = _begins(starter, ((one, records[one.shard.name].point or one.latest) for one in statuses))
     else:
@@ -105,8 +105,8 @@ def begin_at(ctx: JobContext, store: Store, rows: dict[str, ProgressRow], epoch:
 def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
     """Return the status of every DN of the cluster; creates the slot if missing.
 
-    A row records the slot's points before its lane's first registration, so that a later start recognises an
-    interrupted one, and its points.
+    A row records the slot's points before its lane's first registration, so that a later start recognizes an
+    interrupted start and its points.
     """
     statuses = admin.create_slot()
     if not statuses:
@@ -119,11 +119,12 @@ def polls_everywhere(admin: SlotAdmin, ctx: JobContext) -> list[SlotStatus]:
 
 
 def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
-    """DWS: pgxc_register_full_sync_point "to update the sync points" after a full copy by other means.
+    """Return the starts at the newest points, which the server registers.
 
-    It is called twice: the first call starts recording, and a transaction that was open then can have unrecorded rows;
-    once all such have ended, the second call moves past them. DWS, "Subscribing to Hybrid Data Warehouse Binlog": a
-    TRUNCATE or DDL clears sync points; one in between would not show after the second call.
+    DWS: pgxc_register_full_sync_point is called "to update the sync points" after a full copy by other means. The start
+    calls it twice. The first call starts recording, but a transaction that was open then can have unrecorded rows. Once
+    all such transactions have ended, the second call moves past their rows. DWS, "Subscribing to Hybrid Data Warehouse
+    Binlog": a TRUNCATE or DDL clears sync points; if executed between the calls, it would not show after the second.
     """
     starter.full_sync()
     begun = {status.shard for status in starter.read_status(None) if not status.kept.missing}
@@ -145,7 +146,7 @@ def _latest(ctx: JobContext, starter: Retention) -> list[Begin]:
 def _begins(
     starter: Retention, places: Iterable[tuple[SlotStatus, Position]], records: Mapping[str, FirstRecord] | None = None
 ) -> list[Begin]:
-    """Return the starts at these positions; `records`: those by DN if they differ from the positions."""
+    """Return the starts of the lanes at these positions; `records`: the first records by DN, if known."""
     found = records or {}
     return [Begin(one, place, starter.begin_at(one, place, found.get(one.shard.name))) for one, place in places]
 
@@ -157,17 +158,17 @@ def _check_time(ctx: JobContext, starter: Retention, at: datetime) -> None:
     if ttl is not None and age >= ttl:
         what = f"start time {at} is older than {starter.words.ttl} ({ttl} s): its records are deleted"
         raise Refused(what, f'choose a later time, or start = "initial" (a copy of {ctx.job.channel.source_table})')
-    starter.at_time(at.isoformat())  # refuses a table without binlog timestamps
+    starter.at_time(at.isoformat())  # raises Refused for a table without binlog timestamps
     if all(one.point is None for one in starter.records().values()):
         what = "the binlog has no record: changes since that time are unknown"
         raise Refused(what, 'set start = "latest" to start now, or start = "initial" to start with a copy')
 
 
 def _at_time(ctx: JobContext, starter: Retention, at: datetime) -> list[Begin]:
-    """Start every DN at the smallest point of that time on any DN, never after the newest safe point.
+    """Start every DN at the smallest point found for that time on any DN, never after the newest safe point.
 
-    The statuses come first: the search sees everything up to their newest point, and invisible records of a running
-    commit are after it.
+    The statuses are read first: the search finds all records up to their newest points, and the invisible records of a
+    running commit are after these points.
     """
     _check_time(ctx, starter, at)
     statuses = polls_everywhere(starter, ctx)
@@ -211,7 +212,7 @@ def _check_points(ctx: JobContext, starter: Retention, points: dict[str, Positio
 
 
 def retained_from(starter: Retention) -> dict[str, Position]:
-    """Return by DN the position from which a slot retains every record; empty without such slots or a list of them."""
+    """Return by DN the position from which a slot retains every record; empty without such slots or their list."""
     if not starter.words.retains:
         return {}
     try:

@@ -1,8 +1,9 @@
-"""A job from its start to its end: its tables stream together, and one that has stopped alone is started alone again.
+"""Runs a job from start to end: its tables stream together, and a table that stopped alone is restarted alone.
 
-Tables that start together are one group, in the caller's thread: they share sessions, leases, an epoch and the loop. A
-table that fails, or that is wanted otherwise than the job, leaves it. Brought back it is a group of its own in a thread
-of its own, with an epoch of its own; so is what is paused alone, and what has to be copied while others stream.
+Tables that start together are the joint tables: one group in the caller's thread, with shared sessions, leases, epoch
+and loop. A table that fails, or whose desired state differs from the job's, leaves the group. When it is restarted, it
+forms a separate group with its own thread and epoch. So does a table that is paused alone, or that must be copied while
+other tables stream.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from slotkeeper.core.engine.runners import Pooled, SharedRunner
 from slotkeeper.core.errors import Busy, ErrorKind, SlotkeeperError, Trouble, classed
 
 READ_EVERY = 0.25
-"""Seconds between two readings of the tables' desired states."""
+"""Seconds between two reads of the tables' desired states."""
 ASKED, ASK_AGAIN = 12, 5.0
-"""Attempts, and seconds between them, to ask a sink which tables need a copy."""
+"""Maximum number of queries to a sink about the tables that need a copy, and the seconds between two queries."""
 END_WITHIN = 8.0
-"""Seconds that separate tables get to end: a loop's drain and the closing of its sessions."""
+"""Maximum wait in seconds for separate tables to end: each loop drains and closes its sessions."""
 
 
 def run(ctx: JobContext) -> JobEnd:
-    """Run the job until it is to stop, its own end, or an error that a person has to see."""
+    """Run the job until it has to stop, reaches its own end, or raises an error that needs a user."""
     ctx = replace(ctx, runner=Pooled(ctx.runner, ctx.job.binlog.connection_pool_size))
     several = len(ctx.job.channels) > 1 and not ctx.sessions.shares_position
     return Tables(ctx).run() if several else run_group(ctx)
@@ -40,7 +41,7 @@ def run(ctx: JobContext) -> JobEnd:
 
 @dataclass(slots=True)
 class _Alone:
-    """A separate table: `turn` is the requested start; its thread ends with it."""
+    """A separate table: `turn` is the number of its requested start; `thread` ends when the table ends."""
 
     turn: int
     narrator: GroupNarrator
@@ -48,7 +49,7 @@ class _Alone:
 
 
 class Tables:
-    """The tables of a job of several; implements `slotkeeper.core.engine.driver.context.Desk`."""
+    """The tables of a job with several tables; implements `slotkeeper.core.engine.driver.context.Desk`."""
 
     def __init__(self, ctx: JobContext) -> None:
         self._ctx = replace(ctx, whole=ctx.job, asked=_kept(ctx.asked))
@@ -56,17 +57,17 @@ class Tables:
         self._runner = SharedRunner(ctx.runner)
         self._telling = Telling(ctx.narrator, ctx.job)
         self._turns = {channel.source_table: 0 for channel in ctx.job.channels}
-        """Each table's last start."""
+        """The `turn` of each table's last start."""
         self._alone: dict[str, _Alone] = {}
         self._errors: dict[str, SlotkeeperError] = {}
         self._leader: GroupNarrator | None = None
-        """Owns, and listens to, the tables that run together."""
+        """The narrator of the joint tables; its `tables` are those that still run together."""
         self._fatal: BaseException | None = None
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_over, name="slotkeeper-tables", daemon=True)
 
     def run(self) -> JobEnd:
-        """Run the joint tables in this thread and the separate ones beside them, until all have ended."""
+        """Run the joint tables in this thread and each separate table in its own thread, until all have ended."""
         together = self._sort()
         try:
             ended = self._together(together) if together else JobEnd.EMPTY
@@ -81,10 +82,10 @@ class Tables:
             for thread in threads:
                 thread.join(max(0.0, end - self._ctx.clock.monotonic()))
 
-    # -- those that are together ------------------------------------------------------------------------------------
+    # -- joint tables ------------------------------------------------------------------------------------------------
 
     def _sort(self) -> list[str]:
-        """The tables to start together; the others are started alone, or stay stopped."""
+        """Return the tables to start together; the other tables start alone, or stay stopped."""
         asked = self._ctx.asked()
         wanted = {table: asked.get(table, AS_THE_JOB) for table in self._turns}
         self._turns = {table: one.turn for table, one in wanted.items()}
@@ -100,9 +101,9 @@ class Tables:
         return [table for table in running if table not in self._apart]
 
     def _copied(self, tables: Collection[str]) -> set[str]:
-        """Return the tables that need no copy; none if the sink does not report it, or the job does not stream.
+        """Return the tables that need no copy; none if the sink does not report them, or the job does not stream.
 
-        A starting sink is asked again for a while: else all tables would wait for the copy of one.
+        A sink that is starting is queried several times: otherwise all tables would wait for the copy of one table.
         """
         if not self._ctx.job.binlog.binlog:
             return set()
@@ -111,7 +112,7 @@ class Tables:
                 return {table for table in tables if self._streams(table)}
             except SlotkeeperError as error:
                 if left == 1 or error.kind not in PASSING or self._ctx.wanted() is not WantedState.RUN:
-                    break  # their start meets it as well
+                    break  # the tables' start will raise the same error
                 said = f"cannot determine which tables need a copy, retrying in {ASK_AGAIN:.0f} s: {error.message}"
                 self._ctx.narrator.retrying(said, error)
                 self._ctx.pause(ASK_AGAIN)
@@ -138,7 +139,7 @@ class Tables:
                     self._fail(table, error, {})
             if self._over():
                 raise
-            ctx.sessions.close()  # what it holds a reset may want
+            ctx.sessions.close()  # releases locks that a reset may need
             return JobEnd.EMPTY
         finally:
             self._telling.leader_ended()
@@ -149,7 +150,7 @@ class Tables:
         return WantedState.STOP if self._closing.is_set() else self._ctx.wanted()
 
     def wanted_away(self, tables: Collection[str]) -> Collection[str]:
-        """Those of the tables of which something else is wanted than that they run as they were started."""
+        """Return the tables whose desired state has changed from RUN, or whose start was requested again."""
         if not self._watch.is_alive():
             return ()
         asked = self._ctx.asked()
@@ -162,7 +163,7 @@ class Tables:
         return [table for table in tables if self._leader is not None and table in self._leader.tables]
 
     def left(self, table: str, error: SlotkeeperError | None, lanes: Mapping[str, Lane], again: bool = False) -> None:
-        """A table has left those that are together; `again`: it is started alone at once."""
+        """Record that a table has left the joint group; `again`: start it alone at once."""
         with self._lock:
             if self._leader is not None:
                 self._leader.tables = tuple(one for one in self._leader.tables if one != table)
@@ -170,7 +171,7 @@ class Tables:
                 self._telling.rests(table, JobState.STOPPED, lanes)
                 return
             if again or (isinstance(error, Trouble) and error.name in NAMES):
-                self._begin(table, lanes)  # a start says what a changed table needs, or does it
+                self._begin(table, lanes)  # the new start adapts to the table's change, or reports the required action
                 return
             self._fail(table, error, lanes)
 
@@ -181,7 +182,7 @@ class Tables:
     # -- separate tables ---------------------------------------------------------------------------------------------
 
     def _watch_on(self) -> None:
-        """From now on single tables are watched: those together have their leases, and stream or copy."""
+        """Start to watch single tables: the joint tables hold their leases, and stream or copy."""
         if self._watch.ident is None and not self._closing.is_set():
             self._watch.start()
 
@@ -235,7 +236,7 @@ class Tables:
                 self._ended(table, one, error)
 
     def _context(self, table: str, one: _Alone) -> JobContext:
-        """Return the inputs of a separate table."""
+        """Return the context in which a separate table runs."""
         job = self._ctx.job.of(table)
 
         def wanted() -> WantedState:
@@ -243,7 +244,7 @@ class Tables:
             asked = self._ctx.asked().get(table, AS_THE_JOB)
             if whole is WantedState.STOP or asked.wanted is WantedState.STOP or asked.turn != one.turn:
                 return WantedState.STOP
-            # a slot is kept alive by a loop that is paused, so that one is begun all the same
+            # a paused loop keeps its slot alive, so a table starts its loop before it pauses
             pauses = asked.wanted is WantedState.PAUSE and one.narrator.streams
             return WantedState.PAUSE if pauses else whole
 
@@ -269,7 +270,7 @@ class Tables:
                 self._fail(table, error, lanes)
 
     def _rest(self, ended: JobEnd) -> JobEnd:
-        """Wait for separate tables; raise the error of the first failed table once none is running."""
+        """Wait for the separate tables; once no table is running, raise the error of the first failed table."""
         self._watch_on()
         while self._ctx.wanted() is not WantedState.STOP:
             if self._fatal is not None:
@@ -282,7 +283,7 @@ class Tables:
         return JobEnd.STOPPED
 
     def _over(self) -> bool:
-        """Whether no table is running, and no user has requested one since the last reading."""
+        """Whether no table is running, and no user has requested the start of a table since the last read."""
         if not self._goes_on():
             self._read()
         return not self._goes_on()
@@ -293,7 +294,7 @@ class Tables:
 
 
 def _kept(asked: Callable[[], Mapping[str, TableWanted]]) -> Callable[[], Mapping[str, TableWanted]]:
-    """Return the last desired states while this host's store is busy or missing."""
+    """Wrap `asked` to return the last known desired states while this host's store is busy or missing."""
     last: list[Mapping[str, TableWanted]] = [{}]
 
     def now() -> Mapping[str, TableWanted]:

@@ -1,4 +1,4 @@
-"""The driver's threads: ordered work per connection, and one long call beside the driver's thread."""
+"""The driver's threads: ordered work per connection, and long calls outside the driver's own thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import contextmanager
 Work = Callable[[], None]
 
 SHARED_FROM = 16
-"""Most connections per kind: with more DNs each connection serves several."""
+"""Maximum number of connections of one kind; with more DNs, each connection serves several DNs."""
 
 
 class SerialExecutor:
-    """Creates connections by name, at most `most`."""
+    """Runs work in at most `most` threads; work for the same connection runs in the order of submission."""
 
     def __init__(self, most: int) -> None:
         self._pool = ThreadPoolExecutor(most, "slotkeeper-driver")
@@ -24,7 +24,7 @@ class SerialExecutor:
         self._closed = False
 
     def submit(self, line: str, work: Work) -> None:
-        """Do it once everything that was given to the line before is done; after `close` never."""
+        """Run `work` after all work submitted earlier for the connection `line`; after `close`, do nothing."""
         with self._lock:
             if line in self._waiting:
                 self._waiting[line].append(work)
@@ -33,7 +33,7 @@ class SerialExecutor:
                 self._pool.submit(self._go, line, work)
 
     def close(self) -> None:
-        """Start nothing more; abandons running work."""
+        """Start no further work, and abandon running work."""
         with self._lock:
             self._closed = True
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -51,7 +51,7 @@ class SerialExecutor:
 
 
 def line_of(node_id: int, nodes: int) -> str:
-    """Return the connection of a DN for the number of DNs: its own, or a shared one.
+    """Return the name of a DN's connection among `nodes` DNs: its own connection, or a shared one.
 
     >>> line_of(-7, 4), line_of(-7, 64)
     ('-7', '9')
@@ -60,15 +60,15 @@ def line_of(node_id: int, nodes: int) -> str:
 
 
 GIVEN_UP = 5.0
-"""Seconds after which a call that does not end although it was cancelled is left behind: a stop takes 10 s at most."""
+"""Seconds after which a cancelled call that has not ended is abandoned: a stop takes at most 10 s."""
 CANCEL_EVERY = 0.2
-"""Seconds between cancel requests: one ends one statement, and a call has several."""
+"""Seconds between cancel requests: a request ends one statement, and a call has several."""
 
 
 class Beside(threading.Thread):
-    """A running call; any thread can `cancel` it, which asks the server to end its statement.
+    """A call in its own thread. `cancel`, which any thread can call, asks the server to end the current statement.
 
-    `sever` does not wait, and cuts off a call that did not end.
+    `sever` closes the connection of a call that did not end, without waiting.
     """
 
     def __init__(self, call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None]) -> None:
@@ -78,30 +78,30 @@ class Beside(threading.Thread):
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """The call, in the thread."""
+        """Run the call in this thread, and store its error."""
         try:
             self._call()
         except BaseException as error:
             self._error = error
 
     def ended(self, seconds: float) -> bool:
-        """Wait for at most so long; True once the call has ended well. Raises what it raised."""
+        """Wait for at most `seconds`; return whether the call has ended without an error. Raises the call's error."""
         self.join(seconds)
-        over = not self.is_alive()  # asked once: it may end between two questions
+        over = not self.is_alive()  # checked once: the call may end between two checks
         if over and self._error is not None:
             raise self._error
         return over
 
     def end(self) -> None:
-        """Cancel the running call, and abandon it if it does not end; it can still take effect.
+        """Cancel the running call, and abandon it if it does not end; an abandoned call can still take effect.
 
-        Waits once: a second call returns at once.
+        Only the first `end` waits; later ones return at once.
         """
         if self._reported:
             return
         self._reported = True
         asking = threading.Thread(target=self._ask, name="slotkeeper-cancel", daemon=True)
-        asking.start()  # a server that hangs may not answer this either
+        asking.start()  # a server that hangs may not answer a cancel request either
         self.join(GIVEN_UP)
         if self.is_alive():
             self._sever()
@@ -116,7 +116,7 @@ class Beside(threading.Thread):
 def beside(
     call: Callable[[], None], cancel: Callable[[], None], sever: Callable[[], None] = lambda: None
 ) -> Iterator[Beside]:
-    """Start the call; end it with the block if it is still running. Some calls cannot be severed."""
+    """Start the call, and end it if it is still running when the block ends. Some calls have no `sever` action."""
     going = Beside(call, cancel, sever)
     going.start()
     try:

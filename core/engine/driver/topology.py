@@ -1,4 +1,4 @@
-"""The set of DNs: whether it is that of the progress rows, and a start's adoption of another one (design 4.5)."""
+"""Comparison of the source's DNs with those of the progress rows, and adoption of a new DN set (design 4.5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotkeeper.core.ports.source import SlotAdmin, Source
 
 
 def refuse(decision: StartDecision | None) -> None:
-    """Raise the problem of a decision, if it has one."""
+    """Raise the Trouble of a decision, if it has one."""
     if decision is None or decision.trouble is None:
         return
     kind = TopologyTrouble if decision.trouble is TroubleName.TOPOLOGY_CHANGED else Trouble
@@ -23,7 +23,7 @@ def refuse(decision: StartDecision | None) -> None:
 
 
 def changed(source: Source, ours: Iterable[Shard]) -> str:
-    """Return the names of DNs that were added or removed since `ours`; a DN that only answers direct calls counts."""
+    """Return the names of DNs added to or removed from `ours`; a DN that only answers direct calls still exists."""
     known, there = set(ours), set(source.nodes())
     if known - there:
         there |= {status.shard for status in source.read_status(None)}
@@ -43,7 +43,7 @@ def compared(ctx: JobContext, rows: list[ProgressRow], statuses: list[SlotStatus
 def adopt(
     ctx: JobContext, store: Store, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange, epoch: int
 ) -> None:
-    """Write the new set into the progress rows; `refuse_unread` comes first."""
+    """Write the new DN set into the progress rows; call `refuse_unread` first."""
     come = [_row_of(ctx, rows, status, epoch) for status in change.come]
     renamed = {row.key.shard: shard.name for row, shard in change.renamed}
     store.adopt(renamed, come, epoch, len(rows) + len(come))
@@ -51,9 +51,9 @@ def adopt(
 
 
 def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[SlotStatus], change: NodeChange) -> None:
-    """Raise TOPOLOGY CHANGED unless the old DNs certainly have no unread records.
+    """Raise TOPOLOGY CHANGED unless it is certain that the old DNs have no unread records.
 
-    A key's changes after the move follow its earlier ones only if those were all applied.
+    A key's changes stay in order only if all its changes before its move to a new DN were applied.
     """
     positions = {row.node_id: row.position for row in rows}
     unread, begins = [], change.begins
@@ -71,7 +71,7 @@ def refuse_unread(admin: SlotAdmin, rows: list[ProgressRow], statuses: list[Slot
 
 
 def _row_of(ctx: JobContext, rows: list[ProgressRow], status: SlotStatus, epoch: int) -> ProgressRow:
-    """Return the row of a new DN: it starts at the server's point, as caught up as the others."""
+    """Return the progress row of a new DN: it starts at the server's point, with the same state as the other rows."""
     begins = status.kept.furthest
     if begins is None:
         raise Defect(f"{status.shard.name} was adopted without a point of the slot")

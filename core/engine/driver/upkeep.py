@@ -1,4 +1,4 @@
-"""The driver's periodic queries beside the stream: the lease, the DNs, progress rows, the quarantine."""
+"""The driver's periodic queries during streaming: the lease, the DNs, the progress rows and the quarantine."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ T = TypeVar("T")
 
 READ_EVERY = 1.0
 IDLE_EVERY, IDLE_A_SECOND = 2.0, 10
-"""Seconds between two readings of idle lanes' rows, and most rows a second: they show a sink that was set back even
-without work."""
+"""Seconds between two reads of idle lanes' rows, and the maximum number of rows per second: the rows show a sink that
+was set back, even without work."""
 LIFE_EVERY = 2.0
-"""Seconds between two short queries to a DN whose lane waits for a long answer; each has a limit of 2 s."""
+"""Seconds between two short queries to a DN whose lane waits for a long answer; each query has a limit of 2 s."""
 COUNT_EVERY = 1.0
 """Seconds between two counts of quarantined rows: replays change their number, and reports show a new row within
 5 s."""
 ASKED_ALONE = 8
-"""Most DNs queried one by one; more are queried together, and one by one after a failure."""
+"""Maximum number of DNs queried one by one; more DNs are queried together, or one by one if the joint query fails."""
 _BUSY = (Activity.APPLYING, Activity.REGISTERING)
 LEASE_EVERY = 1.0
 LEASE_LATE = 10.0
-"""Seconds after which a silent lease session counts as lost: less than a server takes to free a lost connection's
-locks. The driver then cuts it off and opens a new one.
+"""Seconds after which a silent lease session counts as lost: less than a server takes to release a lost
+connection's locks. The driver then closes the session and opens a new one.
 """
 
 
 AT_ONCE = 3
-"""Most consecutive rejections of a lane's workers after the driver's own logins before the lane waits."""
+"""Maximum number of consecutive rejected logins of a lane's workers, after logins of the driver, before a wait."""
 
 
 class Upkeep:
-    """`not_ours`: why the lease is not held, if so; `quarantined`: the number of rows, and the newest."""
+    """Periodic queries. `not_ours`: the error if the lease is not held; `quarantined`: row count, newest row."""
 
     def __init__(
         self, loop: LaneOwner, plan: StreamPlan, sessions: Sessions, executor: SerialExecutor, clock: Clock
@@ -58,7 +58,7 @@ class Upkeep:
         self._clock = clock
         self._tables = tuple(channel.source_table for channel in plan.job.channels)
         self._under_way: set[str] = set()
-        """The running query."""
+        """The names of the running queries."""
         self._read_at = self._read_all_at = 0.0
         self._asked: float | None = None
         self._lease_at = 0.0
@@ -66,14 +66,14 @@ class Upkeep:
         self.quarantined: tuple[int, str] | None = None
         self._count_at, self._life_at = 0.0, 0.0
         self._refused: dict[str, int] = {}
-        """The sides that rejected a password, with the driver's own rejections there since."""
+        """The sides that rejected a password, each with the number of the driver's own rejected logins since then."""
         self._login_at = 0.0
         self._check_at = clock.monotonic() + plan.job.binlog.check_node_change_interval / 1000
 
     def _ask(
         self, what: str, question: Callable[[], T], failed: Callable[[SlotkeeperError], T], then: Callable[[T], None]
     ) -> None:
-        """Ask in a thread; the answer, or what `failed` makes of the error, is an event."""
+        """Call `question` in a thread; post its answer, or the result of `failed` for its error, as an event."""
         self._under_way.add(what)
 
         def ask() -> None:
@@ -93,7 +93,7 @@ class Upkeep:
         """Check the lease every second: progress schemas share no fence, so no lane is assigned without the lease."""
         if self._asked is not None:
             if now - self._asked >= LEASE_LATE:
-                self._asked = now  # the session that is tried next may not answer either
+                self._asked = now  # the next session may not answer either
                 self.not_ours = Busy("the session that holds the lease does not answer", where="sink")
                 self._plan.sever_lease()
             return
@@ -111,14 +111,14 @@ class Upkeep:
         if error.kind is ErrorKind.SUPERSEDED or not error.table:
             self._loop.end_with(error)
             return
-        # another job has that table's target; the others wait until theirs are known to be held
+        # another job holds this table's target lock; the other tables wait until their locks are confirmed
         self.not_ours, self._lease_at = Busy("retrying the lease", where="sink"), 0.0
         self._loop.fail(error.table, error, waits=False)
 
     def login_refused(self, where: str, times: int) -> None:
-        """Record a rejected password at a side and its consecutive rejections; no task starts before a login succeeds.
+        """Record a side that rejected a password `times` times in a row; no task starts before a login succeeds.
 
-        The driver logs in at once, or later if only a lane's workers were rejected: another host can have the old one.
+        The driver logs in at once, or later if only workers are rejected: their host can have the old password.
         """
         if where not in self._refused:
             self._refused[where] = times - 1
@@ -127,8 +127,8 @@ class Upkeep:
     def awaits_login(self, now: float) -> bool:
         """Whether the driver still waits after a rejected password.
 
-        Each new worker would be rejected again with the same one, so the driver logs in first. Its own count of
-        rejections (`slotkeeper.core.drivers.login`) compares a password with the rejected one before it asks a server.
+        A new worker with the same password would be rejected again, so the driver logs in first. The driver's own count
+        of rejections (`slotkeeper.core.drivers.login`) compares a password with the rejected one before a login.
         """
         if not self._refused or "login" in self._under_way or now < self._login_at:
             return bool(self._refused)
@@ -141,7 +141,7 @@ class Upkeep:
             self._login_at = self._clock.monotonic() + _login_wait(self._refused[where])
             self._refused[where] += 1
             return
-        del self._refused[where]  # another error is for the lanes to find out
+        del self._refused[where]  # the lanes detect and report any other error
         if self._refused:
             return
         if self.not_ours is not None and self.not_ours.kind is ErrorKind.LOGIN:
@@ -149,7 +149,7 @@ class Upkeep:
         self._loop.lanes.update(admitted(self._loop.lanes, self._clock.monotonic()))
 
     def read_rows(self, now: float) -> None:
-        """Read the rows of lanes in tasks every second: a task reports only at its end. Read all lanes less often."""
+        """Read the rows of lanes in tasks every second: a task reports only at its end. Read all rows less often."""
         every = now >= self._read_all_at
         tables = sorted({lane.key.source_table for lane in self._loop.lanes.values() if lane.task or every})
         if "rows" in self._under_way or now < self._read_at or not tables:
@@ -162,11 +162,11 @@ class Upkeep:
         def read() -> list[ProgressRow]:
             return [row for table in tables for row in self._sessions.of(table).rows("reader").rows()]
 
-        # a step that writes there reports the error
+        # a step that writes to the sink reports the error
         self._ask("rows", read, lambda _: [], partial(self._rows_read, stood))
 
     def _rows_read(self, stood: Mapping[str, Position], rows: list[ProgressRow]) -> None:
-        """`stood`: the lanes' positions before the read: a row below one was set back."""
+        """Update the lanes. `stood`: their positions before the read; a row before its lane's position was set back."""
         for row in rows:
             name = (self._plan.whole or self._plan.job).lane_name(row.key.source_table, row.key.shard)
             lane = self._loop.lanes.get(name)
@@ -186,13 +186,13 @@ class Upkeep:
     def ask_life(self, now: float) -> None:
         """Check every 2 s whether the DNs of lanes in tasks or registrations answer.
 
-        Idle lanes are polled anyway; a task's call can be long, and reports nothing meanwhile.
+        Idle lanes are polled anyway; a task's call can be long, and reports nothing until it ends.
         """
         waiting = [lane for lane in self._loop.lanes.values() if lane.activity in _BUSY]
         if "life" in self._under_way or now < self._life_at or not waiting:
             return
         self._life_at = now + LIFE_EVERY
-        # one table stands for all: it is their DNs that are asked
+        # one table per DN is enough: the query checks the DN
         lanes = list({lane.shard: lane for lane in waiting}.values())
 
         def ask() -> None:
@@ -203,12 +203,12 @@ class Upkeep:
         self._ask("life", ask, lambda _: None, lambda _: None)
 
     def _answers(self, lane: Lane, shard: Shard | None) -> bool:
-        """Whether a DN, or all with None, answers for a lane's table; what is known of its own DN is posted."""
+        """Whether a DN (None: every DN) answers for a lane's table; post the result, except a failure with None."""
         asked, why = self._clock.monotonic(), ""
         try:
             self._sessions.of(lane.key.source_table).source("life").read_status(shard)
         except Trouble:
-            pass  # it answered: the code that acts on the answer interprets it
+            pass  # the DN answered: the code that uses the answer interprets it
         except Exception as raised:
             why = classed(raised).message
         if shard is not None or not why:
@@ -226,12 +226,12 @@ class Upkeep:
                 self._loop.lanes[name] = replace(lane, silent_since=since, silent=server_of(why)[2])
 
     def count_quarantined(self, now: float) -> None:
-        """Count quarantined rows every few seconds, if the job's configuration quarantines any."""
+        """Count the quarantined rows every `COUNT_EVERY` seconds, if the job's configuration quarantines rows."""
         if not self._plan.job.sink_options.quarantines or "quarantined" in self._under_way or now < self._count_at:
             return
         self._count_at = now + COUNT_EVERY
         whole = (self._plan.whole or self._plan.job).channels
-        # those that are together ask for the tables that have left as well: their rows are still not in the target
+        # the joint tables' count includes the tables that have left: their rows are still not in the target
         tables = self._tables if self._plan.group else tuple(channel.source_table for channel in whole)
 
         def found() -> tuple[int, str] | None:
@@ -241,27 +241,27 @@ class Upkeep:
                 count = asked.quarantined()
                 if count:
                     entry, key, code = asked.newest_quarantined()
-                    watched = self._plan.targets.tables.get(table)  # none of a table that has left
+                    watched = self._plan.targets.tables.get(table)  # None for a table that has left
                     names = () if watched is None else image_of(watched.job.channel, watched.identity).key
                     newest = max(newest, (entry, f"entry {entry}: {key_in_words(names, key)} ({code})"))
                 rows += count
             return rows, newest[1]
 
-        # a step that writes there reports the error
+        # a step that writes to the sink reports the error
         self._ask("quarantined", found, lambda _: None, self._quarantined_counted)
 
     def _quarantined_counted(self, found: tuple[int, str] | None) -> None:
         self.quarantined = self.quarantined if found is None else found
 
     def check_nodes(self, now: float) -> None:
-        """Check every `check_node_change_interval` for new DNs and names, which a status may not show."""
+        """Check every `check_node_change_interval` for new and renamed DNs, which a slot status may not show."""
         options = self._plan.job.binlog
         if not options.need_redistribution or "nodes" in self._under_way or now < self._check_at:
             return
         self._check_at = now + options.check_node_change_interval / 1000
-        # one that is still here: a table that has left may be gone at the source
+        # choose a table that has lanes: a table that has left may no longer exist at the source
         table = next((lane.key.source_table for lane in self._loop.lanes.values()), self._tables[0])
-        # the code that reads there reports the error
+        # the code that reads the source reports the error
         self._ask("nodes", lambda: self._sessions.of(table).source("nodes").nodes(), lambda _: [], self._nodes_seen)
 
     def _nodes_seen(self, there: list[Shard]) -> None:

@@ -1,6 +1,6 @@
-"""The driver's waits: for open transactions, for the next try, and their early end.
+"""The driver's waits for open transactions and for the next retry, and the early end of these waits.
 
-An early try counts like any other: every limit of `slotkeeper.core.retry` stays.
+An early retry counts like any other: every limit of `slotkeeper.core.retry` still applies.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from slotkeeper.core.errors import Refused
 from slotkeeper.core.ports.source import Source
 
 READ_EVERY = 0.25
-"""Seconds between two checks whether a wait should end."""
+"""Seconds between two checks of whether a wait should end."""
 PAUSED = "the job is paused: resume it"
 
 
 def brought_forward(
     lanes: Mapping[str, Lane], names: Mapping[str, Collection[str]], table: str, now: float, paused: bool
 ) -> tuple[dict[str, Lane], list[TryAnswer]]:
-    """Return the lanes to retry at once, and the answer for each requested table of `names`; "" means all.
+    """Return the lanes to retry at once, and the answer for each requested table of `names`; `table` "" means all.
 
-    After a rejected login nothing is retried early: all lanes of a job use the same account. A lane whose registration
-    can still take effect is retried once it no longer can (`Lane.not_before`).
+    After a rejected login no lane is retried early: all lanes of a job use the same account. A lane with a registration
+    that can still take effect is retried once it no longer can (`Lane.not_before`).
     """
     refused = next((why for lane in lanes.values() if (why := retry.why_not_now(lane.history))), "")
     why_none = PAUSED if paused else refused
@@ -57,9 +57,9 @@ def brought_forward(
 
 
 def freed(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
-    """Return the lanes to retry at once when a silent sink answers again: those that failed because of it.
+    """Return the lanes to retry at once when a silent sink answers again: the lanes that failed because of the sink.
 
-    They include steps that hung there and were cancelled, but not lanes that wait after a rejected login.
+    This includes lanes whose cancelled step hung at the sink, but not lanes that wait after a rejected login.
     """
     return {
         name: replace(lane, ready_at=max(now, lane.not_before))
@@ -78,14 +78,14 @@ def admitted(lanes: Mapping[str, Lane], now: float) -> dict[str, Lane]:
 
 
 def _waiting(lanes: Mapping[str, Lane], names: Collection[str]) -> list[str]:
-    """Return the lanes of a table that wait for a try; all of them if none does."""
+    """Return the lanes of a table that wait for a retry; all its lanes if none waits."""
     return [name for name in names if lanes[name].activity is Activity.WAITING] or list(names)
 
 
 def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) -> None:
     """Wait before the retry of `what`, less if the desired state changes or a user requests the retry.
 
-    A request during a running try gets that answer, and shortens no wait.
+    A request made during a running attempt is answered with `busy`, and does not shorten the wait.
     """
     if not ctx.requests.possible:
         ctx.pause(seconds)
@@ -100,7 +100,7 @@ def wait_to_try(ctx: JobContext, what: str, seconds: float, history: History) ->
 
 
 def _answered(ctx: JobContext, answer: TryAnswer) -> bool:
-    """Answer the requests that came since the last time, table by table; whether one was of a table of these."""
+    """Answer the new requests, table by table; return whether any of them concerned a table of `ctx.job`."""
     tables, found = [channel.source_table for channel in ctx.job.channels], False
     for asked in ctx.requests.new():
         mine = [replace(answer, table=table) for table in tables if asked.table in ("", table)]
@@ -110,11 +110,11 @@ def _answered(ctx: JobContext, answer: TryAnswer) -> bool:
 
 
 SHORTEST, LONGEST = 0.02, 0.2
-"""Seconds between two queries, growing: on a quiet source only the next answer brings the wait forward."""
+"""Seconds between two queries, doubled after each query: on a quiet source only another query shows progress."""
 
 
 class Interrupted(Exception):
-    """The job is to pause or stop, while a start is under way."""
+    """Raised during a start if the job has to pause or stop."""
 
 
 def nothing() -> None:
@@ -122,11 +122,11 @@ def nothing() -> None:
 
 
 def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callable[[], None] = nothing) -> None:
-    """Return when all currently open transactions have ended (design 4.4 step 3); raises Refused at the job's `wait`.
+    """Wait until all currently open transactions have ended (design 4.4 step 3); raises Refused after the job's `wait`.
 
     Rows that such a transaction wrote earlier are not in the binlog and not yet visible to a copy. The source decides
-    which they are, and whether they have certainly ended (`Source.open_now`). `between` runs before each pause of the
-    wait.
+    which transactions count, and whether they have certainly ended (`Source.open_now`). `between` runs before each
+    pause of the wait.
     """
     were_open, seconds = source.open_now(), SHORTEST
     end = ctx.clock.monotonic() + ctx.job.wait_ms / 1000
@@ -144,7 +144,7 @@ def wait_for_open_transactions(ctx: JobContext, source: Source, between: Callabl
 
 
 def stay_paused(ctx: JobContext, between: Callable[[], None] = nothing) -> bool:
-    """Stay in a pause as long as it is wanted, `between` done twice a second; returns whether there was one."""
+    """Stay paused while the desired state is PAUSE; call `between` twice a second. Return whether there was a pause."""
     paused = False
     while ctx.wanted() is WantedState.PAUSE:
         if not paused:

@@ -1,6 +1,6 @@
-"""Watches of a job over separate sessions: whether its servers answer, and which session waits for a lock.
+"""Checks of a job's servers over separate sessions: whether the servers answer, and which sessions wait for a lock.
 
-They only report: retries, leases and fences depend on their own calls.
+The checks only report: retries, leases and fences depend on their own calls.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from slotkeeper.core.domain.source_waits import SourceWait
 from slotkeeper.core.errors import SlotkeeperError, Unreachable, classed
 
 EVERY = 2.0
-"""Seconds between two queries to a server: with 2 s for an answer a wait is reported within the promised 5 s."""
+"""Seconds between two queries to a server: with 2 s for an answer, a wait is reported within the promised 5 s."""
 SAID_AFTER = 5.0
-"""Seconds without an answer before a report: with `EVERY` and a turn of the reporter below the promised 10 s."""
+"""Seconds without an answer before a report: with `EVERY` and the reporter's interval, below the promised 10 s."""
 _TURN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Pinged:
-    """A server's name ("source dws1 (h:8000)"), a short query, and the call that ends a hanging query.
+    """A server to check: its name and address, a short query (`ask`), and the call that ends a hanging query (`sever`).
 
-    `party` is a `slotkeeper.core.domain.fault.Party` value, `name` the server without its address ("source dws1").
+    `party` is a `slotkeeper.core.domain.fault.Party` value, `name` the server without its address ("source dws1"),
+    `place` the server with its address ("source dws1 (h:8000)").
     """
 
     party: str
@@ -39,15 +40,15 @@ class Pinged:
 
 @dataclass(slots=True)
 class Silence:
-    """Since when a server has not answered (monotonic seconds), None if it has; `why`: its own error, if any."""
+    """A server's silence: `since` is its start in monotonic seconds, None if it answers; `why` its error, if any."""
 
     since: float | None = None
     why: str = ""
     utc: float = 0.0
-    """When that was, in seconds since 1970."""
+    """The start of the silence, in seconds since 1970."""
 
     def said(self, place: str, now: float) -> str:
-        """The report about it: "" while it can still answer in time.
+        """Return the report of the silence; "" while the server can still answer in time.
 
         >>> Silence(10.0).said("source dws1 (h:1)", 14.0), Silence(10.0).said("source dws1 (h:1)", 22.0)
         ('', 'source dws1 (h:1) does not answer (for 12 s)')
@@ -57,7 +58,7 @@ class Silence:
         return f"{self.why or f'{place} does not answer'} (for {now - self.since:.0f} s)"
 
     def condition(self, server: Pinged, now: float) -> Condition | None:
-        """The same as a value."""
+        """Return the silence as a `Condition`; None if there is nothing to report."""
         if self.since is None or not self.said(server.place, now):
             return None
         cause = server_of(self.why)[2] if self.why else "does not answer"
@@ -65,13 +66,13 @@ class Silence:
 
 
 class Pulse:
-    """Asks each server in its own thread, from `start` to `stop`; `tell` gets the report, "" at its end.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` gets the report, "" once it has ended.
 
-    A job's own call can be long (a copy, a large step), with a limit of minutes: only a short query finds within
-    seconds that a server answers no session.
+    A job's own call can be long (a copy, a large step), with a limit of minutes: only a short query shows within
+    seconds that a server does not answer any session.
 
-    `tell` is called from one thread, repeatedly while there is a report, and every few seconds otherwise: a driver in a
-    long call also reports that it is running.
+    `tell` is called from one thread, repeatedly while there is a report, and every few seconds otherwise, so that a
+    driver in a long call still reports that it is running.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Pulse:
             thread.start()
 
     def stop(self) -> None:
-        """Stop asking and reporting; waits only for the reporter."""
+        """Stop the queries and the reports; waits only for the reporting thread."""
         self._done.set()
         for server, _ in self._servers:
             server.sever()
@@ -107,8 +108,8 @@ class Pulse:
             except Unreachable as error:
                 silence.why = "" if error.timed_out else error.message
             except SlotkeeperError:
-                silence.since, silence.why = None, ""  # it answered: the job meets a rejection itself
-            except Exception as raised:  # the top of a thread: an ended one would report a silence forever
+                silence.since, silence.why = None, ""  # the server answered: the job's own calls report the rejection
+            except Exception as raised:  # the thread must not end: otherwise a silence would be reported forever
                 silence.why = classed(raised).message
             else:
                 silence.since, silence.why = None, ""
@@ -127,22 +128,22 @@ class Pulse:
 
 
 LEAST = 1.0
-"""Seconds that a wait lasts before a report: brief waits of steps for each other are normal. A server with a shorter
+"""Minimum duration of a reported wait, in seconds: steps normally wait briefly for each other. A server with a shorter
 wait is queried again after this time, so that the report comes 2 s after the wait's start."""
 
 
 STAYS = 10.0
 """Seconds for which the waits of a silent server remain reported: after that the silence is the problem, and it is
-unknown whether they last."""
+unknown whether the waits continue."""
 
 Wait = TypeVar("Wait", bound=LockWait | SourceWait)
 
 
 @dataclass(frozen=True, slots=True)
 class LocksAt(Generic[Wait]):
-    """A server that can have locks of the job: its query, and the call that ends a hanging query.
+    """A server that can hold locks of the job: a query for waits (`read`), and the call that ends a hanging query.
 
-    `hidden`: what the last answer could not see, "" if it saw everything.
+    `hidden` returns a text about what the last answer did not show, "" if it showed everything.
     """
 
     read: Callable[[float], Sequence[Wait]]
@@ -155,15 +156,15 @@ class _Answer(Generic[Wait]):
     waits: tuple[Wait, ...] = ()
     untold: str = ""
     at: float = 0.0
-    """When the server answered last, in monotonic seconds."""
+    """The time of the server's last answer, in monotonic seconds."""
 
 
 class LockWatch(Generic[Wait]):
-    """Asks each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why they are unknown.
+    """Queries each server in its own thread, from `start` to `stop`; `tell` gets all waits, and why waits are unknown.
 
-    A step that waits for a lock is silent until its limit; until then a locked target looks like a slow one. `tell` is
-    called on waits or a changed answer, from one thread at a time. The last answer of a silent server stays for a
-    while.
+    A step that waits for a lock reports nothing until its limit; until then a locked target looks like a slow one.
+    `tell` is called if there are waits or the answer has changed, from one thread at a time. The last answer of a
+    silent server is retained for `STAYS` seconds.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class LockWatch(Generic[Wait]):
                 untold = server.hidden()
                 pause = EVERY if len(waits) == len(seen) else min(EVERY, LEAST)
                 answer.at = self._clock.monotonic()
-            except Exception as raised:  # the top of a thread: a watch that ends says nothing of it
+            except Exception as raised:  # the thread must not end: its end would not be reported
                 untold = str(classed(raised))
                 if isinstance(raised, Unreachable) and self._clock.monotonic() - answer.at >= STAYS:
                     waits = ()

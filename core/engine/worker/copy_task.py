@@ -1,6 +1,6 @@
-"""Copies chunks of a table on a worker, one sink transaction each, fenced by the chunk's own row.
+"""Copies chunks of a table on a worker. Each chunk is one sink transaction, fenced by the chunk's own row.
 
-Never raises: the failure is in the outcome.
+Never raises: a failure is part of the outcome.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from slotkeeper.core.ports.source import Chunk, Source
 
 
 def work(open_pair: OpenPair, task: CopyTask) -> CopyOutcome:
-    """Some chunks, on a worker."""
+    """Run a copy task on a worker."""
     with lend(open_pair, task.job, task.epoch, task.group, task.session) as lent:
         source, sink = lent.opened(task.job.channel.source_table, task.copying)
         return run(task, source, sink, SystemClock(), stream_task.probe)
 
 
 def run(spec: CopyTask, source: Source, sink: StepSink, clock: Clock, probe: Probe = nothing) -> CopyOutcome:
-    """Copy the chunks in order until the deadline; at least one is tried."""
+    """Copy the chunks in order until the deadline; at least one chunk is tried."""
     deadline = clock.monotonic() + spec.seconds
     key = LaneKey(spec.job.source.name, spec.job.channel.source_table, spec.job.slot, "")
     done: list[int] = []

@@ -1,8 +1,8 @@
 """A step into a sink with labels and two-phase commit: plan, send, arm, commit, settle (ADR 41).
 
-The store records the planned range and its label before anything of it is sent, then the load that can be committed. No
-task commits another load. A task that finds a plan resolves it before it plans anything else. Rows that the sink
-rejects are found before the plan and go into quarantine with it (ADR 50); such a plan is withdrawn, not sent again.
+The store records the planned range and its label before any row is sent, then the load that can be committed. No task
+commits another load. A task that finds a plan resolves it before it plans another range. Rows that the sink rejects are
+found before the plan and quarantined with it (ADR 50); a plan with such rows is withdrawn, not sent again.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from slotkeeper.core.ports.sink import Batch, Fields, LabelSink, Outcome
 
 _LOG = logging.getLogger(__name__)
 _SENT_AGAIN = 3
-"""Most attempts of a task to send a range whose loads are aborted by others."""
+"""Maximum number of attempts of a task to send a range whose loads are aborted from outside the task."""
 _ASKED_AGAIN = 5
-"""Most retries of a missed compare-and-swap at a free row: its plan has been withdrawn since."""
+"""Maximum number of tries of a compare-and-swap if the row is free after a miss: its plan was withdrawn since."""
 _REFUSALS = frozenset({ErrorKind.DATA, ErrorKind.OPERATOR, ErrorKind.OVERSIZE})
-"""Errors that a retry of the same rows meets again: the task withdraws the plan and can plan the range differently."""
+"""Errors that recur if the same rows are sent again: the task withdraws the plan and can plan the range differently."""
 
 
 class PlannedSink(StagedSink):
-    """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink with labels and the store; not shared between
+    """Implements `slotkeeper.core.ports.sink.StepSink` with a label sink and the store; not shared between
     threads."""
 
     withdraws = True
@@ -50,7 +50,7 @@ class PlannedSink(StagedSink):
         self._isolating = False
 
     def stage_isolating(self, reader: BinaryIO) -> int:
-        """Hold the rows of a step; `commit` omits and quarantines those that the sink rejects."""
+        """Stage the rows of a step; `commit` omits and quarantines the rows that the sink rejects."""
         rows = self.stage(reader)
         self._isolating = True
         return rows
@@ -64,7 +64,7 @@ class PlannedSink(StagedSink):
         return Isolation(self._labelled, staged.rows, limit, chunk, self._clock.monotonic).isolated()
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Plan, send, arm, commit and settle; False if another task has the range."""
+        """Plan, send, arm, commit and settle; return False if another task has the range."""
         if not rows:
             self.forget()
             return self._swapped(key, epoch, after, lambda: self.store.advance_empty(key, epoch, after, new))
@@ -74,7 +74,7 @@ class PlannedSink(StagedSink):
             isolated = self._isolated(staged)
             batch = replace(batch, count=len(isolated.keep), rows=lambda: isolated.rows(staged.rows))
             left_out = isolated.left_out
-        elif self._options.quarantines and self.store.quarantined_any(key):  # entries may end with the step's keys
+        elif self._options.quarantines and self.store.quarantined_any(key):  # the step can end existing entries
             keys = touched(staged.rows, self._labelled.key)
             left_out = LeftOut(self._labelled.columns, touched=keys, limit=self._options.quarantine_limit)
         planned = Decided(new, "", rows, self._labelled.label(batch))
@@ -88,10 +88,10 @@ class PlannedSink(StagedSink):
         return True
 
     def _swapped(self, key: LaneKey, epoch: int, after: Position, swap: Callable[[], bool]) -> bool:
-        """Compare-and-swap at a free row; after a miss retry if the row is free, for it was taken a moment ago.
+        """Compare-and-swap a free row; after a miss, retry if the row is free again: it was taken until a moment ago.
 
-        A task of the same start, or a replay, can plan and withdraw at any time. The caller recognises a row that is
-        free but never hit: it finds the row free once more, and reports it.
+        A task of the same start, or a replay, can plan and withdraw at any time. If the row is free but is never hit,
+        the caller reads the row again, finds it free, and reports a defect.
         """
         for _ in range(_ASKED_AGAIN):
             if swap():
@@ -101,7 +101,7 @@ class PlannedSink(StagedSink):
                 continue
             reason = explain_miss(row, epoch, after)
             if isinstance(reason, Busy):
-                raise reason  # who reads the row once more may find it free
+                raise reason  # not left to the caller, which could read the row again and find it free
             return False
         return False
 
@@ -119,16 +119,16 @@ class PlannedSink(StagedSink):
         self._through(epoch, after, decided, self.decided_batch(key, after, decided))
 
     def _given_up(self, key: LaneKey, epoch: int, after: Position, decided: Decided) -> None:
-        """Withdraw what is certain not to be seen: which rows of it were left out is known by its entries alone.
+        """Withdraw a plan whose rows certainly stay invisible: only its quarantine entries record the omitted rows.
 
-        A plan without width is a replay that was never committed: its entry stays in quarantine.
+        A plan of width zero is a replay that was never committed: its entry stays in quarantine.
         """
         self._labelled.clear(decided.label)
         if not self.store.withdraw(key, epoch, after, decided):
             raise self.missed(key, epoch, after)
 
     def copy_chunk_isolating(self, key: LaneKey, epoch: int, number: int, reader: BinaryIO) -> int | None:
-        """As `copy_chunk`; omits the rows that the sink rejects, and quarantines them with the chunk's record."""
+        """Copy like `copy_chunk`; omit the rows that the sink rejects, and quarantine them with the chunk's record."""
         self.forget()
         with closing(StagedRows(reader)) as staged:
             isolated = self._isolated(staged, chunk=True)
@@ -141,7 +141,7 @@ class PlannedSink(StagedSink):
         return staged.count
 
     def _through(self, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
-        """From a plan, or a load that is certain to be aborted, to a position that has moved."""
+        """Take a plan, or a load that is certain to be aborted, through all phases until the position has moved."""
         there: Decided | None = decided
         for _ in range(_SENT_AGAIN):
             if there is None:
@@ -163,7 +163,7 @@ class PlannedSink(StagedSink):
             )
 
     def _sent(self, epoch: int, after: Position, planned: Decided, batch: Batch) -> str:
-        """Send the load; withdraw a plan whose rows are rejected, which would block every other range."""
+        """Send the load; withdraw a plan whose rows are rejected: it would block every other range."""
         try:
             return self._labelled.send(batch, planned.label)
         except SlotkeeperError as error:
@@ -172,7 +172,7 @@ class PlannedSink(StagedSink):
             raise
 
     def _committed(self, key: LaneKey, epoch: int, after: Position, armed: Decided) -> Decided | None:
-        """Commit and settle; else what the row has now, to be sent again."""
+        """Commit and settle the load; return None, or the range in the row if its rows have to be sent again."""
         outcome = self._labelled.commit(armed.label, armed.token)
         if outcome is Outcome.COMMITTED:
             self.settle(key, epoch, after, armed)
@@ -190,19 +190,19 @@ class PlannedSink(StagedSink):
 
 
 LONGEST = 60.0
-"""Seconds for all trials of a step: the next try is half as wide."""
+"""Maximum seconds for all trials of a step: a longer step is retried at half its width."""
 _WRITES = frozenset({"I", "U"})
 _EVENT = 3
-"""Fields of an event before its columns."""
+"""The number of fields before the columns of an event."""
 
 Rows = Callable[[], Iterator[Fields]]
 Found = tuple[int, Refusal]
-"""The number of a row in its step, and the reason of its rejection."""
+"""The number of a row in its step, and the reason for its rejection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolated:
-    """The rest of a step or chunk: the numbers of the rows to send, one per key, and the omitted rows."""
+    """The result for a step or chunk: the numbers of the rows to send, one per key, and the omitted rows."""
 
     keep: frozenset[int]
     left_out: LeftOut
@@ -214,10 +214,10 @@ class Isolated:
 class Isolation:
     """Finds the rows of a step or chunk that `sink` rejects, by trials, before the range is planned.
 
-    A trial sends rows that never become visible, and counts the rejected ones; a set with some is halved down to the
-    row, whose reason is queried alone. So about log2(rows) trials find a bad row, and the planned rows are known to
-    fit, also for a later driver that finds the plan: the plan's own transaction quarantines the omitted rows (ADR 50).
-    `limit`: that of the quarantine. `seconds`: the caller's clock.
+    A trial sends rows that never become visible, and counts the rejected rows. A set with rejected rows is halved until
+    one row is left, for which the reason is queried. So about log2(rows) trials find a bad row, and the planned rows
+    are certain to fit, also for a later driver that finds the plan: the plan's own transaction quarantines the omitted
+    rows (ADR 50). `limit`: the limit of the quarantine. `seconds`: the caller's clock.
     """
 
     def __init__(self, sink: LabelSink, rows: Rows, limit: int, chunk: bool, seconds: Callable[[], float]) -> None:
@@ -227,7 +227,7 @@ class Isolation:
         self._skip = 0 if chunk else _EVENT
 
     def isolated(self) -> Isolated:
-        """Try the last event of each key; if it is rejected, omit it and use the one before it."""
+        """Try the last event of each key; if it is rejected, omit it and try the event before it."""
         stacks = self._stacks()
         left_out: list[RowLeftOut] = []
         last = {stack[-1]: key for key, stack in stacks.items()}
@@ -245,9 +245,9 @@ class Isolation:
         return Isolated(keep, LeftOut(self._sink.columns, tuple(left_out), touched, self._limit))
 
     def _stacks(self) -> dict[tuple[str, ...], list[int]]:
-        """The numbers of each key's events, by point and sequence; a before-image that keeps its key is none.
+        """Return the numbers of each key's events, by point and sequence, without before-images of unchanged keys.
 
-        DWS: an update is B then U at one sync point with consecutive sequences; a range comes in any order.
+        DWS: an update is B, then U, at one sync point with consecutive sequences; the rows of a range are unordered.
         """
         events: dict[tuple[str, ...], list[tuple[int, int, int, str]]] = {}
         for number, row in enumerate(self._rows()):
@@ -257,7 +257,7 @@ class Isolation:
         return {key: _those_that_count(sorted(some)) for key, some in events.items()}
 
     def _refused(self, numbers: Sequence[int], limit: int | None, known: int | None = None) -> Iterator[Found]:
-        """Those of these rows that are refused; `known` is how many, where that is known."""
+        """Yield the rejected rows among `numbers`; `known` is the number of rejected rows, if it is known."""
         if not numbers or known == 0:
             return
         if self._seconds() > self._end:
@@ -285,7 +285,7 @@ class Isolation:
         return (row for number, row in enumerate(self._rows()) if number in wanted)
 
     def _left_out(self, found: dict[int, Refusal]) -> Iterator[RowLeftOut]:
-        """Quarantine writes; an end whose key the target cannot hold has no effect: the row does not exist."""
+        """Yield rejected writes to quarantine; other events have no effect: the target has no row with that key."""
         for number, row in enumerate(self._rows()):
             refusal = found.get(number)
             if refusal is None or not (self._chunk or row[2] in _WRITES):
@@ -295,7 +295,7 @@ class Isolation:
             yield RowLeftOut(*event, key, texts, refusal)
 
     def _full(self, numbers: Sequence[int], count: int) -> Trouble:
-        """Too many at once: none of them is looked for but one, to be named."""
+        """Return QUARANTINE FULL for too many rejected rows at once; find only one of them, to name its error."""
         what = f"the target rejects {count} rows at once, more than quarantine_limit = {self._limit}"
         one = next(iter(self._refused(numbers, None, count)), None)
         because = f"; one of them: {one[1].message}" if one else ""
@@ -304,7 +304,7 @@ class Isolation:
 
 
 def key_of(row: Fields, places: Sequence[int], skip: int = _EVENT) -> tuple[str, ...]:
-    """A row's key, as texts.
+    """Return a row's key values as strings.
 
     >>> key_of(("1", "0", "I", "7", "x"), (0,))
     ('7',)
@@ -313,12 +313,12 @@ def key_of(row: Fields, places: Sequence[int], skip: int = _EVENT) -> tuple[str,
 
 
 def touched(rows: Rows, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    """The keys of a step's events, each once."""
+    """Return the distinct keys of a step's events."""
     return tuple(dict.fromkeys(key_of(row, places) for row in rows()))
 
 
 def _those_that_count(events: Sequence[tuple[int, int, int, str]]) -> list[int]:
-    """Of one key's events, as (point, sequence, number, kind) in their order, all but the before-images of others.
+    """Return the numbers of one key's ordered events (point, sequence, number, kind), without updates' before-images.
 
     >>> _those_that_count([(7, 0, 4, "I"), (9, 0, 2, "B"), (9, 1, 3, "U"), (9, 5, 8, "B"), (9, 7, 1, "U")])
     [4, 3, 8, 1]

@@ -1,6 +1,6 @@
-"""One step of one lane: look, range, stage, read the status again, commit under the fence (design 4.2).
+"""One step of one lane (design 4.2): read the status, stage a range, read the status again, commit under the fence.
 
-Nothing here retries, waits or registers.
+This module does not retry, wait or register.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Bounded, Source
 
 Probe = Callable[[str], None]
-"""Called at named points of a step; does nothing in production, stops or disturbs the step in tests."""
+"""Called at named points of a step; in production it does nothing, in tests it stops or disturbs the step."""
 
 
 def nothing(point: str) -> None:
-    """The probe of production."""
+    """Do nothing: the probe in production."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What a step needs to know; `width` is in the source's unit."""
+    """The inputs of a step; `width` is in the source's unit."""
 
     key: LaneKey
     epoch: int
@@ -41,7 +41,7 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did: `quiet` means that nothing is left to be read, or nothing was there up to the first latest."""
+    """A step's result. `quiet`: no changes are left to read, or none existed up to the first status's `latest`."""
 
     position: Position
     rows: int
@@ -52,7 +52,7 @@ class Step:
 
 
 class Stepper:
-    """Takes the steps of one lane with a worker's source and sink; keeps the last status for the next step."""
+    """Runs the steps of one lane with a worker's source and sink; retains the last status for the next step."""
 
     def __init__(self, source: Source, sink: StepSink, plan: StepPlan, clock: Clock, probe: Probe) -> None:
         self._source, self._sink, self._plan, self._clock = source, sink, plan, clock
@@ -60,7 +60,7 @@ class Stepper:
         self._status: SlotStatus | None = None
 
     def take(self, read_now: Callable[[], SlotStatus], after: Position) -> Step:
-        """One step from `after`; raises errors of `slotkeeper.core.errors`, with nothing committed."""
+        """Run one step from `after`; if it raises an error of `slotkeeper.core.errors`, nothing is committed."""
         try:
             return self._take(read_now, after)
         except BaseException as error:
@@ -80,10 +80,10 @@ class Stepper:
             raise
 
     def finish(self, read_now: Callable[[], SlotStatus], row: ProgressRow) -> None:
-        """Finish the range that the lane's row says is decided; raises errors of `slotkeeper.core.errors`."""
+        """Finish the decided range in the lane's row. Raises errors of `slotkeeper.core.errors`."""
 
         def read_again() -> int:
-            """Stage the range once more, between two statuses as in any step."""
+            """Stage the range again; as in any step, check the status before and after."""
             after, decided = row.position, row.decided
             assert after is not None
             assert decided is not None
@@ -113,7 +113,7 @@ class Stepper:
             rows, up_to = self._stage(first, after, isolating)
         except SlotkeeperError as error:
             if error.where == "source":
-                self._checked(read_now(), after)  # what failed may be DDL: then its trouble says more than the error
+                self._checked(read_now(), after)  # if DDL is the cause, this raises a Trouble that explains more
             raise
         read = self._clock.monotonic()
         self._probe("after_read")
@@ -122,7 +122,7 @@ class Stepper:
         self._status = second
         if rows == 0 and up_to >= first.latest:
             self._sink.abandon()
-            # on a busy cluster others move `latest` with every question: no reason to ask again at once
+            # on a busy cluster other sessions move `latest` between queries: do not query again at once
             return Step(after, 0, True, second, read_seconds=read - began)
         new = self._source.reached(after, up_to, self._sink.top(up_to), second)
         reached = self._commit(after, new, rows)
@@ -164,9 +164,9 @@ class Stepper:
                 except Trouble:
                     if reached == after:
                         raise
-                    return total  # what lies before it is applied first: the next step begins with it
+                    return total  # apply the earlier changes first: the next step starts with the failed range
                 if end == reached and reached != after:
-                    return total  # the source has given this step enough
+                    return total  # the source's limit for a step is reached
                 total += self._source.copy_changes(status.shard, reached, end, out)
                 reached = end
                 full = total >= options.auto_flush_batch_size
@@ -179,10 +179,10 @@ class Stepper:
 
 
 def may_isolate(error: BaseException, options: SinkOptions, sink: StepSink) -> bool:
-    """Whether the sink rejects a row: the step then isolates it, to quarantine it or to stop at its key."""
+    """Whether a step can isolate the row that the sink rejected, to quarantine it or to stop with its key."""
     return isinstance(error, RowRefused) and error.where == "sink" and (options.quarantines or sink.names_rows)
 
 
 def hides(error: BaseException, options: SinkOptions) -> bool:
-    """Whether this came up while a row was looked for, at which the job stops: it is not why."""
+    """Whether an error during isolation would hide the row's rejection, which is why the job stops."""
     return not options.quarantines and isinstance(error, Exception) and not isinstance(error, RowRefused)

@@ -1,8 +1,8 @@
-"""A stream task: steps for each of its lanes in turn, until its deadline or until nothing more comes.
+"""A stream task: runs steps of its lanes in turn, until its deadline or until no more changes arrive.
 
-Where fewer tasks than lanes run at a time, `binlog_parallel_num` lanes have their turns at once, each over a pair of
-sessions of its own, which the channels of the lanes that follow each other there share; pairs are kept for the next
-task. Runs on a worker; it never raises for one lane: each lane's failure is in its outcome.
+If fewer tasks than lanes run at a time, a task runs `binlog_parallel_num` lanes at once. Each of these has its own pair
+of sessions. The channels of all lanes that use a pair in turn share its sessions; pairs are retained for the next task.
+Runs on a worker; never raises for a single lane: each lane's failure is in its outcome.
 """
 
 from __future__ import annotations
@@ -28,52 +28,52 @@ from slotkeeper.core.ports.sink import StepSink
 from slotkeeper.core.ports.source import Source
 
 LINGER = 0.3
-"""Seconds that a task stays with quiet lanes."""
+"""Seconds for which a task continues to poll quiet lanes."""
 QUESTIONS = 12
-"""Most sequential queries of one pair about quiet lanes: beyond them another task is cheaper. With many lanes that is
-one round."""
+"""Maximum number of sequential queries of one pair for quiet lanes: after that a new task is cheaper. With many lanes
+this is one round."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.04
-"""Seconds between polls while it stays."""
+"""Seconds between two polls of quiet lanes."""
 
 
 def lane_key(spec: StreamTask, task: LaneTask) -> LaneKey:
-    """The key of a lane's progress row."""
+    """Return the key of a lane's progress row."""
     return LaneKey(spec.job.source.name, task.table, spec.job.slot, task.shard.name)
 
 
 class Pair(Protocol):
-    """A source and a sink session, over which the channels of a job are opened."""
+    """A source session and a sink session, over which the channels of a job are opened."""
 
     def opened(self, job: JobSpec, copying: str) -> tuple[Source, StepSink]:
-        """The channel that `job` is narrowed to; asks both servers."""
+        """Open the only channel of `job`; queries both servers."""
 
     def close(self) -> None:
-        """End both sessions."""
+        """Close both sessions."""
 
 
 OpenPair = Callable[[JobSpec, int, str], Pair]
-"""Opens a pair for a job and its epoch; the name is that of its session at the store, "" for any."""
+"""Opens a pair for a job and its epoch; the last argument names its session at the store, "" for any name."""
 
 
 @dataclass(slots=True)
 class Lent:
-    """A pair for one task; `channels` are those opened over it, by source table and way of copying."""
+    """A pair for one task; `channels` are the channels opened over the pair, by source table and copy method."""
 
     pair: Pair
     job: JobSpec
     channels: dict[tuple[str, str], tuple[Source, StepSink]] = field(default_factory=dict)
 
     def opened(self, table: str, copying: str = "direct") -> tuple[Source, StepSink]:
-        """The channel of a source table; asks both servers the first time."""
+        """Return the channel of a source table; the first call queries both servers."""
         channel = self.channels.get((table, copying))
         if channel is None:
             channel = self.channels[table, copying] = self.pair.opened(self.job.of(table), copying)
         return channel
 
     def rest(self, session: str) -> None:
-        """Between two tasks: roll back whatever is open, and end a sink session that has been used for long enough.
+        """Prepare for the next task: roll back an open transaction, and end a sink session after long use.
 
-        The session at the store goes by the next task's name from here on.
+        The session at the store is renamed to `session`, its name for the next task.
         """
         for _, sink in self.channels.values():
             sink.rest(session)
@@ -83,15 +83,15 @@ class Lent:
 probe: Probe = nothing
 """Called at named points of steps and copies on this worker; tests set it."""
 _kept: dict[tuple[Endpoint, Endpoint, str, str, str, int], list[Lent]] = {}
-"""The pairs that wait for the next task, by endpoints, job, slot, group of tables and epoch: they survive a task."""
+"""The pairs that are retained between tasks, by endpoints, job, slot, group of tables and epoch."""
 _lock = threading.Lock()
 
 
 @contextmanager
 def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session: str = "") -> Iterator[Lent]:
-    """Yield a pair of this worker, retained for the next task unless the block raises; `session`: its store name.
+    """Yield a pair of this worker, and retain it for the next task unless the block raises.
 
-    Pairs of other epochs are ended; for separate tables only those of the same `group`.
+    `session` is the name of its session at the store. Pairs of the same `group` from other epochs are closed.
     """
     key = (job.source, job.sink, job.name, job.slot, group, epoch)
     with _lock:
@@ -115,7 +115,7 @@ def lend(open_pair: OpenPair, job: JobSpec, epoch: int, group: str = "", session
 
 
 def close_kept(job: JobSpec) -> None:
-    """End the sessions that this process keeps for a job's next tasks."""
+    """Close the sessions that this process retains for a job's next tasks."""
     with _lock:
         mine = [key for key in _kept if key[:4] == (job.source, job.sink, job.name, job.slot)]
         closing = [lent for key in mine for lent in _kept.pop(key)]
@@ -124,7 +124,7 @@ def close_kept(job: JobSpec) -> None:
 
 
 def work(open_pair: OpenPair, task: StreamTask) -> StreamOutcome:
-    """A task, on a worker: as many pairs as it may have, and turns over them."""
+    """Run a task on a worker, with up to `parallel` pairs of sessions for its lanes."""
     with ExitStack() as stack:
         count = min(task.parallel, len(task.lanes))
         pair = (open_pair, task.job, task.epoch, task.group, task.session)
@@ -138,9 +138,9 @@ _OF_ALL_LANES = (ErrorKind.TRANSIENT, ErrorKind.CONTENTION, ErrorKind.ACCESS, Er
 
 
 def _connect(lent: Lent, task: StreamTask) -> None:
-    """Open the sessions before any lane's turn: a silent server is a failure of all lanes, not of one.
+    """Open the sessions before any lane's turn: a silent server is a failure of all lanes, not of one lane.
 
-    An error of one table stops only its own lanes.
+    An error about one table stops only the lanes of that table.
     """
     try:
         lent.opened(task.lanes[0].table)
@@ -150,13 +150,13 @@ def _connect(lent: Lent, task: StreamTask) -> None:
 
 
 Opened = Callable[[str], tuple[Source, StepSink]]
-"""The source and the sink of each channel, by source table, over one pair of sessions."""
+"""Returns the source and the sink of a source table's channel, over one pair of sessions."""
 
 
 def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = nothing) -> StreamOutcome:
-    """Take the task's lanes in turn, as many at once as there are pairs of sessions; returns an outcome per lane.
+    """Process the task's lanes in turn, as many at once as there are pairs of sessions; return an outcome per lane.
 
-    A lane whose turn did not come before the deadline says so by `waited` None: it is still due.
+    A lane that had no turn before the deadline has `waited` None in its outcome: it is still due.
     """
     began = clock.monotonic()
     pairs = pairs[: max(1, len(spec.lanes))]
@@ -174,7 +174,7 @@ def run(spec: StreamTask, pairs: Sequence[Opened], clock: Clock, probe: Probe = 
 
 
 class _Share:
-    """The lanes that one pair of sessions takes in turn; `idle` where it ended with nothing new in any of them."""
+    """The lanes that use one pair of sessions in turn; `idle`: the share ended because no lane had new changes."""
 
     def __init__(
         self, number: int, turns: list[_Turn], began: float, deadline: float, idle: _IdleWait, clock: Clock
@@ -184,7 +184,7 @@ class _Share:
         self._quiet, self._clock = idle, clock
 
     def run(self) -> None:
-        """Rounds until the deadline or a lull; the first lane has a turn whatever the time is."""
+        """Run rounds until the deadline, or until all lanes are quiet; the first lane always gets at least one turn."""
         live = list(self._turns)
         while live:
             worked = False
@@ -208,7 +208,7 @@ class _Share:
 
 
 class _IdleWait:
-    """Stays with quiet lanes for a moment: looking again costs milliseconds a lane, another Spark task tens of them."""
+    """Polls quiet lanes for a short time: a poll costs milliseconds per lane, a new Spark task tens of milliseconds."""
 
     def __init__(self, clock: Clock, shares: int) -> None:
         self._clock = clock
@@ -221,11 +221,11 @@ class _IdleWait:
         self._lock = threading.Lock()
 
     def note(self, share: int, quiet: bool, asked: int) -> bool:
-        """Record a share's finding; return whether the lanes of all shares have been quiet for long enough.
+        """Record the result of a share's round; return whether the lanes of all shares have been quiet for long enough.
 
-        `asked`: the number of quiet lanes, 0 if one had changes, which restarts the count. Once one share got True, all
-        get it, whatever they found since: a task that continued for one share would keep the others' lanes from the
-        next task.
+        `asked`: the number of polled lanes, 0 if a lane had changes, which restarts the count. Once one share gets
+        True, all shares get True, even after new changes: a task that continued for one share would delay the next task
+        for the lanes of the other shares.
         """
         now = self._clock.monotonic()
         with self._lock:
@@ -238,20 +238,20 @@ class _IdleWait:
             return self._over
 
     def wait(self, share: int, nothing_new: bool) -> None:
-        """Wait before a share's next round, longer each time, where it found nothing; else not at all."""
+        """Wait before a share's next round, longer each time, if its last round found no changes; else do not wait."""
         if nothing_new:
             self._never.wait(self._pauses[share])
         self._pauses[share] = min(self._pauses[share] * 2, LONGEST_PAUSE) if nothing_new else SHORTEST_PAUSE
 
 
 def peak_kib() -> int:
-    """The highest resident memory of this process, in KiB on Linux."""
+    """Return the peak resident memory of this process, in KiB on Linux."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 @dataclass
 class _Turn:
-    """One lane within a task."""
+    """A lane within a task."""
 
     spec: StreamTask
     task: LaneTask
@@ -268,13 +268,13 @@ class _Turn:
         self._after: Position | None = None
 
     def take(self, waited: float = 0.0) -> None:
-        """One step, `waited` seconds after the task began; a failure ends the lane's part of the task."""
+        """Take one step, `waited` seconds after the task's start; a failure ends the lane's part of the task."""
         if self.outcome.waited is None:
             self.outcome = replace(self.outcome, waited=waited)
         try:
             self._take()
         except Exception as error:
-            # a task never raises: Spark would answer with pages of Java text and rerun it in a cluster
+            # a task never raises: Spark would report pages of Java text, and rerun the task in a cluster
             self.failed = True
             self.outcome = replace(self.outcome, error=ErrorValues.of(error))
 
@@ -301,9 +301,9 @@ class _Turn:
         )
 
     def _begin(self) -> tuple[Position, ProgressRow]:
-        """The position to read from, and its row: the row's own position, never one that was sent.
+        """Return the position to read from, and its row: always the row's own position, never one that the driver sent.
 
-        What is decided is finished before anything is planned.
+        A decided range is finished before a new range is planned.
         """
         position, row = self._row()
         if row.decided is not None:

@@ -1,8 +1,8 @@
 """A step into a sink that shares no transaction with its progress row: prepare, decide, commit, settle (ADR 23).
 
-The store's compare-and-swap decides the next range, and no other is written until that one is settled. A task that
-finds a decided range finishes it first: by its token if the sink stored one, else by writing it again, which is counted
-first.
+The store's compare-and-swap decides the next range, and no other range is written until it is settled. A task that
+finds a decided range finishes it first: by its token if the sink stored one; else the task counts the rows as repeats
+and writes them again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from slotkeeper.core.ports.driver import NOTHING_OUT, Decisions
 from slotkeeper.core.ports.sink import Batch, BatchSink, Fields, LabelSink, Top
 
 IN_MEMORY = 8 << 20
-"""Characters above which a step's or chunk's rows wait in a file: a range's end is known only after its read."""
+"""Characters above which the rows of a step or chunk go to a file: a range's end is known only after its read."""
 _REPORT = "inspect it with `slotkeeper slots peek`, and report it; a new snapshot avoids it"
 
 
 class StagedRows:
-    """Rows that were read from a source and wait to be written; can be gone through again and again.
+    """Rows that were read from a source and are buffered until they are written; can be iterated repeatedly.
 
-    They wait as they came, beyond IN_MEMORY as COPY text in a file.
+    The buffer holds the rows as they were read; beyond IN_MEMORY it holds COPY text in a file.
     """
 
     def __init__(self, reader: BinaryIO) -> None:
@@ -67,12 +67,12 @@ class StagedRows:
 
 
 def pair_of(row: Fields) -> tuple[int, int]:
-    """The two numbers that order an event, as `Position.pair` has them."""
+    """Return the two numbers that order an event, as in `Position.pair`."""
     return int(row[0] or 0), int(row[1] or 0)
 
 
 class StagedSink:
-    """What sinks beside a store have in common: rows that wait, chunks, and the end of a range that is decided."""
+    """The common part of sinks with a separate store: staged rows, chunks, and the completion of a decided range."""
 
     encoding = Encoding.ROWS
     names_rows = False
@@ -83,14 +83,14 @@ class StagedSink:
         self._beside, self.store = sink, store
         self._staged: StagedRows | None = None
         self._chunk: tuple[LaneKey, int, int] | None = None
-        """The chunk that is written but not recorded: its key, epoch and number."""
+        """The chunk that is written but not recorded yet: its key, epoch and number."""
         self._left_out_of_chunk = NOTHING_OUT
 
     def read_row(self, key: LaneKey) -> ProgressRow | None:
         return self.store.read_row(key)
 
     def stage(self, reader: BinaryIO) -> int:
-        """Keep the rows of a step; returns how many there are."""
+        """Buffer the rows of a step; return their number."""
         self.forget()
         self._staged = StagedRows(reader)
         return self._staged.count
@@ -99,7 +99,7 @@ class StagedSink:
         raise _no_quarantine()
 
     def top(self, up_to: Position) -> Top:
-        """The highest point staged, and the highest sequence at `up_to`; Defect where no step may apply an event."""
+        """Return the highest staged point, and the highest sequence at `up_to`; Defect for events of unknown type."""
         point = sequence = None
         last, _ = up_to.pair
         for row in self.kept().rows():
@@ -113,7 +113,10 @@ class StagedSink:
         return Top(point, sequence)
 
     def decided_batch(self, key: LaneKey, after: Position, decided: Decided) -> Batch:
-        """What was read again of a decided range, to its very end; SLOT LOST where the source has not all of it."""
+        """Return the rows of a decided range after a second read, exactly up to its end.
+
+        Raises SLOT LOST if the source does not have all of them.
+        """
         staged, end = self.kept(), decided.end
 
         def rows() -> Iterator[Fields]:
@@ -169,14 +172,14 @@ class StagedSink:
     # -- the session ------------------------------------------------------------------------------------------------
 
     def abandon(self) -> None:
-        """Forget what is staged, and roll back whatever is open; what is decided stays decided."""
+        """Discard the staged rows, and roll back an open transaction; a decided range stays decided."""
         self.forget()
         self._chunk = None
         self._beside.abandon()
         self.store.rest()
 
     def rest(self, session: str = "") -> None:
-        """Between two tasks; `session` is what the one at the store goes by from here on."""
+        """Prepare for the next task; `session` becomes the name of the session at the store."""
         self.forget()
         self._beside.rest()
         self.store.rest(session)
@@ -197,7 +200,7 @@ class StagedSink:
 
 
 class TwoPartSink(StagedSink):
-    """Implements `slotkeeper.core.ports.sink.StepSink` out of a sink and the store beside it; not shared between
+    """Implements `slotkeeper.core.ports.sink.StepSink` with a sink and a separate store; not shared between
     threads."""
 
     def __init__(self, sink: BatchSink, store: Decisions) -> None:
@@ -205,7 +208,7 @@ class TwoPartSink(StagedSink):
         self._sink = sink
 
     def commit(self, key: LaneKey, epoch: int, after: Position, new: Position, rows: int) -> bool:
-        """Prepare, decide, commit and settle; False if another task has the range."""
+        """Prepare, decide, commit and settle; return False if another task has the range."""
         if not rows:
             self.forget()
             return self.store.advance_empty(key, epoch, after, new)
@@ -225,7 +228,7 @@ class TwoPartSink(StagedSink):
         return True
 
     def finish(self, key: LaneKey, epoch: int, row: ProgressRow, read_again: Callable[[], int]) -> None:
-        """Finish what the row says is decided: that range to its very end, and no other."""
+        """Finish the row's decided range exactly up to its end, and no other range."""
         decided, after = row.decided, row.position
         assert decided is not None
         assert after is not None
@@ -235,7 +238,7 @@ class TwoPartSink(StagedSink):
         self.settle(key, epoch, after, decided)
 
     def _write_again(self, key: LaneKey, epoch: int, after: Position, decided: Decided, batch: Batch) -> None:
-        """Count first: a task killed in between has counted too much, never too little."""
+        """Count the repeats, then write: a task killed in between has counted too many rows, never too few."""
         if not self.store.repeat(key, epoch, after, decided):
             raise self.missed(key, epoch, after)
         self._sink.write(batch)
@@ -246,5 +249,5 @@ def label_of(after: Position, end: Position) -> str:
 
 
 def _no_quarantine() -> SlotkeeperError:
-    """A sink without trials has no quarantine: the configuration rejects it."""
+    """Return the error of a sink without trials, which has no quarantine: the configuration rejects it."""
     return Refused("this sink cannot quarantine rows", 'set on_bad_row = "stop"', where="sink")

@@ -160,7 +160,9 @@ _GRAMMAR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The server's suspects by name, and the DDL in the binlog, (after, up_to], that may have hidden a suspect."""
+    """The server's suspects by name, for statements in (after, up_to]; and the DDL after `after` that may have hidden a
+    suspect before the server was queried.
+    """
 
     after: MysqlPosition
     up_to: MysqlPosition
@@ -199,17 +201,21 @@ class Bystanders:
         return ""
 
     def _take(self, after: MysqlPosition) -> _Taken:
-        """Query the server for suspects, then read the DDL up to the current end of the binlog."""
+        """Query the server for suspects, then read the DDL up to the end of the binlog after that.
+
+        The suspects are proof up to the end of the binlog before the queries: an object that a later statement uses may
+        have been created after them.
+        """
+        up_to = self._newest()
         if self._blind():
             missing = "this login cannot see every trigger and routine"
-            return _Taken(after, self._newest(), {}, (), f"{missing} (GRANT {', '.join(RIGHTS)} ON *.*)")
+            return _Taken(after, up_to, {}, (), f"{missing} (GRANT {', '.join(RIGHTS)} ON *.*)")
         suspects = {
             str(name).casefold(): str(what)
             for statement in _SUSPECTS
             for name, what in self._session.rows(statement, (), SECONDS)
         }
-        up_to = self._newest()
-        statements = self._statements(after, up_to)
+        statements = self._statements(after, self._newest())
         ddl = tuple(one for one in statements if (*unwrapped(one.said).words, "")[0] in _TAKE_AWAY)
         return _Taken(after, up_to, suspects, ddl, "")
 

@@ -63,8 +63,9 @@ def test_a_window_hides_what_is_over_and_older_and_never_what_still_matters() ->
     assert [row.key for row in within(rows, 600, NOW)] == ["a\x1f2"]
 
 
-def test_an_error_from_before_a_pause_is_not_why_the_job_stands_still() -> None:
-    made = local(JobState.PAUSED, Level.WARNING, error("a", "1", NOW - timedelta(seconds=9)))
+@pytest.mark.parametrize("state", [JobState.PAUSED, JobState.RUNNING])
+def test_an_error_from_before_a_pause_or_before_the_job_was_level_is_none_of_now(state: JobState) -> None:
+    made = local(state, Level.WARNING, error("a", "1", NOW - timedelta(seconds=9)))
     paused = replace(made, jobs=(replace(made.jobs[0], changed_at=NOW),))
     assert [standings(one, {}, NOW)[0][1] for one in (made, paused)] == [Standing.OPEN, Standing.RECOVERED]
 
