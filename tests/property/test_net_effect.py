@@ -86,7 +86,7 @@ def test_a_copied_row_comes_before_every_change_of_its_key() -> None:
 def test_two_rows_of_one_change_are_refused() -> None:
     image: Image = {"h": 1, "k": 1, "a": 1, "b": "x", "tags": None, "j": None}
     twice = [Event(5, 1, "I", (1, 1), image), Event(5, 1, "I", (1, 1), {**image, "a": 2})]
-    with pytest.raises(Refused, match="one change of a key came as several rows"):
+    with pytest.raises(Refused, match="several rows of a key have the same position"):
         rows_of(Reduce(("h", "k"))(batches_of(twice, 10)))
 
 

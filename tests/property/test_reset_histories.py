@@ -44,7 +44,7 @@ from tests.support.mirror import MakeMirror
 from tests.support.resetting import Resetting, StandinWorld
 from tests.support.sqlite_pair.source import WORDS
 
-SAID = ("stays different", "the target keeps older values")
+SAID = ("it differs from the source until", "the target keeps older values")
 """What a plan says where the target will differ from the source although the state says RUNNING."""
 KINDS = ("earliest", "latest", "point", "point", "time", "snapshot", "undo", "undo", "undo")
 

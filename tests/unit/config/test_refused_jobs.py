@@ -119,4 +119,4 @@ def test_a_reset_of_a_refused_jobs_slot_says_why_it_is_refused(config: Path) -> 
 def test_what_is_safe_for_a_refused_job_is_to_correct_the_configuration(config: Path) -> None:
     jobs = complete([], load_usable(config, {}), {})
     said = {job.name: what_is_safe(job) for job in jobs}
-    assert "config check` names the errors" in said["bad"] and "jobs start" in said["orders_rt"]
+    assert "config check` lists the errors" in said["bad"] and "jobs start" in said["orders_rt"]
